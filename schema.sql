@@ -256,7 +256,7 @@ CREATE TABLE apps (
   android_store_url TEXT,
   -- Bytes of the app's bundles, files and open uploads, kept by the triggers of src/db/storage-triggers.ts.
   storage_bytes INTEGER NOT NULL DEFAULT 0,
-  -- Required prefix of channel names that preview keys create. NULL: any name that is not reserved.
+  -- Prefix of the names of preview channels. NULL: `pr-` (src/domain/preview-names.ts).
   preview_channel_prefix TEXT,
   -- 1: preview keys register only pre-releases, so that they cannot take the version of a release.
   preview_prereleases_only INTEGER NOT NULL DEFAULT 0 CHECK (preview_prereleases_only IN (0, 1)),
@@ -506,6 +506,8 @@ CREATE TABLE channels (
   auto_pause_error_rate_bps INTEGER,
   -- 1: refuses bundles whose native packages its live bundle does not have (src/domain/native-packages.ts).
   require_compatible_bundle INTEGER NOT NULL DEFAULT 0 CHECK (require_compatible_bundle IN (0, 1)),
+  -- When more than 20 devices named the preview channel as their default. From then on it serves no device by its name. NULL: it does.
+  named_by_fleet_at_ms INTEGER,
   UNIQUE (app_id, name),
   -- A channel without a platform cannot be public.
   CHECK (public = 0 OR ios + android + electron > 0)
@@ -514,6 +516,7 @@ CREATE TABLE channels (
 CREATE UNIQUE INDEX channels_public_ios ON channels (app_id) WHERE public = 1 AND ios = 1;
 CREATE UNIQUE INDEX channels_public_android ON channels (app_id) WHERE public = 1 AND android = 1;
 CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public = 1 AND electron = 1;
+CREATE INDEX channels_of_previews ON channels (id) WHERE is_preview = 1;
 CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id);
 CREATE INDEX channels_by_rollout_version ON channels (rollout_version_id);
@@ -562,9 +565,14 @@ CREATE TABLE bundles (
   -- 1: uploaded with a role that is limited to own work. A promotion to a channel outside of previews has to name it as such, unless its
   -- version does (src/features/channels/previewed.ts).
   by_preview_key INTEGER NOT NULL DEFAULT 0 CHECK (by_preview_key IN (0, 1)),
+  -- The only channel outside of previews that served the bundle; 0: several, or an override of a device. The version then stays taken, because
+  -- devices that have these bytes load no others under the same version. No foreign key: it outlives the channel.
+  used_by INTEGER,
+  -- The used version that the bundle takes again: `1.0.5` for a bundle named `1.0.5+reuse.2`. Requests may name it by either.
+  reuse_of TEXT,
   CHECK ((status = 'deleted') = (deleted_at_ms IS NOT NULL))
 ) STRICT;
--- The name of a deleted bundle can be used again.
+-- The name of a deleted bundle can be used again, unless `used_by` is set.
 CREATE UNIQUE INDEX bundles_by_name ON bundles (app_id, name) WHERE deleted_at_ms IS NULL;
 -- Includes deleted bundles: for the deletion of apps, and for the version of counted events.
 CREATE INDEX bundles_by_app ON bundles (app_id, name);
@@ -575,6 +583,7 @@ CREATE INDEX bundles_pending ON bundles (expires_at_ms) WHERE status = 'pending'
 -- For the clean-up of rows of bundles that were deleted long ago.
 CREATE INDEX bundles_deleted ON bundles (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
 CREATE INDEX bundles_by_preview ON bundles (preview_id) WHERE preview_id IS NOT NULL;
+CREATE INDEX bundles_reused ON bundles (app_id, reuse_of) WHERE reuse_of IS NOT NULL;
 CREATE INDEX bundles_marked ON bundles (delete_marked_at_ms) WHERE delete_marked_at_ms IS NOT NULL;
 
 -- A file in the delta store of an app. The stock CLI chooses `path`, which contains a hash of the content. `object_key` is never reused, so
@@ -621,6 +630,8 @@ CREATE TABLE uploads (
   created_at_ms INTEGER NOT NULL,
   -- Bytes of a resumable upload that count as stored until it is complete. 0: the row of its bundle has the size.
   reserved_bytes INTEGER NOT NULL DEFAULT 0,
+  -- Hash of the key of the CI job that began it (ci_keys): links of the upload end with that key.
+  created_by_job TEXT,
   CHECK ((bundle_id IS NULL) <> (delta_path IS NULL))
 ) STRICT;
 CREATE INDEX uploads_open_by_app ON uploads (app_id, expires_at_ms) WHERE completed_at_ms IS NULL;
@@ -1006,7 +1017,7 @@ CREATE INDEX channel_history_targets ON channel_history (channel_id, id) WHERE r
 CREATE INDEX channel_history_targets_by_version ON channel_history (version_id) WHERE rollback_target = 1;
 
 -- Current and former names of an app's channels. Devices keep a channel's name after its deletion, so preview keys can never use a reserved
--- name; the name of a deleted preview channel is free for previews.
+-- name; the name of a deleted preview channel is free for previews. Rows with reserved = 0 are from earlier releases and are not read.
 CREATE TABLE channel_names (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   name TEXT NOT NULL,

@@ -10,6 +10,7 @@ import type { Deps, Env } from "./deps";
 import { allEndpoints } from "./endpoints";
 import { ApiError } from "./errors";
 import { FAST_ENDPOINTS } from "./fast-endpoints";
+import { asTusMeans } from "./features/bundles/tus-protocol";
 import { errorAnswer, withCommonHeaders } from "./http/answers";
 import { KEY_HEADERS } from "./http/credentials";
 import { createDeviceState } from "./http/device-state";
@@ -46,6 +47,7 @@ const CORS_ANSWER_HEADERS = [
 const TUS_HEADERS = [
 	"tus-resumable",
 	"tus-version",
+	"x-http-method-override",
 	"upload-length",
 	"upload-offset",
 	"upload-metadata",
@@ -84,7 +86,8 @@ export function createRouter(isolate: Isolate, served: readonly AnyEndpoint[] = 
 	});
 	app.onError((error, c) => errorAnswer(deps, error, c.req.raw, c.env.requestId));
 
-	return async (request, ctx, isCounted = false) => {
+	return async (sent, ctx, isCounted = false) => {
+		const request = asTusMeans(sent);
 		const requestId = deps.newId();
 		const response = await app.fetch(request, { requestId, isCounted }, ctx);
 		await drain(request);

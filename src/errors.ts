@@ -65,6 +65,7 @@ export const ERROR_STATUS = {
 	app_id_already_exists: 409,
 	quota_exceeded: 409,
 	bundle_already_exists: 409,
+	version_was_used: 409,
 	bundle_already_ready: 409,
 	bundle_in_use: 409,
 	bundle_not_ready: 409,

@@ -6,7 +6,6 @@ import type { CompiledQuery } from "kysely";
 import { SEALED_KEYS } from "./db/api-keys";
 import { removeTombstones } from "./db/bundle-deletion";
 import { deletedAppIds, tendFeed } from "./db/change-triggers";
-import { deletePreviewNames } from "./db/channel-names";
 import { openDb } from "./db/client";
 import { removeUnusedDeltaFiles } from "./db/delta-files";
 import { deleteExpiredInvitations } from "./db/invitations";
@@ -27,6 +26,7 @@ import { deleteExpiredBundles } from "./features/bundles/retention";
 import { clearDeleteMarks, expireUploads } from "./features/bundles/unfinished";
 import { purgeOrganizations } from "./features/organizations/purge";
 import { closeExpiredPreviews } from "./features/previews/close";
+import { stopPreviewsOfFleets } from "./features/previews/fleets";
 import { deleteOldRollouts } from "./features/rollouts/retention";
 import { stepRollouts } from "./features/rollouts/steps";
 import { watchDatabaseSize } from "./features/service/database-size";
@@ -63,7 +63,8 @@ export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = 
 	"old sign-ins": deleteOldSignIns,
 	"old identity tokens": batchOf(deleteOldIdentities),
 	"expired previews": closeExpiredPreviews,
-	"names of old previews": batchOf((nowMs) => [deletePreviewNames(nowMs), deleteOldPreviews(nowMs)]),
+	"rows of old previews": batchOf((nowMs) => [deleteOldPreviews(nowMs)]),
+	"previews that fleets name": stopPreviewsOfFleets,
 	"deleted organizations": purgeOrganizations,
 	rollouts: stepRollouts,
 	"ended rollouts": deleteOldRollouts,

@@ -15,11 +15,17 @@ const DEVICE_ID = "00000000-0000-4000-8000-000000000000";
 /** A row of the app, of its channel, of its bundle and of the change feed at the same time: every statement gets this row. */
 const ROW = {
 	...{ id: 1, app_id: APP_ID, owner_org: DEVICE_ID, revision: 1, has_twin: 0, expose_metadata: 0 },
-	...{ allow_device_custom_id: 1, block_provider_infra_requests: 0, allow_preview: 0 },
+	...{ allow_device_custom_id: 1, block_provider_infra_requests: 0, allow_preview: 0, preview_channel_prefix: null },
 	...{ name: "1.0.1", public: 1, ios: 1, android: 1, electron: 1, allow_device_self_set: 1, allow_emulator: 1 },
 	...{ allow_device: 1, allow_dev: 1, allow_prod: 1, disable_auto_update: "major", update_package: "all" },
 	...{ disable_auto_update_under_native: 1, is_preview: 0, version_id: 1, rollout_version_id: null, rollout_id: null },
-	...{ rollout_percentage_bps: 0, rollout_enabled: 0, rollout_paused_at_ms: null },
+	...{
+		rollout_percentage_bps: 0,
+		rollout_enabled: 0,
+		rollout_paused_at_ms: null,
+		named_by_fleet_at_ms: null,
+		page_id: null,
+	},
 	...{ status: "ready", checksum: "", sha256: "", object_key: "warm/up/object", external_url: null, session_key: "" },
 	...{ key_id: null, min_update_version: null, comment: null, link: null, has_manifest: 0 },
 	...{ device_id: "none", channel_id: null },

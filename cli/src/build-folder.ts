@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
-import { zipSync } from "fflate";
+import { type Zippable, zipSync } from "fflate";
 import { usage } from "./failure";
 
 export interface BuildFile {
@@ -25,6 +25,14 @@ export interface Build {
 	/** SHA-256 of the names and hashes of all files. */
 	readonly digest: string;
 	readonly confirmsStart: boolean;
+	/** Files of the folder that are not in the bundle, by name. */
+	readonly leftOut: readonly string[];
+}
+
+/** Files that belong to no bundle unless somebody asks for them. */
+export interface Included {
+	readonly hidden: boolean;
+	readonly sourceMaps: boolean;
 }
 
 /** Files that operating systems leave behind. */
@@ -33,7 +41,19 @@ const MOST_FILES = 10_000;
 
 export const sha256 = (bytes: Uint8Array | string) => createHash("sha256").update(bytes).digest("hex");
 
-export async function readBuild(folder: string): Promise<Build> {
+/** The app links of Android and iOS are in it. */
+const WELL_KNOWN = ".well-known";
+/** Their content is compressed already. */
+const COMPRESSED =
+	/\.(?:7z|avif|br|bz2|gif|gz|heic|jpe?g|m4[av]|mkv|mov|mp[34]|og[agv]|opus|pdf|png|webm|webp|woff2?|xz|zip|zst)$/i;
+
+const isHidden = (name: string) => name.split("/").some((part) => part.startsWith(".") && part !== WELL_KNOWN);
+const isSourceMap = (name: string) => name.toLowerCase().endsWith(".map");
+
+export async function readBuild(
+	folder: string,
+	included: Included = { hidden: false, sourceMaps: false },
+): Promise<Build> {
 	const root = await realpath(folder).catch(() => undefined);
 	if (root === undefined || !(await stat(root)).isDirectory()) {
 		throw usage(
@@ -46,7 +66,9 @@ export async function readBuild(folder: string): Promise<Build> {
 	}
 	const files: BuildFile[] = [];
 	let confirmsStart = false;
-	for (const name of await namesIn(root)) {
+	const belongs = (name: string) => (included.hidden || !isHidden(name)) && (included.sourceMaps || !isSourceMap(name));
+	const { names, leftOut } = await namesIn(root, belongs);
+	for (const name of names) {
 		const path = join(root, name);
 		const bytes = await readFile(path);
 		if (/\.(html?|[cm]?js)$/.test(name) && bytes.includes("notifyAppReady")) confirmsStart = true;
@@ -73,15 +95,22 @@ export async function readBuild(folder: string): Promise<Build> {
 		sizeBytes: files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
 		digest: sha256(files.map((file) => `${file.sha256} ${file.name}\n`).join("")),
 		confirmsStart,
+		leftOut: leftOut.sort(),
 	};
 }
 
-/** Names of all files below the folder. A link may lead to another file of the folder only. */
-async function namesIn(root: string): Promise<string[]> {
+/** Names of the files below the folder, those that belong to the bundle apart. A link may lead to another file of the folder only. */
+async function namesIn(root: string, belongs: (name: string) => boolean) {
 	const names: string[] = [];
+	const leftOut: string[] = [];
 	for (const entry of await readdir(root, { recursive: true, withFileTypes: true })) {
 		const path = join(entry.parentPath, entry.name);
 		if (STRAY.has(entry.name) || entry.isDirectory()) continue;
+		const shown = relative(root, path).split(sep).join("/");
+		if (!belongs(shown)) {
+			leftOut.push(shown);
+			continue;
+		}
 		if (entry.isSymbolicLink()) {
 			const target = await realpath(path).catch(() => "");
 			const isInside = target.startsWith(`${root}${sep}`) && (await stat(target)).isFile();
@@ -101,12 +130,14 @@ async function namesIn(root: string): Promise<string[]> {
 		}
 		names.push(relative(root, path));
 	}
-	return names;
+	return { names, leftOut };
 }
 
 export async function zipOf(build: Build): Promise<Uint8Array<ArrayBuffer>> {
-	const entries: Record<string, Uint8Array> = {};
-	for (const { name, path } of build.files) entries[name] = await readFile(path);
+	const entries: Zippable = {};
+	for (const { name, path } of build.files) {
+		entries[name] = [await readFile(path), { level: COMPRESSED.test(name) ? 0 : 6 }];
+	}
 	// Zip times are local, so a local time gives the same bytes in every time zone.
-	return zipSync(entries, { mtime: new Date(2000, 0, 1), level: 6 }) as Uint8Array<ArrayBuffer>;
+	return zipSync(entries, { mtime: new Date(2000, 0, 1) }) as Uint8Array<ArrayBuffer>;
 }

@@ -62,6 +62,15 @@ export function unknownChannel(name: string | undefined, names: readonly string[
 	});
 }
 
+export interface Changed {
+	/** Undefined if the change is live. */
+	readonly waiting: Waiting | undefined;
+	/** The rollout of another bundle that the change ended. */
+	readonly rolloutEnded: RolloutEnded | undefined;
+}
+
+export type RolloutEnded = { readonly version: string | null; readonly percentage_bps: number };
+
 export interface Waiting {
 	readonly id: string;
 	readonly message: string;
@@ -77,12 +86,19 @@ export const FIRST_CHANNEL = "production";
 export async function changeChannel(
 	{ api, origin }: Server,
 	body: RequestOf<"POST /channel">["body"],
-): Promise<Waiting | undefined> {
+): Promise<Changed> {
 	const answer = await api("POST /channel", { body });
-	if (answer.status === "ok") return undefined;
+	if (answer.status === "ok") return { waiting: undefined, rolloutEnded: answer.rollout_ended ?? undefined };
 	const at = `${origin}/dashboard/apps/${encodeURIComponent(body.app_id)}/channels/${encodeURIComponent(body.channel)}`;
-	return { id: answer.proposal_id, message: answer.message, expiresAt: answer.expires_at, url: at };
+	const waiting = { id: answer.proposal_id, message: answer.message, expiresAt: answer.expires_at, url: at };
+	return { waiting, rolloutEnded: undefined };
 }
+
+/** One line if the change ended the rollout of another bundle. */
+export const endedLines = (ended: RolloutEnded | undefined): readonly string[] =>
+	ended === undefined
+		? []
+		: [`Ended the rollout of ${ended.version ?? "a deleted bundle"} (${ended.percentage_bps / 100} %).`];
 
 const ASK_EVERY_MS = 5_000;
 

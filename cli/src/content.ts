@@ -9,6 +9,7 @@ import { type Encryption, encryptionWith, privateKeyOf } from "./encryption";
 import { usage } from "./failure";
 import { type NativePackages, nativePackagesOf } from "./native-packages";
 import type { Project } from "./project";
+import { counted } from "./terminal";
 import { checksumOf, type Form } from "./upload";
 
 const FORMS: readonly Form[] = ["delta", "zip", "all"];
@@ -17,6 +18,8 @@ export const CONTENT_OPTIONS: Readonly<Record<string, Option>> = {
 	package: { type: "string", value: "form", help: "delta, zip or all; default: delta, for Electron zip" },
 	"private-key": { type: "string", value: "file", help: "Encrypt with this key; default: .capgo_key_v2" },
 	"no-encryption": { type: "boolean", help: "Do not encrypt" },
+	"include-hidden": { type: "boolean", help: "Also files whose name begins with a dot" },
+	"include-source-maps": { type: "boolean", help: "Also source maps (.map)" },
 	"ignore-app-ready": { type: "boolean", help: "Upload although no file calls notifyAppReady()" },
 };
 
@@ -42,7 +45,11 @@ export async function buildOf(run: Run, project: Project): Promise<Build> {
 		);
 	}
 	run.terminal.progress(`Reading ${folder}`);
-	const build = await readBuild(absolute(run.directory, folder));
+	const build = await readBuild(absolute(run.directory, folder), {
+		hidden: run.options["include-hidden"] === true,
+		sourceMaps: run.options["include-source-maps"] === true,
+	});
+	noteLeftOut(run, build);
 	if (!build.confirmsStart && project.kind !== "electron" && run.options["ignore-app-ready"] !== true) {
 		throw usage(
 			"missing_notify_app_ready",
@@ -51,6 +58,18 @@ export async function buildOf(run: Run, project: Project): Promise<Build> {
 		);
 	}
 	return build;
+}
+
+const MOST_NAMED = 5;
+
+/** Names what stays behind, because a person may miss it on the device. */
+function noteLeftOut(run: Run, { leftOut }: Build): void {
+	if (leftOut.length === 0) return;
+	const named = leftOut.slice(0, MOST_NAMED).join(", ");
+	const others = leftOut.length - MOST_NAMED;
+	run.terminal.note(
+		`Left out ${counted(leftOut.length, "file")}: ${named}${others > 0 ? ` and ${others} more` : ""}. --include-hidden and --include-source-maps add them.`,
+	);
 }
 
 /** @param wanted `updatePackage` of the channel that gets the bundle */

@@ -8,6 +8,7 @@ import { type AnswerOf, CapstanError } from "../../src/client/client";
 import { connect, type Server, sleep } from "./api";
 import type { Run } from "./command";
 import { EXIT, Failure } from "./failure";
+import { originOf } from "./project";
 
 const TIME_LIMIT_MS = 30_000;
 const ISSUER_TRIES = 3;
@@ -75,10 +76,32 @@ export async function keylessKey(run: Run, origin: string, appId: string, stages
 	if (source === undefined) return undefined;
 	const token = await source(origin);
 	run.terminal.conceal(token);
+	refuseOtherAudience(token, origin);
 	const answer = await exchanged(connect(origin, undefined, run.version), { token, app_id: appId }, stages);
 	run.terminal.conceal(answer.token);
 	run.terminal.note(`Keyless: a ${answer.stage} key for ${answer.app_id} until ${answer.expires_at}`);
 	return answer.token;
+}
+
+/**
+ * A token that the job got ready-made is for the server in its audience. Another server would exchange it there.
+ * @throws {Failure} `identity_token_unavailable`
+ */
+function refuseOtherAudience(token: string, origin: string): void {
+	const audiences = audiencesOf(token);
+	if (audiences.length > 0 && audiences.every((audience) => originOf(audience) === origin)) return;
+	const named = audiences.length === 0 ? "no server" : audiences.join(", ");
+	throw noToken(`its token is for ${named} and was not sent to ${origin}; request it with the audience ${origin}`);
+}
+
+function audiencesOf(token: string): string[] {
+	try {
+		const payload = Buffer.from(token.split(".")[1] ?? "", "base64url").toString("utf8");
+		const { aud } = JSON.parse(payload) as { readonly aud?: unknown };
+		return (Array.isArray(aud) ? aud : [aud]).filter((audience) => typeof audience === "string");
+	} catch {
+		return [];
+	}
 }
 
 /** Each token is accepted once, so an answer that was lost cannot be asked for again. A refused exchange does not use the token up. */

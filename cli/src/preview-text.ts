@@ -4,7 +4,9 @@
 import type { AnswerOf } from "../../src/client/client";
 import { counted, sizeText } from "./terminal";
 
-export type Preview = AnswerOf<"GET /preview">[number];
+export type Preview = AnswerOf<"POST /preview">;
+/** Without the address of its page if the key may not see it. */
+export type ListedPreview = AnswerOf<"GET /preview">[number];
 export type PreviewPage = AnswerOf<"POST /preview/show">;
 
 /** The first line of the comment, which readers do not see. The app may have previews on several servers. */

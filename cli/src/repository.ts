@@ -32,7 +32,9 @@ const REMOTE =
 	/^(?:(https?):\/\/(?:[^/@]*@)?|ssh:\/\/(?:[^/@]*@)?|[^/@:]+@)([^/:]+(?::\d+(?=\/))?)[/:](.+?)(?:\.git)?\/?$/;
 
 /** The place that the remote `origin` of the project names; undefined without one. */
-async function placeOf(directory: string): Promise<{ readonly origin: string; readonly path: string } | undefined> {
+export async function placeOf(
+	directory: string,
+): Promise<{ readonly origin: string; readonly path: string } | undefined> {
 	const config = (await readText(join(directory, ".git/config"))) ?? "";
 	const url = /^\[remote "origin"\]\s*\n(?:\s+.*\n)*?\s+url\s*=\s*(\S+)/m.exec(config)?.[1] ?? "";
 	const [, scheme, host, path] = REMOTE.exec(url) ?? [];

@@ -11,6 +11,7 @@ import { login, logout } from "./commands/login";
 import { previewClose, previewComment, previewOpen, previewUpload } from "./commands/preview";
 import { promote, rollback } from "./commands/promote";
 import { release } from "./commands/release";
+import { rolloutChanges, rolloutStatus } from "./commands/rollout";
 import { status } from "./commands/status";
 import { EXIT, usage } from "./failure";
 import { type Stream, Terminal } from "./terminal";
@@ -22,6 +23,8 @@ const COMMANDS: readonly Command[] = [
 	release,
 	promote,
 	rollback,
+	rolloutStatus,
+	...rolloutChanges,
 	previewOpen,
 	previewUpload,
 	previewComment,
@@ -85,7 +88,12 @@ export async function runCommand(argv: readonly string[], host: Host): Promise<n
 				return EXIT.ok;
 			}
 			const names = inner.map((each) => each.name).join(", ");
-			const remedy = names === "" ? "capstan help lists them." : `Commands: ${names}.`;
+			const near = nearest(
+				word,
+				COMMANDS.map((each) => each.name.split(" ")[0] ?? ""),
+			);
+			const guess = near === undefined ? "" : `Did you mean "${near}"? `;
+			const remedy = names === "" ? `${guess}capstan help lists them.` : `Commands: ${names}.`;
 			throw usage(
 				"unknown_command",
 				`There is no command "${[word, ...about.slice(0, 1).filter((each) => !each.startsWith("-"))].join(" ")}". ${remedy}`,
@@ -97,8 +105,31 @@ export async function runCommand(argv: readonly string[], host: Host): Promise<n
 	}
 }
 
+/** The word that differs in the fewest letters, if it is close. */
+function nearest(word: string, known: readonly string[]): string | undefined {
+	const distances = known.map((each) => [each, distance(word, each)] as const);
+	const [best] = distances.sort(([, one], [, other]) => one - other);
+	return best !== undefined && best[1] <= MOST_WRONG_LETTERS && best[1] < best[0].length - 1 ? best[0] : undefined;
+}
+
+const MOST_WRONG_LETTERS = 2;
+
+/** Letters to add, remove or replace. */
+function distance(one: string, other: string): number {
+	let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+	for (const [index, letter] of [...one].entries()) {
+		const next = [index + 1];
+		for (const [at, otherLetter] of [...other].entries()) {
+			const replaced = (row[at] ?? 0) + (letter === otherLetter ? 0 : 1);
+			next.push(Math.min(replaced, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
+		}
+		row = next;
+	}
+	return row.at(-1) ?? 0;
+}
+
 function helpLine({ name, summary }: Command): string {
-	return `  ${name.padEnd(15)} ${summary}`;
+	return `  ${name.padEnd(16)} ${summary}`;
 }
 
 /** The name of a command has one word or two, such as `preview open`. */

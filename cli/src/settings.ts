@@ -55,16 +55,28 @@ export function appOf(run: Run, project: Project): string {
 	);
 }
 
-/** The key that the user gave, or stored for this server. It is concealed in all output. */
+/** Whether the person named the server. A project may be anybody's, so an address in it is none that a secret was meant for. */
+const isNamed = (run: Run): boolean => ((text(run.options, "server") ?? run.environment.CAPSTAN_SERVER) || "") !== "";
+
+/**
+ * The key that the user gave, or stored for this server. It is concealed in all output.
+ * @throws {Failure} `server_not_confirmed` for a given key and a server that only the project names
+ */
 export async function givenKey(run: Run, origin: string): Promise<string | undefined> {
 	const option = text(run.options, "key");
-	const given = option === "-" ? readFileSync(0, "utf8") : option;
 	const { CAPSTAN_TOKEN, CAPGO_TOKEN } = run.environment;
-	const key = (
-		given ??
-		(CAPSTAN_TOKEN || CAPGO_TOKEN || undefined) ??
-		(await readCredentials(run.environment)).servers[origin]?.key
-	)?.trim();
+	const variable = CAPSTAN_TOKEN || CAPGO_TOKEN || undefined;
+	const stored = (await readCredentials(run.environment)).servers[origin];
+	if ((option ?? variable) !== undefined && !isNamed(run) && stored === undefined) {
+		throw new Failure(
+			"server_not_confirmed",
+			`Only this project's configuration names ${origin}, so the key was not sent there. If it is your server, pass --server ${origin} (or CAPSTAN_SERVER), or run capstan login --server ${origin} once.`,
+			EXIT.denied,
+			{ server: origin },
+		);
+	}
+	const given = option === "-" ? readFileSync(0, "utf8") : option;
+	const key = (given ?? variable ?? stored?.key)?.trim();
 	if (key === undefined || key === "") return undefined;
 	run.terminal.conceal(key);
 	if (/^[\x21-\x7e]+$/.test(key)) return key;

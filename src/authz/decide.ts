@@ -116,7 +116,7 @@ function accountHolds(principal: Principal, permission: Permission, orgId: strin
 }
 
 /** Whether the principal has the permission on the target. */
-export function holds(principal: Principal, permission: Permission, target: Target): boolean {
+export function holds(principal: Pick<Principal, "bindings">, permission: Permission, target: Target): boolean {
 	return principal.bindings.some(
 		(binding) => grants(binding, target) && ROLES[binding.role].permissions.includes(permission),
 	);

@@ -14,20 +14,22 @@ export type Caller = Pick<Principal, "userId" | "keyId"> & { readonly publisher?
 export interface Made {
 	readonly created_by: string;
 	readonly created_by_key: string | null;
-	/** The preview that a bundle belongs to; undefined for other rows. */
-	readonly preview_id?: string | null;
+	/** The open preview that it belongs to; null: none. Required, so that a reader that does not ask does not compile. */
+	readonly preview_id: string | null;
 }
 
-/** Whether this API key created it, or this account without a key, or a job of the same pull request. */
+/** Whether this API key created it, or this account without a key. A job owns only what belongs to the preview of its pull request. */
 export function isOwnWork(made: Made, caller: Caller): boolean {
 	const { userId, keyId, publisher } = caller;
-	const { preview_id: previewId } = made;
-	if (previewId !== undefined && publisher?.limit !== undefined) {
+	if (publisher?.limit !== undefined) {
 		const own = publisher.limit?.previewIds ?? [];
-		if (previewId === null ? own.length > 0 : !own.includes(previewId)) return false;
+		if (made.preview_id === null || !own.includes(made.preview_id)) return false;
 	}
-	return made.created_by_key === keyId && (keyId !== null || made.created_by === userId);
+	return isCreator(made, { userId, keyId });
 }
+
+const isCreator = (made: Omit<Made, "preview_id">, { userId, keyId }: Pick<Caller, "userId" | "keyId">): boolean =>
+	made.created_by_key === keyId && (keyId !== null || made.created_by === userId);
 
 /** @throws {ApiError} `permission_denied` unless the caller created it, or holds the permission on the target without that limit */
 export function requireOwnWork(principal: Principal, permission: Permission, target: Target, made: Made): void {
@@ -42,13 +44,15 @@ export function reachesOnlyOwnWork(principal: Principal, permission: Permission,
 
 /** @throws {ApiError} `permission_denied` unless the caller created it, with any role */
 export function requireCreator(caller: Caller, permission: Permission, made: Made): void {
-	if (isOwnWork(made, caller)) return;
-	throw new ApiError(
+	if (!isOwnWork(made, caller)) throw notOwn(permission);
+}
+
+const notOwn = (permission: Permission) =>
+	new ApiError(
 		"permission_denied",
 		"The caller may do this only to what it created itself; use the API key that created it, or a role without that limit.",
 		{ moreInfo: { permission, scope: "app" } },
 	);
-}
 
 /** Whether a caller limited to own work only says for which pull request it acts. The identity token of a job proves it. */
 export const onlyClaims = ({ publisher }: Caller, isLimited: boolean): boolean =>
@@ -62,15 +66,17 @@ interface PullRequest {
 	readonly head_branch?: string | null;
 }
 
+/** "open": a preview without a branch is of any branch; "close": also for jobs that may do nothing else. */
+type Act = "open" | "change" | "close";
+
 /**
- * @param act "open": a preview without a branch is of any branch; "close": also for jobs that may do nothing else
  * @throws {ApiError} `permission_denied` if the caller is a job of another pull request
  */
 export function requireOwnPullRequest(
 	caller: Caller,
 	permission: Permission,
 	pullRequest: PullRequest,
-	act: "open" | "change" | "close",
+	act: Act,
 ): void {
 	const { publisher } = caller;
 	if (publisher?.limit === undefined || isOfPullRequest(publisher, pullRequest, act)) return;
@@ -89,6 +95,24 @@ export function requireOwnPullRequest(
 	);
 }
 
+/** A preview is the own work of its creator, and of a job only if the job's token proves its pull request. */
+export const isOwnPreview = (preview: PullRequest & Omit<Made, "preview_id">, caller: Caller, act: Act): boolean =>
+	isCreator(preview, caller) &&
+	(caller.publisher?.limit === undefined || isOfPullRequest(caller.publisher, preview, act));
+
+/** @throws {ApiError} `permission_denied` unless it is the caller's, or the caller holds the permission on the target without that limit */
+export function requireOwnPreview(
+	principal: Principal,
+	permission: Permission,
+	target: Target,
+	preview: PullRequest & Omit<Made, "preview_id">,
+	act: Act,
+): void {
+	requireOwnPullRequest(principal, permission, preview, act);
+	if (!reachesOnlyOwnWork(principal, permission, target) || isOwnPreview(preview, principal, act)) return;
+	throw notOwn(permission);
+}
+
 /** Whether the caller is a job of the repository whose token names a branch and no pull request. */
 export const namesOnlyBranch = ({ publisher }: Caller, repository: string): boolean =>
 	publisher?.limit?.number === null && publisher.limit.repository === repository.toLowerCase();
@@ -97,11 +121,7 @@ export const namesOnlyBranch = ({ publisher }: Caller, repository: string): bool
  * Tokens of GitLab name the source branch of the merge request and never its number, so the first job that opens the preview gives it its
  * branch. Tokens of GitHub have no number after the merge, and then they only close.
  */
-function isOfPullRequest(
-	{ ci, limit }: KeyPublisher,
-	pullRequest: PullRequest,
-	act: "open" | "change" | "close",
-): boolean {
+function isOfPullRequest({ ci, limit }: KeyPublisher, pullRequest: PullRequest, act: Act): boolean {
 	if (limit == null || limit.repository !== pullRequest.repository.toLowerCase()) return false;
 	if (limit.number !== null) return limit.number === pullRequest.number;
 	const branch = pullRequest.head_branch ?? null;

@@ -241,7 +241,7 @@ export function violatesPolicy(policy: KeyPolicyName, orgId: string): ApiError {
 /** The purpose of a permission, for requests that do not show it. */
 const NEEDED_FOR: Partial<Record<Permission, string>> = {
 	"app.update_user_roles":
-		", which a protected channel needs for its protection, its settings and the platforms that it serves",
+		", which a protected channel needs for its protection, its settings, the platforms that it serves, and another channel whose name its devices send",
 };
 
 /** 403 for a key or an account that lacks the permission. */

@@ -3,6 +3,7 @@
  * translates anything. A snapshot never changes after its load, except for the two lookup tables that start empty.
  */
 import type { AppId } from "../authz/decide";
+import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm } from "../domain/preview-names";
 import { type Bundle, type Channel, type Override, PLATFORMS, type Platform } from "../domain/update-model";
 import {
 	MOST_HELD_NAMES,
@@ -18,6 +19,7 @@ export interface SnapshotApp {
 	readonly id: AppId;
 	/** Public id as it is stored; devices may send another case. */
 	readonly publicId: string;
+	readonly ownerOrg: string;
 	/** The public id of another app differs from this one only in case. */
 	readonly hasTwin: boolean;
 	readonly revision: number;
@@ -38,11 +40,14 @@ export interface SnapshotBundle extends Bundle {
 	readonly sessionKey: string | null;
 	readonly comment: string | null;
 	readonly link: string | null;
+	/** The page of its open preview. */
+	readonly pageId: string | null;
 }
 
 export interface SnapshotChannel extends Channel {
 	readonly bundle: SnapshotBundle | null;
-	readonly isPreview: boolean;
+	/** The page of its open preview. */
+	readonly pageId: string | null;
 }
 
 export interface AppSnapshot {
@@ -97,8 +102,8 @@ export function assembleSnapshot(
 	const bundles = new Map(bundleRows.map((row) => [row.id, bundleOf(row)]));
 	const bundle = (id: number | null) => (id === null ? null : (bundles.get(id) ?? null));
 	const channels = channelRows.map((row) => ({
-		...channelOf(row, bundle(row.version_id), bundle(row.rollout_version_id)),
-		isPreview: row.is_preview === 1,
+		...channelOf(row, bundle(row.version_id), bundle(row.rollout_version_id), app.preview_channel_prefix),
+		pageId: row.page_id,
 	}));
 	const publicChannels: Partial<Record<Platform, SnapshotChannel>> = {};
 	for (const platform of PLATFORMS) {
@@ -127,6 +132,7 @@ function appOf(row: SnapshotAppRow): SnapshotApp {
 	return {
 		id: row.id as AppId,
 		publicId: row.app_id,
+		ownerOrg: row.owner_org,
 		hasTwin: row.has_twin === 1,
 		revision: row.revision,
 		token: row.revision_token ?? "",
@@ -154,14 +160,20 @@ export function bundleOf(row: SnapshotBundleRow): SnapshotBundle {
 		sessionKey: row.session_key,
 		comment: row.comment,
 		link: row.link,
+		pageId: row.page_id,
 	};
 }
 
-/** @param bundle the bundle of `version_id`, @param rollout the one of `rollout_version_id` */
+/**
+ * @param bundle the bundle of `version_id`
+ * @param rollout the one of `rollout_version_id`
+ * @param prefix `preview_channel_prefix` of the app
+ */
 export function channelOf<Served extends Bundle>(
-	row: SnapshotChannelRow,
+	row: Omit<SnapshotChannelRow, "page_id">,
 	bundle: Served | null,
 	rollout: Bundle | null,
+	prefix: string | null,
 ): Channel & { readonly bundle: Served | null } {
 	return {
 		id: row.id,
@@ -177,6 +189,13 @@ export function channelOf<Served extends Bundle>(
 		disableAutoUpdateUnderNative: row.disable_auto_update_under_native === 1,
 		updatePackage: row.update_package,
 		bundle,
+		preview:
+			row.is_preview === 1
+				? {
+						hasForm: hasPreviewForm(row.name, prefix ?? DEFAULT_PREVIEW_PREFIX),
+						isNamedByFleet: row.named_by_fleet_at_ms !== null,
+					}
+				: null,
 		rollout:
 			rollout === null
 				? null

@@ -129,6 +129,9 @@ export function moveApp(offer: TransferRow, administrators: readonly RoleName[],
 			sql`DELETE FROM role_bindings WHERE app_id = ${offer.id}`,
 			sql`DELETE FROM webhooks WHERE org_id = ${offer.from_org} AND app_id = ${offer.id}`,
 			sql`DELETE FROM app_reservations WHERE org_id = ${offer.from_org} AND app_id = ${offer.app_id} COLLATE NOCASE`,
+			// Everybody who saw a page of the giving organization knows its address.
+			sql`UPDATE previews SET page_id = lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-' || hex(randomblob(2)) || '-'
+				|| hex(randomblob(2)) || '-' || hex(randomblob(6))), revision = revision + 1 WHERE app_id = ${offer.id}`,
 			sql`UPDATE proposals SET state = 'withdrawn', decided_at_ms = ${nowMs} WHERE app_id = ${offer.id} AND state = 'pending'`,
 			sql`UPDATE channels SET promoters = coalesce((SELECT nullif(json_group_array(value), '[]') FROM json_each(promoters)
 				WHERE value IN ${jsonList(JSON.stringify(ROLE_NAMES))}), ${JSON.stringify(administrators)})

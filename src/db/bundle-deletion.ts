@@ -1,6 +1,6 @@
 /**
  * How bundles are deleted: the statements of a batch, the same for a request, for a deleted channel and for retention. A ready bundle
- * becomes a tombstone without bytes and manifest, and its version is free again. A registration that never became ready leaves no row.
+ * becomes a tombstone without bytes and manifest, and its version is free again unless devices got it (used-versions.ts). A registration that never became ready leaves no row.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -67,7 +67,7 @@ const MOST_TOMBSTONES = 500;
 
 /**
  * Removes rows of bundles that were deleted long ago. History, statistics and proposals have copies of the name. A version that a device still
- * reports keeps its row, because events of unknown versions are not counted by version.
+ * reports keeps its row, because events of unknown versions are not counted by version, and so does a used one, which stays taken.
  */
 export async function removeTombstones(deps: TelemetryDeps, nowMs: number): Promise<void> {
 	const db = openDb(deps.d1, "first-primary");
@@ -76,7 +76,7 @@ export async function removeTombstones(deps: TelemetryDeps, nowMs: number): Prom
 		table: "bundles",
 		key: ["deleted_at_ms", "id"],
 		first: "[0,0]",
-		within: sql`deleted_at_ms <= ${nowMs - TOMBSTONE_MS}`,
+		within: sql`deleted_at_ms <= ${nowMs - TOMBSTONE_MS} AND used_by IS NULL`,
 		rows: MOST_TOMBSTONES,
 	};
 	await walk(db, tombstones, async (range) => [

@@ -91,7 +91,7 @@ export function bundlesPage(
 	return bundleListRows()
 		.where("bundles.app_id", "=", appIdOf(publicAppId))
 		.where("bundles.status", "=", "ready")
-		.$if(version !== undefined, (rows) => rows.where("bundles.name", "=", version ?? ""))
+		.$if(version !== undefined, (rows) => rows.where(isVersion(version ?? "")))
 		.orderBy("bundles.created_at_ms", "desc")
 		.orderBy("bundles.id", "desc")
 		.limit(limit)
@@ -112,9 +112,12 @@ export function newestRelease(publicAppId: string): CompiledQuery<BundleListRow>
 		.compile();
 }
 
+/** A live bundle has the version, or takes it again. At most one of an app does, because the version itself stays taken. */
+const isVersion = (version: string) => sql<boolean>`(bundles.name = ${version} OR bundles.reuse_of = ${version})`;
+
 /** A live bundle (pending or ready) by its version; for loading beside the decision. */
-export function bundleByName(publicAppId: string, name: string): CompiledQuery<BundleListRow> {
-	return bundleListRows().where("bundles.app_id", "=", appIdOf(publicAppId)).where("bundles.name", "=", name).compile();
+export function bundleByName(publicAppId: string, version: string): CompiledQuery<BundleListRow> {
+	return bundleListRows().where("bundles.app_id", "=", appIdOf(publicAppId)).where(isVersion(version)).compile();
 }
 
 /** Live bundles by a few versions; for loading beside the decision. */

@@ -12,6 +12,7 @@ import { keepNameOf } from "./channel-names";
 import { deleteChannel } from "./channels";
 import type { Statement } from "./client";
 import { bumpRevision } from "./snapshot";
+import { freeVersionsOf } from "./used-versions";
 
 interface ChannelDeletion {
 	readonly actor: Actor;
@@ -39,6 +40,7 @@ export function deleteChannelStatements(deletion: ChannelDeletion): Statement[] 
 		}),
 		auditBindingsOfChannel(actor, nowMs, orgId, { appId, ...channel }),
 		keepNameOf(appId, channel.id, nowMs),
+		...(bundles === undefined ? [] : [freeVersionsOf(appId, channel.id)]),
 		deleteChannel(appId, channel.id),
 		...(bundles === undefined
 			? []

@@ -13,6 +13,7 @@ import type { ChannelValues } from "./channels";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { ChannelHistoryAction, ChannelHistoryTable } from "./schema";
+import { markUsed, markUsedByChannel } from "./used-versions";
 
 /** Entries that a channel keeps, rollback targets apart. */
 export const MOST_ENTRIES = 1000;
@@ -49,6 +50,7 @@ export function recordChannelChange(
 		}),
 	);
 	const which = sql`app_id = ${appId} AND id = ${channelId}`;
+	const given = [values.version_id, values.rollout_version_id].filter((id) => typeof id === "number");
 	const goesLive = sql`CASE WHEN ${isRollback ? 1 : 0} THEN 'rollback'
 		WHEN version_id IS was_rollout_version_id AND rollout_id IS NOT was_rollout_id THEN 'rollout_finished' ELSE 'promotion' END`;
 	const liveEntry = sql`version_id IS NOT was_version_id`;
@@ -63,6 +65,7 @@ export function recordChannelChange(
 			liveEntry,
 		),
 		...keepInBounds(which),
+		...(given.length === 0 ? [] : [markUsed(appId, given, which)]),
 	];
 }
 
@@ -72,7 +75,10 @@ export function recordNewChannel(actor: Actor, nowMs: number, appId: AppId, name
 		SERVED.map((column) => sql`NULL AS ${sql.ref(`was_${column}`)}, ${sql.ref(column)} AS ${sql.ref(column)}`),
 	);
 	const created = sql`SELECT id, app_id, ${change} FROM channels WHERE app_id = ${appId} AND name = ${name}`;
-	return entries(actor, nowMs, created, { reason: null, proposer: null }, sql`'created'`, sql`true`);
+	return [
+		...entries(actor, nowMs, created, { reason: null, proposer: null }, sql`'created'`, sql`true`),
+		markUsedByChannel(appId, name),
+	];
 }
 
 /** Up to three entries, in this order: a rollout ends, a bundle goes live, a rollout begins or changes. */
@@ -197,11 +203,12 @@ export interface RollbackTarget {
 	readonly name: string | null;
 	readonly created_by: string | null;
 	readonly created_by_key: string | null;
+	readonly preview_id: string | null;
 }
 
 /** Target of a rollback that names no version; for loading beside the decision. */
 export function previousLive(publicAppId: string, channel: string): CompiledQuery<RollbackTarget> {
-	return sql<RollbackTarget>`SELECT b.id, b.name, b.created_by, b.created_by_key FROM channels c
+	return sql<RollbackTarget>`SELECT b.id, b.name, b.created_by, b.created_by_key, b.preview_id FROM channels c
 		JOIN channel_history h INDEXED BY channel_history_targets ON h.channel_id = c.id AND h.rollback_target = 1
 		LEFT JOIN bundles b ON b.id = h.version_id
 		WHERE c.app_id = ${appIdOf(publicAppId)} AND c.name = ${channel}

@@ -4,79 +4,78 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
-import { DAY_MS } from "../domain/time";
+import type { Deps } from "../deps";
+import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm, MOST_DEVICES_BY_NAME } from "../domain/preview-names";
+import { serviceUnavailable } from "../errors";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";
 import { homeOf } from "./telemetry-homes";
-
-/** More devices than this that name an absent channel are a fleet, not testers. */
-export const MOST_DEVICES_NAMING = 20;
-/** Age from which devices count, because a stranger could otherwise block the name of a new preview with made-up devices. */
-const NAMING_FROM_MS = DAY_MS;
-/** A preview that is recreated within this time after its deletion keeps its testers, whatever their number. */
-const REOPENED_WITHIN_MS = 90 * DAY_MS;
-/** Deleted per run of the clean-up. */
-const MOST_OLD_NAMES = 200;
+import { tryTelemetry } from "./telemetry-reads";
+import { markUsedByChannel } from "./used-versions";
 
 export interface PreviewNameRow {
 	readonly default_upload_channel: string;
-	readonly preview_channel_prefix: string | null;
+	readonly preview_channel_prefix: string;
 	readonly is_reserved: 0 | 1;
-	/** Last deletion of a preview channel of this name. */
-	readonly preview_used_at_ms: number | null;
-	/** Devices that name the channel, at most one more than allowed; 0 if the app has a prefix for previews. */
+	/** Devices that send the name, at most one more than may be testers. */
 	readonly devices: number;
 	/** The telemetry database to count them in; null: they are counted. */
 	readonly telemetry: string | null;
 }
 
-const devicesNaming = (appId: RawBuilder<unknown>, name: RawBuilder<unknown>, nowMs: number) =>
+/** SQL: devices that send the name as `defaultChannel`, at most one more than may be testers. */
+export const devicesNaming = (appId: RawBuilder<unknown>, name: RawBuilder<unknown>) =>
 	sql<number>`(SELECT count(*) FROM (SELECT 1 FROM devices INDEXED BY devices_by_default_channel
-		WHERE devices.app_id = ${appId} AND devices.default_channel = ${name}
-			AND devices.created_at_ms <= ${nowMs - NAMING_FROM_MS} LIMIT ${sql.lit(MOST_DEVICES_NAMING + 1)}))`;
+		WHERE devices.app_id = ${appId} AND devices.default_channel = ${name} LIMIT ${sql.lit(MOST_DEVICES_BY_NAME + 1)}))`;
+
+/** SQL: the prefix of the names of previews of the app. */
+export const previewPrefixOf = (app: RawBuilder<unknown>) =>
+	sql<string>`coalesce(${app}.preview_channel_prefix, ${sql.lit(DEFAULT_PREVIEW_PREFIX)})`;
 
 /** The columns of `PreviewNameRow` of an app `a` and its channel name `n`. */
-export const previewNameColumns = (name: RawBuilder<unknown>, nowMs: number) =>
-	sql`a.default_upload_channel, a.preview_channel_prefix, coalesce(n.reserved, 0) AS is_reserved,
-		CASE WHEN n.reserved = 0 THEN n.used_at_ms END AS preview_used_at_ms,
-		CASE WHEN a.preview_channel_prefix IS NULL THEN ${devicesNaming(sql`a.id`, name, nowMs)} ELSE 0 END AS devices,
-		CASE WHEN a.preview_channel_prefix IS NULL THEN ${homeOf(sql`a.id`)} END AS telemetry`;
+export const previewNameColumns = (name: RawBuilder<unknown>) =>
+	sql`a.default_upload_channel, ${previewPrefixOf(sql`a`)} AS preview_channel_prefix, coalesce(n.reserved, 0) AS is_reserved,
+		${devicesNaming(sql`a.id`, name)} AS devices, ${homeOf(sql`a.id`)} AS telemetry`;
 
 /** Facts for `refusalOfName`; for loading beside the decision. */
-export function previewName(publicAppId: string, name: string, nowMs: number): CompiledQuery<PreviewNameRow> {
-	return sql<PreviewNameRow>`SELECT ${previewNameColumns(sql`${name}`, nowMs)}
+export function previewName(publicAppId: string, name: string): CompiledQuery<PreviewNameRow> {
+	return sql<PreviewNameRow>`SELECT ${previewNameColumns(sql`${name}`)}
 		FROM apps a LEFT JOIN channel_names n ON n.app_id = a.id AND n.name = ${name} WHERE a.id = ${appIdOf(publicAppId)}`.compile(
 		query,
 	);
 }
 
 /** The same count in a telemetry database. */
-export function countDevicesNaming(appId: AppId, name: string, nowMs: number): CompiledQuery<{ devices: number }> {
-	return sql<{ devices: number }>`SELECT ${devicesNaming(sql`${appId}`, sql`${name}`, nowMs)} AS devices`.compile(
-		query,
-	);
+export function countDevicesNaming(appId: AppId, name: string): CompiledQuery<{ devices: number }> {
+	return sql<{ devices: number }>`SELECT ${devicesNaming(sql`${appId}`, sql`${name}`)} AS devices`.compile(query);
 }
 
-export type NameRefusal =
-	| "default_upload_channel"
-	| "preview_channel_prefix"
-	| "used_by_a_channel"
-	| "named_by_devices";
+/** @throws {ApiError} `service_unavailable` if the devices cannot be counted, because the name may be that of a fleet */
+export async function withDevicesNaming<Row extends PreviewNameRow>(
+	deps: Deps,
+	appId: AppId,
+	row: Row,
+	name: string,
+): Promise<Row> {
+	if (row.telemetry === null) return row;
+	const rows = await tryTelemetry(deps, row.telemetry, countDevicesNaming(appId, name));
+	if (rows === undefined) throw serviceUnavailable(new Error(`${row.telemetry} does not answer`));
+	return { ...row, devices: rows[0]?.devices ?? 0 };
+}
 
-/** Why a preview key may not create a channel of this name; undefined if it may. */
-export function refusalOfName(row: PreviewNameRow, name: string, nowMs: number): NameRefusal | undefined {
+export type NameRefusal = "default_upload_channel" | "preview_channel_prefix" | "used_by_a_channel";
+
+/** Why a preview may not have this name; undefined if it may. */
+export function refusalOfName(row: PreviewNameRow, name: string): NameRefusal | undefined {
 	if (name === row.default_upload_channel) return "default_upload_channel";
-	if (row.preview_channel_prefix !== null && !name.startsWith(row.preview_channel_prefix))
-		return "preview_channel_prefix";
 	if (row.is_reserved === 1) return "used_by_a_channel";
-	const isReopened = row.preview_used_at_ms !== null && row.preview_used_at_ms > nowMs - REOPENED_WITHIN_MS;
-	return row.devices > MOST_DEVICES_NAMING && !isReopened ? "named_by_devices" : undefined;
+	return hasPreviewForm(name, row.preview_channel_prefix) ? undefined : "preview_channel_prefix";
 }
 
 /** Guard condition: the name is still free for previews, and the app's rules for names are as they were read. */
 export function previewNameIsFree(appId: AppId, name: string, { preview_channel_prefix }: PreviewNameRow) {
 	return sql<boolean>`(EXISTS (SELECT 1 FROM apps WHERE id = ${appId} AND default_upload_channel <> ${name}
-			AND preview_channel_prefix IS ${preview_channel_prefix})
+			AND ${previewPrefixOf(sql`apps`)} = ${preview_channel_prefix})
 		AND NOT EXISTS (SELECT 1 FROM channel_names WHERE app_id = ${appId} AND name = ${name} AND reserved = 1))`;
 }
 
@@ -86,22 +85,13 @@ export function reserveName(appId: AppId, name: string, nowMs: number): Compiled
 		ON CONFLICT (app_id, name) DO UPDATE SET reserved = 1, used_at_ms = excluded.used_at_ms`.compile(query);
 }
 
-/** Before the channel is deleted: the name of a preview stays free for previews, every other name is reserved. */
+/** Before the channel is deleted: its name is reserved, unless the channel is a preview's. */
 export function keepNameOf(appId: AppId, channelId: ChannelId, nowMs: number): CompiledQuery {
 	// Only preview keys have bindings on channels. Bindings count as well, because an older Worker may have created the channel without is_preview.
-	return sql`INSERT INTO channel_names (app_id, name, reserved, used_at_ms)
-		SELECT app_id, name, CASE WHEN public = 0 AND (is_preview = 1 OR EXISTS (SELECT 1 FROM role_bindings
-				WHERE role_bindings.channel_id = channels.id)) THEN 0 ELSE 1 END, ${nowMs}
-		FROM channels WHERE app_id = ${appId} AND id = ${channelId}
-		ON CONFLICT (app_id, name) DO UPDATE SET reserved = max(reserved, excluded.reserved), used_at_ms = excluded.used_at_ms`.compile(
-		query,
-	);
-}
-
-/** Deletes names of previews whose time for recreation is over. */
-export function deletePreviewNames(nowMs: number): CompiledQuery {
-	return sql`DELETE FROM channel_names WHERE (app_id, name) IN (SELECT app_id, name FROM channel_names
-		WHERE reserved = 0 AND used_at_ms <= ${nowMs - REOPENED_WITHIN_MS} LIMIT ${MOST_OLD_NAMES})`.compile(query);
+	return sql`INSERT INTO channel_names (app_id, name, reserved, used_at_ms) SELECT app_id, name, 1, ${nowMs}
+		FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND (public = 1 OR (is_preview = 0 AND NOT EXISTS (
+			SELECT 1 FROM role_bindings WHERE role_bindings.channel_id = channels.id)))
+		ON CONFLICT (app_id, name) DO UPDATE SET reserved = 1, used_at_ms = excluded.used_at_ms`.compile(query);
 }
 
 /** Guard condition: preview keys still have access to the channel, or the channel is deleted. */
@@ -132,6 +122,7 @@ export function endPreviewAccess(appId: AppId, name: string, nowMs: number): Com
 		sql`UPDATE channels SET is_preview = 0 WHERE app_id = ${appId} AND name = ${name} AND is_preview = 1`.compile(
 			query,
 		),
+		markUsedByChannel(appId, name),
 		reserveName(appId, name, nowMs),
 	];
 }

@@ -15,12 +15,15 @@ export interface ChannelRow extends Selectable<ChannelsTable> {
 	/** Keys that uploaded the stable and the rollout bundle. */
 	readonly version_created_by_key: string | null;
 	readonly rollout_version_created_by_key: string | null;
+	/** Its open preview. */
+	readonly preview_id: string | null;
 }
 
 /** @param more further columns */
 const channelRows = (more = sql``) => sql<ChannelRow>`SELECT channels.*, stable.name AS version_name,
 		stable.created_by_key AS version_created_by_key, rollout.name AS rollout_version_name,
-		rollout.created_by_key AS rollout_version_created_by_key${more}
+		rollout.created_by_key AS rollout_version_created_by_key,
+		(SELECT id FROM previews WHERE previews.channel_id = channels.id AND previews.state = 'open') AS preview_id${more}
 	FROM channels LEFT JOIN bundles AS stable ON stable.id = channels.version_id
 		LEFT JOIN bundles AS rollout ON rollout.id = channels.rollout_version_id`;
 
@@ -48,6 +51,7 @@ export function channelOfProposal(publicAppId: string, proposalId: string): Comp
 export interface ListedChannelRow extends ChannelRow {
 	readonly version_min_update_version: string | null;
 	readonly rollout_min_update_version: string | null;
+	readonly preview_channel_prefix: string | null;
 	/** JSON array of `[version_build, last_seen_at_ms]` from a sample of the app's devices. */
 	readonly store_builds: string;
 }
@@ -80,7 +84,8 @@ export function storeBuildsOf(appId: AppId): CompiledQuery<StoreBuildsRow> {
 const listedRows = (publicAppId: string) =>
 	// The subquery is independent of the row, so SQLite evaluates it once for the list.
 	channelRows(sql`, stable.min_update_version AS version_min_update_version,
-		rollout.min_update_version AS rollout_min_update_version, ${storeBuilds(sampledDevices(appIdOf(publicAppId)))} AS store_builds`);
+		rollout.min_update_version AS rollout_min_update_version,
+		(SELECT preview_channel_prefix FROM apps WHERE apps.id = channels.app_id) AS preview_channel_prefix, ${storeBuilds(sampledDevices(appIdOf(publicAppId)))} AS store_builds`);
 
 /** One channel as lists show it; for loading beside the decision. */
 export const listedChannelByName = prepared<{ publicAppId: string; name: string }, ListedChannelRow>((value) =>

@@ -3,18 +3,12 @@
  * the key that created them.
  */
 import type { AppId, OwnWorkOnly } from "../authz/decide";
-import type { Deps } from "../deps";
-import { ApiError, serviceUnavailable } from "../errors";
+import type { Caller } from "../authz/own-work";
+import { MOST_DEVICES_BY_NAME } from "../domain/preview-names";
+import { ApiError } from "../errors";
 import { type Holder, insertChannelBinding } from "./api-keys";
-import {
-	countDevicesNaming,
-	MOST_DEVICES_NAMING,
-	type NameRefusal,
-	type PreviewNameRow,
-	refusalOfName,
-} from "./channel-names";
+import { type NameRefusal, type PreviewNameRow, refusalOfName } from "./channel-names";
 import type { ChannelValues } from "./channels";
-import { tryTelemetry } from "./telemetry-reads";
 
 /**
  * A preview must reach testers on any store build, and its version says nothing about the store build that it needs. So a preview channel
@@ -42,11 +36,18 @@ export function previewBinding(
 	return [insertChannelBinding({ ...binding, role }, binding.channelName, limit.bindingId)];
 }
 
-/** @throws {ApiError} for a public channel or a name that previews may not use */
+/** The state of a new preview channel: one that a fleet's builds name already serves nobody by its name. */
+export const namingOf = ({ devices }: PreviewNameRow, nowMs: number): ChannelValues =>
+	devices > MOST_DEVICES_BY_NAME ? { named_by_fleet_at_ms: nowMs } : {};
+
+/**
+ * For a caller limited to own work that creates a channel.
+ * @throws {ApiError} for a public channel, for a job of a pull request, or for a name that previews may not use
+ */
 export function refusePreviewName(
 	body: { readonly channel: string; readonly public?: boolean | undefined },
 	row: PreviewNameRow,
-	nowMs: number,
+	caller: Caller,
 ): void {
 	if (body.public === true) {
 		throw new ApiError(
@@ -54,37 +55,27 @@ export function refusePreviewName(
 			"public: a preview role creates private channels only; leave it out.",
 		);
 	}
-	const reason = refusalOfName(row, body.channel, nowMs);
+	const reason = refusalOfName(row, body.channel);
 	if (reason !== undefined) throw nameRefused(reason, row);
+	if (caller.publisher?.limit === undefined) return;
+	throw new ApiError(
+		"permission_denied",
+		"channel: the key of a pull request's job has the channel of its own preview and creates no other; POST /preview opens it, and so does an upload of the job.",
+		{ moreInfo: { permission: "app.create_channel", scope: "app" } },
+	);
 }
 
 export function nameRefused(reason: NameRefusal, { preview_channel_prefix: prefix }: PreviewNameRow): ApiError {
 	return new ApiError("channel_name_reserved", `channel: ${NAME_REFUSALS[reason](prefix)}`, {
-		moreInfo: { reason, ...(prefix === null ? {} : { preview_channel_prefix: prefix }) },
+		moreInfo: { reason, preview_channel_prefix: prefix },
 	});
 }
 
-const NAME_REFUSALS: Readonly<Record<NameRefusal, (prefix: string | null) => string>> = {
+const NAME_REFUSALS: Readonly<Record<NameRefusal, (prefix: string) => string>> = {
 	default_upload_channel: () =>
 		"this is the app's default upload channel, which cannot be a preview; choose another name.",
 	preview_channel_prefix: (prefix) =>
-		`preview channels of this app begin with "${prefix}"; choose such a name, or have preview_channel_prefix changed.`,
+		`preview channels of this app begin with "${prefix}"; choose such a name, or have preview_channel_prefix changed with PUT /app/:app_id.`,
 	used_by_a_channel: () =>
 		"another channel has or had this name, and devices may still name it; choose another name for the preview.",
-	named_by_devices: () =>
-		`more than ${MOST_DEVICES_NAMING} devices name this channel as their default; choose another name for the preview.`,
 };
-
-/** @throws {ApiError} `service_unavailable` if the devices cannot be counted, because the name may be that of a fleet */
-export async function withDevicesNaming<Row extends PreviewNameRow>(
-	deps: Deps,
-	appId: AppId,
-	row: Row,
-	name: string,
-	nowMs: number,
-): Promise<Row> {
-	if (row.telemetry === null) return row;
-	const rows = await tryTelemetry(deps, row.telemetry, countDevicesNaming(appId, name, nowMs));
-	if (rows === undefined) throw serviceUnavailable(new Error(`${row.telemetry} does not answer`));
-	return { ...row, devices: rows[0]?.devices ?? 0 };
-}

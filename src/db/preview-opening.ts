@@ -3,28 +3,29 @@
  * created in the caller's batch. POST /preview and the uploads of a publisher's job open through here. A conflict with another request for the
  * same pull request is `preview_changed`: the caller reads again (`retryOnChange`).
  */
-import type { AppId, OrgId, OwnWorkOnly } from "../authz/decide";
-import { isOwnWork, onlyClaims, requireOwnPullRequest, requireOwnWork } from "../authz/own-work";
+import type { AppId, ChannelId, OrgId, OwnWorkOnly } from "../authz/decide";
+import { isOwnPreview, isOwnWork, onlyClaims, requireOwnPreview, requireOwnPullRequest } from "../authz/own-work";
 import type { Principal } from "../authz/principal";
 import { hashKey } from "../authz/secrets";
 import type { Deps } from "../deps";
 import { provenRepositoryId } from "../domain/ci-context";
 import { latest, mayOpen } from "../domain/preview-events";
 import { DAY_MS } from "../domain/time";
-import { invalidRequest } from "../errors";
+import { ApiError, invalidRequest } from "../errors";
 import { auditBindingGiven } from "./audit/bindings";
 import { auditedChannel } from "./audit/channels";
 import { type Actor, auditStatement } from "./audit/entries";
+import { deleteChannelStatements } from "./channel-deletion";
 import { recordNewChannel } from "./channel-history";
-import { previewNameIsFree, refusalOfName } from "./channel-names";
+import { previewNameIsFree, refusalOfName, withDevicesNaming } from "./channel-names";
 import { channelIdNamed, insertChannel } from "./channels";
 import { guard, onUnique, type Statement } from "./client";
-import { nameRefused, PREVIEW_CHANNEL_SETTINGS, previewBinding, withDevicesNaming } from "./preview-channels";
+import { nameRefused, namingOf, PREVIEW_CHANNEL_SETTINGS, previewBinding } from "./preview-channels";
 import { closeStatements } from "./preview-closing";
 import {
-	adoptBundle,
 	insertPreview,
 	nameRepository,
+	noOtherPreviewOfBranch,
 	type PreviewPlaceRow,
 	type PreviewRow,
 	previewChanged,
@@ -52,12 +53,12 @@ export interface PreviewRequest {
 	readonly event_at?: number | undefined;
 }
 
-export function openReads(request: PreviewRequest, nowMs: number) {
+export function openReads(request: PreviewRequest) {
 	const { app_id, repository, number } = request;
 	const suffix = `-${hashKey(repository).slice(0, 6)}`;
 	return [
 		previewsPage(app_id, { repository, number }, 1, 0),
-		previewPlace(app_id, { repository, number, suffix }, nowMs),
+		previewPlace(app_id, { repository, number, suffix }),
 	] as const;
 }
 
@@ -82,7 +83,7 @@ export interface PreviewOpening {
 
 /** Whether another key opened the preview on a claim, and the caller has proof that it acts for the pull request. */
 const overrules = ({ principal, limit }: Opener, known: PreviewRow): boolean =>
-	known.is_claimed === 1 && !onlyClaims(principal, limit !== undefined) && !isOwnWork(known, principal);
+	known.is_claimed === 1 && !onlyClaims(principal, limit !== undefined) && !isOwnPreview(known, principal, "open");
 
 /**
  * Statements that close the open preview of a claim, for a batch before the one that opens the preview of the caller: nothing of a stranger's
@@ -107,9 +108,10 @@ export async function previewOpening(
 ): Promise<PreviewOpening> {
 	const { actor, deps, nowMs, principal, scope, publicAppId } = opener;
 	const { appId, orgId } = scope;
-	requireOwnPullRequest(principal, "app.create_channel", known ?? request, "open");
 	// Nothing of a closed preview is left, so it belongs to the caller that opens it again.
-	if (known?.state === "open") requireOwnWork(principal, "app.create_channel", scope, known);
+	const open = known?.state === "open" ? known : undefined;
+	if (open === undefined) requireOwnPullRequest(principal, "app.create_channel", request, "open");
+	else requireOwnPreview(principal, "app.create_channel", scope, open, "open");
 	const eventAtMs = request.event_at === undefined ? undefined : Math.min(request.event_at, nowMs);
 	const isOverruled = known !== undefined && overrules(opener, known);
 	if (!isOverruled && !mayOpen(known, eventAtMs)) throw previewClosed(known?.channel_name ?? previewTitle(request));
@@ -133,7 +135,7 @@ export async function previewOpening(
 	};
 	const id = known?.id ?? deps.newId();
 	const channel = isNew
-		? channelStatements(opener, request, await withDevicesNaming(deps, appId, place, place.name, nowMs))
+		? channelStatements(opener, request, await withDevicesNaming(deps, appId, place, place.name))
 		: { quotas: [], statements: [] };
 	return {
 		id,
@@ -141,6 +143,7 @@ export async function previewOpening(
 		quotas: [...channel.quotas, ...((known?.opened_at_ms ?? null) === null ? [previewsOfApp(appId)] : [])],
 		statements: [
 			...(known === undefined ? [] : [guard(previewIsAsRead(appId, id, known.revision), previewChanged)]),
+			...oneForBranch(opener, id, request.repository),
 			...channel.statements,
 			known === undefined
 				? onUnique(
@@ -154,7 +157,6 @@ export async function previewOpening(
 						previewChanged,
 					)
 				: updatePreview(appId, id, values, isNew ? place.name : undefined),
-			...(isNew ? [adoptBundle(appId, id, place.name)] : []),
 			auditStatement(actor, nowMs, {
 				orgId,
 				action: isNew ? "preview.open" : "preview.renew",
@@ -168,6 +170,27 @@ export async function previewOpening(
 			}),
 		],
 	};
+}
+
+/**
+ * A token of GitLab proves the branch and not the number of the merge request. So a branch has one open preview, and a job cannot take the
+ * numbers of others.
+ */
+function oneForBranch({ principal, scope }: Opener, id: string, repository: string): Statement[] {
+	const limit = principal.kind === "key" ? principal.publisher?.limit : undefined;
+	if (limit == null || limit.number !== null || limit.branch === null) return [];
+	const { branch } = limit;
+	return [
+		guard(
+			noOtherPreviewOfBranch(scope.appId, id, repository, branch),
+			() =>
+				new ApiError(
+					"permission_denied",
+					`number: the branch ${branch} has an open preview of another merge request, and the job's token proves the branch only; close that preview with DELETE /preview first.`,
+					{ moreInfo: { permission: "app.create_channel", scope: "app" } },
+				),
+		),
+	];
 }
 
 const branchOfJob = (principal: Principal): string | null =>
@@ -197,21 +220,35 @@ function repositoryId(
 	return { repository_id: claimed ?? null, repository_id_proven: 0 };
 }
 
-/** The statements that create the channel of the preview, or take over the one that the caller created under the name before. */
-function channelStatements(opener: Opener, { repository }: PreviewRequest, place: PreviewPlaceRow) {
+/** Whether the channel of the name is a preview key's claim that gives way: to that key, and to every caller that does more than claim. */
+function mayReplaceChannel({ principal, limit }: Opener, place: PreviewPlaceRow): boolean {
+	if (place.channel_is_preview !== 1 || place.channel_preview_id !== null) return false;
+	if (!onlyClaims(principal, limit !== undefined)) return true;
+	const made = { created_by: place.channel_created_by ?? "", created_by_key: place.channel_created_by_key };
+	return isOwnWork({ ...made, preview_id: null }, principal);
+}
+
+/** The statements that create the channel of the preview. */
+function channelStatements(opener: Opener, { repository, number }: PreviewRequest, place: PreviewPlaceRow) {
 	const { actor, deps, nowMs, principal, scope, publicAppId, limit } = opener;
 	const { appId, orgId } = scope;
 	const { name } = place;
-	const reason = refusalOfName(place, name, nowMs);
+	const reason = refusalOfName(place, name);
 	if (reason !== undefined) throw nameRefused(reason, place);
 	const statements: Statement[] = [
 		guard(previewNameIsFree(appId, name, place), previewChanged),
 		...(place.repository_is_known === 1 ? [] : [newRepository(appId, repository, place.suffix)]),
 	];
 	if (place.channel_id !== null) {
-		const made = { created_by: place.channel_created_by ?? "", created_by_key: place.channel_created_by_key };
-		if (place.channel_is_preview !== 1 || !isOwnWork(made, principal)) throw nameRefused("used_by_a_channel", place);
-		return { quotas: [], statements };
+		if (!mayReplaceChannel(opener, place)) throw nameRefused("used_by_a_channel", place);
+		// The preview begins empty: nothing of what the channel was before reaches testers of the pull request.
+		statements.push(
+			...deleteChannelStatements({
+				...{ actor, nowMs, orgId, appId, publicAppId, bundles: undefined },
+				channel: { id: place.channel_id as ChannelId, name },
+				details: { replaced_by_preview: `${repository}#${number}` },
+			}),
+		);
 	}
 	const values = { ...PREVIEW_CHANNEL_SETTINGS, allow_device_self_set: 1 as const, is_preview: 1 as const };
 	const bindingId = deps.newId();
@@ -220,7 +257,11 @@ function channelStatements(opener: Opener, { repository }: PreviewRequest, place
 		statements: [
 			...statements,
 			onUnique(
-				insertChannel(appId, { ...values, name, created_by: principal.userId, created_by_key: principal.keyId }, nowMs),
+				insertChannel(
+					appId,
+					{ ...values, ...namingOf(place, nowMs), name, created_by: principal.userId, created_by_key: principal.keyId },
+					nowMs,
+				),
 				"channels.app_id, channels.name",
 				previewChanged,
 			),

@@ -5,6 +5,7 @@ import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { query } from "./client";
 import { bytesOfFiles, type PreviewRow, previewRows } from "./previews";
+import { appIdOf } from "./public-app-id";
 import type { Flag } from "./schema";
 
 export interface PreviewPageRow extends PreviewRow {
@@ -31,6 +32,23 @@ export function previewOfPage(pageId: string): CompiledQuery<PreviewPageRow> {
 		LEFT JOIN bundles own ON own.id = (SELECT version_id FROM channels WHERE channels.id = shown.channel_id)
 		LEFT JOIN bundles live ON live.id = (SELECT version_id FROM channels WHERE channels.app_id = shown.app_id AND channels.public = 1
 			ORDER BY channels.android DESC, channels.ios DESC LIMIT 1)`.compile(query);
+}
+
+/** The page of the open preview of a channel or of a bundle, by its name; for loading beside the decision. */
+export function pageOfPreview(
+	publicAppId: string,
+	{ channel, version }: { readonly channel?: string | undefined; readonly version?: string | undefined },
+): CompiledQuery<{ page_id: string }> {
+	const which =
+		channel === undefined
+			? sql`id = (SELECT preview_id FROM bundles WHERE bundles.app_id = previews.app_id AND bundles.name = ${version ?? ""}
+				AND bundles.deleted_at_ms IS NULL)`
+			: sql`channel_name = ${channel}`;
+	return sql<{
+		page_id: string;
+	}>`SELECT page_id FROM previews WHERE app_id = ${appIdOf(publicAppId)} AND state = 'open' AND ${which}`.compile(
+		query,
+	);
 }
 
 interface ChangedFileRow {

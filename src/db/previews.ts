@@ -8,7 +8,7 @@ import type { Caller } from "../authz/own-work";
 import { DAY_MS } from "../domain/time";
 import { ApiError } from "../errors";
 import { liveBundles, UNUSED } from "./bundles";
-import { type PreviewNameRow, previewNameColumns } from "./channel-names";
+import { type PreviewNameRow, previewNameColumns, previewPrefixOf } from "./channel-names";
 import { guard, jsonList, onUnique, query, type Statement } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { Flag, PreviewsTable } from "./schema";
@@ -105,6 +105,8 @@ export interface PreviewPlaceRow extends PreviewNameRow {
 	readonly channel_is_preview: Flag | null;
 	readonly channel_created_by: string | null;
 	readonly channel_created_by_key: string | null;
+	/** The open preview of that channel. */
+	readonly channel_preview_id: string | null;
 }
 
 /**
@@ -114,14 +116,14 @@ export interface PreviewPlaceRow extends PreviewNameRow {
 export function previewPlace(
 	publicAppId: string,
 	{ repository, number, suffix }: { readonly repository: string; readonly number: number; readonly suffix: string },
-	nowMs: number,
 ): CompiledQuery<PreviewPlaceRow> {
 	const suffixNow = sql`coalesce(r.suffix, CASE WHEN EXISTS (SELECT 1 FROM preview_repositories other WHERE other.app_id = a.id)
 		THEN ${suffix} ELSE '' END)`;
-	const name = sql`(coalesce(a.preview_channel_prefix, 'pr-') || CAST(${number} AS INTEGER) || ${suffixNow})`;
+	const name = sql`(${previewPrefixOf(sql`a`)} || CAST(${number} AS INTEGER) || ${suffixNow})`;
 	return sql<PreviewPlaceRow>`SELECT ${name} AS name, ${suffixNow} AS suffix, r.app_id IS NOT NULL AS repository_is_known,
 			a.preview_max_days, c.id AS channel_id, c.is_preview AS channel_is_preview, c.created_by AS channel_created_by,
-			c.created_by_key AS channel_created_by_key, ${previewNameColumns(name, nowMs)}
+			c.created_by_key AS channel_created_by_key,
+			(SELECT v.id FROM previews v WHERE v.channel_id = c.id AND v.state = 'open') AS channel_preview_id, ${previewNameColumns(name)}
 		FROM apps a LEFT JOIN preview_repositories r ON r.app_id = a.id AND r.repository = ${repository}
 			LEFT JOIN channels c ON c.app_id = a.id AND c.name = ${name}
 			LEFT JOIN channel_names n ON n.app_id = a.id AND n.name = ${name}
@@ -209,13 +211,10 @@ export function updatePreview(
 		.compile();
 }
 
-/** The bundle that a channel already serves belongs to the preview that takes the channel over, if the same key created both. */
-export const adoptBundle = (appId: AppId, previewId: string, channelName: string): CompiledQuery =>
-	sql`UPDATE bundles SET preview_id = ${previewId} WHERE +app_id = ${appId} AND preview_id IS NULL
-		AND id = (SELECT version_id FROM channels WHERE app_id = ${appId} AND name = ${channelName}
-			AND channels.created_by = bundles.created_by AND channels.created_by_key IS bundles.created_by_key)`.compile(
-		query,
-	);
+/** Guard condition: no other preview of the repository is open for the branch. */
+export const noOtherPreviewOfBranch = (appId: AppId, id: string, repository: string, branch: string) =>
+	sql<boolean>`NOT EXISTS (SELECT 1 FROM previews WHERE app_id = ${appId} AND repository = ${repository} AND state = 'open'
+		AND head_branch = ${branch} AND id <> ${id})`;
 
 /** The open preview of a channel; for loading beside the decision. */
 export const previewOfChannel = (publicAppId: string, channel: string): CompiledQuery<{ id: string }> =>

@@ -3,7 +3,7 @@
  * can send its own reads in the same round trip.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
-import type { PrincipalRow } from "../authz/principal";
+import type { Flag, PolicyColumns, PrincipalRow } from "../authz/principal";
 import { SESSION_IDLE_MS, type SessionRow } from "../authz/session";
 import { query } from "./client";
 import { prepared } from "./prepared";
@@ -28,7 +28,7 @@ const PREVIEWS_OF_JOB = sql<string>`SELECT v.id FROM previews v
 
 /** SQL: jobs of a publisher share its key and the key's bindings, but a limited one reaches the channel of its own preview only. */
 const MAY_REACH_CHANNEL = sql<boolean>`(t.is_limited IS NOT 1 OR b.channel_id IS NULL
-				OR NOT EXISTS (SELECT 1 FROM previews v WHERE v.channel_id = b.channel_id AND v.id NOT IN (${PREVIEWS_OF_JOB})))`;
+				OR EXISTS (SELECT 1 FROM previews v WHERE v.channel_id = b.channel_id AND v.id IN (${PREVIEWS_OF_JOB})))`;
 
 const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>((value) => {
 	const [keyHash, nowMs] = [value("keyHash"), value("nowMs")];
@@ -66,6 +66,35 @@ export function liveBindings(join: RawBuilder<boolean>, nowMs: number): RawBuild
 			WHERE coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
 				AND coalesce(parent.expires_at_ms, ${nowMs} + 1) > ${nowMs})`;
 }
+
+/** The key or the account that began an upload, with what it may do now; for the use of a link that was given to it. */
+export interface UploaderRow extends PolicyColumns {
+	readonly app_id: string;
+	readonly owner_org: string;
+	readonly created_by_key: string | null;
+	/** Null: the key was revoked, or there is none. */
+	readonly key_id: string | null;
+	readonly expires_at_ms: number | null;
+	readonly is_hashed_key: Flag;
+	/** 0: the key of the CI job ended. */
+	readonly job_is_live: Flag;
+	readonly key_bindings: string;
+	readonly account_bindings: string;
+}
+
+export const uploaderStatement = prepared<{ uploadId: string; nowMs: number }, UploaderRow>((value) => {
+	const [uploadId, nowMs] = [value("uploadId"), value("nowMs")];
+	return sql<UploaderRow>`SELECT u.app_id, a.owner_org, u.created_by_key, k.id AS key_id, k.expires_at_ms,
+			k.key_ciphertext IS NULL AS is_hashed_key, coalesce(home.enforce_hashed_api_keys, 0) AS enforce_hashed_api_keys,
+			coalesce(home.require_apikey_expiration, 0) AS require_apikey_expiration, home.max_apikey_expiration_days,
+			u.created_by_job IS NULL OR EXISTS (SELECT 1 FROM ci_keys t WHERE t.key_hash = u.created_by_job
+				AND t.expires_at_ms > ${nowMs}) AS job_is_live,
+			${liveBindings(sql<boolean>`o.id = b.org_id AND b.api_key_id = k.id`, nowMs)} AS key_bindings,
+			${liveBindings(sql<boolean>`o.id = b.org_id AND u.created_by_key IS NULL AND b.user_id = u.created_by`, nowMs)} AS account_bindings
+		FROM uploads u INNER JOIN apps a ON a.id = u.app_id LEFT JOIN api_keys k ON k.id = u.created_by_key
+			LEFT JOIN organizations home ON home.id = k.org_id
+		WHERE u.id = ${uploadId}`.compile(query);
+});
 
 /** SQL: the session `s` is live. */
 export const sessionIsLive = (nowMs: number) =>

@@ -216,8 +216,17 @@ export function claimFetch(issuer: string, nowMs: number, notSinceMs: number): C
 		RETURNING issuer`.compile(query);
 }
 
+/** Until the next attempt is allowed. */
+export function noteFailedFetch(issuer: string, nowMs: number): CompiledQuery {
+	return query.updateTable("issuer_keys").set({ attempted_at_ms: nowMs }).where("issuer", "=", issuer).compile();
+}
+
 export function storeIssuerKeys(issuer: string, keys: string, nowMs: number): CompiledQuery {
-	return query.updateTable("issuer_keys").set({ keys, fetched_at_ms: nowMs }).where("issuer", "=", issuer).compile();
+	return query
+		.updateTable("issuer_keys")
+		.set({ keys, fetched_at_ms: nowMs, attempted_at_ms: nowMs })
+		.where("issuer", "=", issuer)
+		.compile();
 }
 
 /** An expired key of a CI job is reported as expired for this time, and as invalid afterwards. */

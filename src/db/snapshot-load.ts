@@ -30,18 +30,28 @@ export interface SnapshotAppRow {
 	readonly allow_device_custom_id: Flag;
 	readonly block_provider_infra_requests: Flag;
 	readonly allow_preview: Flag;
+	readonly preview_channel_prefix: string | null;
 }
 
 const CHANNEL_COLUMNS = [
 	...(["id", "name", "version_id", "public", "ios", "android", "electron"] as const),
 	...(["allow_device_self_set", "allow_emulator", "allow_device", "allow_dev", "allow_prod"] as const),
-	...(["disable_auto_update", "disable_auto_update_under_native", "update_package", "is_preview"] as const),
+	...([
+		"disable_auto_update",
+		"disable_auto_update_under_native",
+		"update_package",
+		"is_preview",
+		"named_by_fleet_at_ms",
+	] as const),
 	...(["rollout_version_id", "rollout_id", "rollout_percentage_bps"] as const),
 	...(["rollout_enabled", "rollout_paused_at_ms"] as const),
 ] as const;
 
 /** The columns that an answer to a device depends on. */
-export type SnapshotChannelRow = Pick<Selectable<ChannelsTable>, (typeof CHANNEL_COLUMNS)[number]>;
+export interface SnapshotChannelRow extends Pick<Selectable<ChannelsTable>, (typeof CHANNEL_COLUMNS)[number]> {
+	/** The page of its open preview. */
+	readonly page_id: string | null;
+}
 
 export interface SnapshotBundleRow {
 	readonly id: number;
@@ -57,6 +67,8 @@ export interface SnapshotBundleRow {
 	readonly comment: string | null;
 	readonly link: string | null;
 	readonly has_manifest: Flag;
+	/** The page of its open preview. */
+	readonly page_id: string | null;
 }
 
 export interface SnapshotOverrideRow {
@@ -77,18 +89,21 @@ const APP_ID = `coalesce((SELECT named.id FROM apps AS named WHERE named.app_id 
 	(SELECT named.id FROM apps AS named WHERE named.app_id = ?1 COLLATE NOCASE ORDER BY named.created_at_ms, named.id LIMIT 1))`;
 
 export const BUNDLE_COLUMNS = `b.id, b.name, b.status, b.checksum, b.sha256, b.object_key, b.external_url, b.session_key, b.key_id,
-	b.min_update_version, b.comment, b.link, EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id) AS has_manifest`;
+	b.min_update_version, b.comment, b.link, EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id) AS has_manifest,
+	(SELECT page_id FROM previews WHERE previews.id = b.preview_id AND previews.state = 'open') AS page_id`;
 
 const FILE_COLUMNS = "f.file_name, f.file_hash, d.object_key, d.size_bytes";
 const FILES = "bundle_files f INNER JOIN delta_objects d ON d.app_id = f.app_id AND d.path = f.path";
 
 const TEXTS = {
 	app: `SELECT apps.id, apps.app_id, apps.owner_org, apps.revision, apps.revision_token, apps.expose_metadata,
-			apps.allow_device_custom_id, apps.block_provider_infra_requests, apps.allow_preview,
+			apps.allow_device_custom_id, apps.block_provider_infra_requests, apps.allow_preview, apps.preview_channel_prefix,
 			EXISTS (SELECT 1 FROM apps AS twin WHERE twin.app_id = apps.app_id COLLATE NOCASE AND twin.id <> apps.id) AS has_twin
 		FROM apps INNER JOIN organizations ON organizations.id = apps.owner_org
 		WHERE apps.id = ${APP_ID} AND organizations.deleted_at_ms IS NULL`,
-	channels: `SELECT ${CHANNEL_COLUMNS.join(", ")} FROM channels WHERE app_id = ${APP_ID}`,
+	channels: `SELECT ${CHANNEL_COLUMNS.join(", ")},
+			(SELECT page_id FROM previews WHERE previews.channel_id = channels.id AND previews.state = 'open') AS page_id
+		FROM channels WHERE app_id = ${APP_ID}`,
 	bundles: `SELECT ${BUNDLE_COLUMNS} FROM bundles b WHERE b.app_id = ${APP_ID} AND b.id IN (
 			SELECT version_id FROM channels WHERE app_id = ${APP_ID}
 			UNION SELECT rollout_version_id FROM channels WHERE app_id = ${APP_ID}

@@ -5,7 +5,7 @@
 import { serviceUnavailable } from "../errors";
 import type { AppSnapshot } from "./app-snapshot";
 import type { Database } from "./client";
-import { createPatience, LATE } from "./patience";
+import { LATE, type Patience } from "./patience";
 import { manifestOf, type SnapshotFile } from "./snapshot-load";
 import type { Outside } from "./snapshot-replacement";
 import { bytesOf, filesOfHeld, type SnapshotStore } from "./snapshot-store";
@@ -57,11 +57,7 @@ export function createManifests(
 			db: Database,
 			snapshot: AppSnapshot,
 			bundleId: number,
-			patience = createPatience(
-				clock,
-				() => false,
-				() => undefined,
-			),
+			patience: Patience,
 		): Promise<readonly SnapshotFile[]> {
 			const cached = cachedManifest(snapshot, bundleId);
 			if (cached !== undefined) return cached;

@@ -4,7 +4,9 @@
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { query } from "./client";
+import { ROLE_NAMES, ROLES } from "../authz/permissions";
+import type { Principal } from "../authz/principal";
+import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import { storedBytes } from "./quotas";
 import type { BundlesTable, UploadsTable } from "./schema";
@@ -22,6 +24,8 @@ export interface UploadWithBundle extends UploadRow {
 	readonly bundle_session_key: string | null;
 	readonly bundle_size_bytes: number | null;
 	readonly bundle_sha256: string | null;
+	/** The preview of its bundle. */
+	readonly preview_id: string | null;
 	/** JSON of `SigningRules` (src/features/signing/verify.ts) of the organization. */
 	readonly signing_rules: string;
 }
@@ -41,16 +45,13 @@ const uploadRows = () =>
 			"bundles.session_key as bundle_session_key",
 			"bundles.size_bytes as bundle_size_bytes",
 			"bundles.sha256 as bundle_sha256",
+			"bundles.preview_id",
 			signingRules(sql.ref("apps.owner_org")).as("signing_rules"),
 		]);
 
-/**
- * An upload by its id, while its key is valid, or its account is a member, and the organization exists: a link grants no more than the caller
- * who asked for it may do.
- */
+/** An upload by its id, unless its organization is deleted. The rights of its uploader are in `uploaderStatement`. */
 export function uploadByLink(
 	id: string,
-	nowMs: number,
 ): CompiledQuery<UploadWithBundle & { readonly uploader_name: string; readonly stored_bytes: number }> {
 	return uploadRows()
 		.leftJoin("api_keys", "api_keys.id", "uploads.created_by_key")
@@ -62,12 +63,6 @@ export function uploadByLink(
 		.innerJoin("organizations", "organizations.id", "apps.owner_org")
 		.where("uploads.id", "=", id)
 		.where("organizations.deleted_at_ms", "is", null)
-		.where(
-			sql<boolean>`(CASE WHEN uploads.created_by_key IS NULL
-				THEN EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = uploads.created_by AND b.org_id = apps.owner_org
-					AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs})
-				ELSE api_keys.id IS NOT NULL AND coalesce(api_keys.expires_at_ms, ${nowMs} + 1) > ${nowMs} END)`,
-		)
 		.compile();
 }
 
@@ -88,7 +83,14 @@ export function latestUploadOf(publicAppId: string, bundleName: string): Compile
 		.compile();
 }
 
-export function insertUpload(values: Insertable<UploadsTable>): CompiledQuery {
+/** Who uploads. The job is known by the hash of its key, because all jobs of a publisher share one. */
+export const uploaderColumns = (principal: Principal) => ({
+	created_by: principal.userId,
+	created_by_key: principal.keyId,
+	created_by_job: principal.kind === "key" && principal.publisher !== undefined ? principal.secretHash : null,
+});
+
+export function insertUpload(values: Insertable<UploadsTable> & Pick<UploadRow, "created_by_job">): CompiledQuery {
 	return query.insertInto("uploads").values(values).compile();
 }
 
@@ -96,12 +98,15 @@ export function insertUpload(values: Insertable<UploadsTable>): CompiledQuery {
 export function insertUploadForNewBundle(
 	appId: AppId,
 	bundleName: string,
-	values: Omit<Insertable<UploadsTable>, "app_id" | "bundle_id" | "delta_path" | "length_bytes" | "completed_at_ms">,
+	values: Omit<
+		UploadRow,
+		"reserved_bytes" | "app_id" | "bundle_id" | "delta_path" | "length_bytes" | "completed_at_ms"
+	>,
 ): CompiledQuery {
 	return sql`INSERT INTO uploads
-		(id, app_id, bundle_id, object_prefix, created_by, created_by_key, expires_at_ms, created_at_ms)
+		(id, app_id, bundle_id, object_prefix, created_by, created_by_key, created_by_job, expires_at_ms, created_at_ms)
 		SELECT ${values.id}, app_id, id, ${values.object_prefix}, ${values.created_by},
-			${values.created_by_key}, ${values.expires_at_ms}, ${values.created_at_ms}
+			${values.created_by_key}, ${values.created_by_job}, ${values.expires_at_ms}, ${values.created_at_ms}
 		FROM bundles WHERE app_id = ${appId} AND name = ${bundleName} AND status = 'pending'`.compile(query);
 }
 
@@ -110,6 +115,21 @@ export function uploadExists(appId: AppId, uploadId: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM uploads INNER JOIN apps ON apps.id = uploads.app_id
 		INNER JOIN organizations ON organizations.id = apps.owner_org
 		WHERE uploads.app_id = ${appId} AND uploads.id = ${uploadId} AND organizations.deleted_at_ms IS NULL)`;
+}
+
+const UPLOADING_ROLES = ROLE_NAMES.filter((role) => ROLES[role].permissions.includes("app.upload_bundle"));
+
+/** For guards, after `uploaderStatement` allowed it: the uploader has not lost its key, its job or its role since. */
+export function uploaderMayUpload(uploadId: string, nowMs: number) {
+	const isLive = (table: string) => sql`coalesce(${sql.ref(`${table}.expires_at_ms`)}, ${nowMs} + 1) > ${nowMs}`;
+	const holds = sql`b.role_name IN ${jsonList(JSON.stringify(UPLOADING_ROLES))} AND b.org_id = a.owner_org
+		AND (b.scope_type = 'org' OR b.app_id = a.id) AND ${isLive("b")}`;
+	return sql<boolean>`EXISTS (SELECT 1 FROM uploads u JOIN apps a ON a.id = u.app_id WHERE u.id = ${uploadId}
+		AND CASE WHEN u.created_by_key IS NULL
+			THEN EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = u.created_by AND ${holds})
+			ELSE EXISTS (SELECT 1 FROM role_bindings b JOIN api_keys k ON k.id = b.api_key_id
+				WHERE b.api_key_id = u.created_by_key AND ${isLive("k")} AND ${holds}) END
+		AND (u.created_by_job IS NULL OR EXISTS (SELECT 1 FROM ci_keys t WHERE t.key_hash = u.created_by_job AND ${isLive("t")})))`;
 }
 
 /** For guards: the upload is not completed. */

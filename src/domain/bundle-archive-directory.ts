@@ -27,10 +27,16 @@ const ZIP64_FIELD = 0x0001;
 export const FLAG_ENCRYPTED = 0x0001;
 /** Sizes follow the content instead of preceding it. */
 export const FLAG_DESCRIPTOR = 0x0008;
+/** The name is UTF-8. iOS reads names without the flag as CP437. */
+export const FLAG_UTF8 = 0x0800;
 export const METHOD_STORED = 0;
 export const METHOD_DEFLATE = 8;
+const MADE_BY_UNIX: readonly number[] = [3, 19];
 const UNIX_TYPE_MASK = 0xf000;
 const UNIX_SYMLINK = 0xa000;
+const UNIX_FILE = 0x8000;
+const UNIX_FOLDER = 0x4000;
+const DOS_FOLDER = 0x10;
 
 /** Source of an archive's bytes. */
 export interface ArchiveSource {
@@ -144,6 +150,13 @@ export interface DirectoryEntry extends ArchiveEntry {
 	readonly hasDescriptor: boolean;
 	readonly isEncrypted: boolean;
 	readonly isSymlink: boolean;
+	/** Android takes the type from the name, iOS from the attributes, and both differ. */
+	readonly isAmbiguous: boolean;
+	/** The name has other characters than ASCII. */
+	readonly needsUtf8Flag: boolean;
+	readonly hasUtf8Flag: boolean;
+	/** Offset of the record in the archive. */
+	readonly recordOffset: number;
 	readonly lengthBytes: number;
 }
 
@@ -156,7 +169,7 @@ export async function* readDirectory(source: ArchiveSource, directory: Directory
 		const isLast = offset + piece.length === end;
 		let used = 0;
 		while (used < piece.length) {
-			const entry = directoryEntry(piece, view, used);
+			const entry = directoryEntry(piece, view, used, offset);
 			// The piece ends inside this record: the next piece starts with it.
 			if (entry === undefined && !isLast && used > 0) break;
 			if (entry === undefined || read === directory.entries) throw damaged("its central directory is not valid");
@@ -169,8 +182,13 @@ export async function* readDirectory(source: ArchiveSource, directory: Directory
 	if (read !== directory.entries) throw damaged("its central directory is not valid");
 }
 
-/** The record at `at`; undefined if it reaches beyond the piece. */
-function directoryEntry(piece: Uint8Array, view: DataView, at: number): DirectoryEntry | undefined {
+/** The record at `at`; undefined if it reaches beyond the piece, which begins at `pieceOffset`. */
+function directoryEntry(
+	piece: Uint8Array,
+	view: DataView,
+	at: number,
+	pieceOffset: number,
+): DirectoryEntry | undefined {
 	if (at + DIRECTORY_RECORD_BYTES > piece.length) return undefined;
 	if (view.getUint32(at, true) !== DIRECTORY_RECORD) throw damaged("its central directory is not valid");
 	const nameEnd = at + DIRECTORY_RECORD_BYTES + view.getUint16(at + 28, true);
@@ -192,6 +210,10 @@ function directoryEntry(piece: Uint8Array, view: DataView, at: number): Director
 		hasDescriptor: (flags & FLAG_DESCRIPTOR) !== 0,
 		isEncrypted: (flags & FLAG_ENCRYPTED) !== 0,
 		isSymlink: (view.getUint16(at + 40, true) & UNIX_TYPE_MASK) === UNIX_SYMLINK,
+		isAmbiguous: isAmbiguous(view, at, name.endsWith("/")),
+		needsUtf8Flag: nameBytes.some((byte) => byte > 0x7f),
+		hasUtf8Flag: (flags & FLAG_UTF8) !== 0,
+		recordOffset: pieceOffset + at,
 		method: view.getUint16(at + 10, true),
 		uncompressedBytes,
 		compressedBytes,
@@ -199,6 +221,27 @@ function directoryEntry(piece: Uint8Array, view: DataView, at: number): Director
 		crc32: view.getUint32(at + 16, true),
 		lengthBytes: recordEnd - at,
 	};
+}
+
+/** Compares the type in the attributes of a record with that of its name, as iOS reads them. */
+function isAmbiguous(view: DataView, at: number, isFolder: boolean): boolean {
+	const madeBy = view.getUint8(at + 5);
+	if (!MADE_BY_UNIX.includes(madeBy)) return madeBy === 0 && !isFolder && view.getUint8(at + 38) === DOS_FOLDER;
+	const type = view.getUint16(at + 40, true) & UNIX_TYPE_MASK;
+	return isFolder ? type === UNIX_FILE : type === UNIX_FOLDER;
+}
+
+/** The sizes in the ZIP64 field of a local header, which has both or is ignored. */
+export function zip64SizesIn(
+	extra: Uint8Array,
+): { readonly uncompressedBytes: number; readonly compressedBytes: number } | undefined {
+	const view = viewOf(extra);
+	for (let at = 0; at + 4 <= extra.length; at += 4 + view.getUint16(at + 2, true)) {
+		const lengthBytes = view.getUint16(at + 2, true);
+		if (view.getUint16(at, true) !== ZIP64_FIELD || lengthBytes < 16 || at + 20 > extra.length) continue;
+		return { uncompressedBytes: uint64(view, at + 4), compressedBytes: uint64(view, at + 12) };
+	}
+	return undefined;
 }
 
 /** The ZIP64 field of a record: 8 bytes for each size that did not fit into 4. */

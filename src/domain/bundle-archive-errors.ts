@@ -16,6 +16,11 @@ export type ArchiveReason =
 	| "backslash_path"
 	| "invalid_name"
 	| "name_too_long"
+	| "path_too_long"
+	| "root_folder"
+	| "ambiguous_type"
+	| "large_descriptor"
+	| "missing_utf8_flag"
 	| "symlink"
 	| "duplicate_name"
 	| "too_many_entries"
@@ -42,6 +47,9 @@ export class BundleArchiveError extends Error {
 		super(message);
 	}
 }
+
+/** iOS allows 1,024 bytes for a whole path; the folders of the app take up to 190, those of the simulator included. */
+export const MOST_PATH_BYTES = 800;
 
 const MOST_SHOWN = 200;
 const shown = (name: string) => (name.length > MOST_SHOWN ? `${name.slice(0, MOST_SHOWN)}…` : name).toWellFormed();
@@ -75,6 +83,16 @@ const ENTRY_DEFECTS = {
 		`The name ${name} is empty, contains NUL or is not valid UTF-8, which Android cannot unpack. Rename the file, or create the zip with capstan release, Python or 7-Zip.`,
 	name_too_long: (name: string) =>
 		`A part of the path ${name} has more than 255 bytes, which devices cannot write. Shorten the name and create the zip again.`,
+	path_too_long: (name: string) =>
+		`The path ${name} has more than ${MOST_PATH_BYTES} bytes, which iOS cannot write. Shorten it and create the zip again.`,
+	root_folder: (name: string) =>
+		`The entry ${name} is the build folder itself, which Android refuses. Create the zip from the files in the folder: zip -r ../bundle.zip .`,
+	ambiguous_type: (name: string) =>
+		`${name} is a file by its name and a folder by its attributes, or the reverse, so devices disagree. Create the zip again with another tool.`,
+	large_descriptor: (name: string) =>
+		`The sizes behind ${name} have 64 bits, which Android cannot read. Create the zip from files instead of a stream.`,
+	missing_utf8_flag: (name: string) =>
+		`The name ${name} has no UTF-8 flag, so iOS reads another name, and the zip cannot be corrected because its checksum is given or it is on another server. Leave the checksum out, or create the zip with capstan release, Python or 7-Zip.`,
 	backslash_path: (name: string) =>
 		`The name ${name} contains a backslash, which devices refuse. Create the zip with a tool that separates folders by "/".`,
 	absolute_path: (name: string) =>

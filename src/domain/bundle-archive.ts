@@ -1,8 +1,6 @@
 /**
- * Decides whether a zip is a bundle that devices can unpack and start. Reads its end, its central directory and the headers before its
- * files, so the cost is bounded whatever the size of the file: at most `MOST_DIRECTORY_BYTES` of directory, and headers in
- * at most `MOST_WINDOWS` reads of `WINDOW_BYTES`. Beyond these bounds, and beyond `MOST_COMPARED_ENTRIES`, headers other than that of
- * the start page are not compared with the directory.
+ * Decides whether a zip is a bundle that devices can unpack and start, by the rules of Android's and iOS's unpackers. Reads its end, its
+ * central directory and, within the bounds of bundle-archive-files.ts, the files themselves, so the cost is bounded whatever the size.
  *
  * Runs in the Worker and in the dashboard. Throws only `BundleArchiveError`, and what the source's `read` throws.
  */
@@ -11,17 +9,13 @@ import {
 	type ArchiveEntry,
 	type ArchiveSource,
 	type DirectoryEntry,
-	FLAG_DESCRIPTOR,
-	FLAG_ENCRYPTED,
 	findDirectory,
-	LOCAL_HEADER,
 	LOCAL_HEADER_BYTES,
 	METHOD_DEFLATE,
 	METHOD_STORED,
 	MOST_DIRECTORY_BYTES,
 	readDirectory,
 	readEnd,
-	viewOf,
 } from "./bundle-archive-directory";
 import {
 	damaged,
@@ -33,16 +27,17 @@ import {
 	uncompressedTooLarge,
 	unsupportedCompression,
 } from "./bundle-archive-errors";
-
-import { hasLongPart, NameIndex, pathOf } from "./bundle-names";
+import { compareFiles } from "./bundle-archive-files";
+import { hasLongPart, isLongPath, NameIndex, pathOf } from "./bundle-names";
 
 export const MOST_ENTRIES = 50_000;
 
-/** In an archive with more entries, only the header of the start page is compared with the directory. */
+/** In an archive with more entries, only the start page is compared with the directory. */
 const MOST_COMPARED_ENTRIES = 2_000;
-/** Headers within this distance of each other are read together. */
-const WINDOW_BYTES = 1024 * 1024;
-export const MOST_WINDOWS = 64;
+
+/** The upper byte of the flags in the header of a file and in its record of the directory. */
+const HEADER_FLAG_AT = 7;
+const RECORD_FLAG_AT = 9;
 
 interface ArchiveRules {
 	/** Limit for the sum of the unpacked sizes. */
@@ -54,6 +49,13 @@ interface ArchiveRules {
 interface ArchiveSummary {
 	readonly entries: number;
 	readonly uncompressedBytes: number;
+	/** Set if names are UTF-8 without the flag that says so, which are other names on iOS. */
+	readonly unflagged?: {
+		/** The first of these names. */
+		readonly name: string;
+		/** Offsets of bytes, ascending, whose bit 0x08 must be set before devices get the archive. */
+		readonly offsets: readonly number[];
+	};
 }
 
 /** @throws {BundleArchiveError} for the first rule that the archive breaks */
@@ -66,7 +68,7 @@ export async function checkBundleArchive(source: ArchiveSource, rules: ArchiveRu
 	const layout = new Layout(directory.offset);
 	let uncompressedBytes = 0;
 	let index: DirectoryEntry | undefined;
-	const compared: DirectoryEntry[] = [];
+	const entries: DirectoryEntry[] = [];
 	for await (const entry of readDirectory(end, directory)) {
 		refuseUnreadable(entry);
 		names.add(entry);
@@ -74,13 +76,23 @@ export async function checkBundleArchive(source: ArchiveSource, rules: ArchiveRu
 		uncompressedBytes += entry.uncompressedBytes;
 		if (uncompressedBytes > rules.mostUncompressedBytes) throw uncompressedTooLarge(rules.mostUncompressedBytes);
 		if (pathOf(entry.name) === INDEX_HTML) index = entry;
-		if (directory.entries <= MOST_COMPARED_ENTRIES) compared.push(entry);
+		entries.push(entry);
 		rules.onEntry?.(entry);
 	}
 	layout.refuseOverlaps();
 	if (index === undefined || index.isDirectory) throw missingIndexHtml(names.indexPath);
-	await refuseFalseHeaders(end, directory.entries <= MOST_COMPARED_ENTRIES ? [index, ...compared] : [index]);
-	return { entries: directory.entries, uncompressedBytes };
+	const archive = { source: end, endOffset: directory.offset };
+	const withoutFlag = await compareFiles(archive, entries, index, MOST_COMPARED_ENTRIES);
+	const unflagged = entries.filter((entry) => (entry.needsUtf8Flag && !entry.hasUtf8Flag) || withoutFlag.has(entry));
+	const offsets = unflagged
+		.flatMap(({ headerOffset, recordOffset }) => [headerOffset + HEADER_FLAG_AT, recordOffset + RECORD_FLAG_AT])
+		.sort((one, two) => one - two);
+	const [first] = unflagged;
+	return {
+		entries: directory.entries,
+		uncompressedBytes,
+		...(first === undefined ? {} : { unflagged: { name: first.name, offsets } }),
+	};
 }
 
 export type ArchiveFile = Pick<ArchiveEntry, "crc32" | "uncompressedBytes" | "compressedBytes">;
@@ -111,6 +123,8 @@ function refuseUnreadable(entry: DirectoryEntry): void {
 	if (/^[a-z]:/i.test(name)) throw entryDefect("drive_letter_path", name);
 	if (/(^|\/)\.\.(\/|$)/.test(name)) throw entryDefect("parent_path", name);
 	if (hasLongPart(name)) throw entryDefect("name_too_long", name);
+	if (isLongPath(name)) throw entryDefect("path_too_long", name);
+	if (entry.isAmbiguous) throw entryDefect("ambiguous_type", name);
 	if (entry.isSymlink) throw entryDefect("symlink", name);
 	if (entry.isEncrypted) throw entryDefect("encrypted_entry", name);
 	if (entry.method !== METHOD_STORED && entry.method !== METHOD_DEFLATE)
@@ -145,51 +159,4 @@ class Layout {
 			reached = ends[index] ?? 0;
 		}
 	}
-}
-
-/**
- * Compares the headers before the files with the directory. Streaming unpackers read only these headers, so devices would unpack other
- * files than the checked ones if the two differed.
- */
-async function refuseFalseHeaders(source: ArchiveSource, [index, ...others]: readonly DirectoryEntry[]): Promise<void> {
-	const { readableFrom = 0 } = source;
-	const isReadable = ({ headerOffset }: DirectoryEntry) => headerOffset >= readableFrom;
-	const lengthOf = ({ nameBytes }: DirectoryEntry) => LOCAL_HEADER_BYTES + nameBytes.length;
-	const ordered = others
-		.filter((entry) => entry !== index && isReadable(entry))
-		.sort((one, two) => one.headerOffset - two.headerOffset);
-	const windows: DirectoryEntry[][] = index !== undefined && isReadable(index) ? [[index]] : [];
-	for (const entry of ordered) {
-		const window = windows.length === 1 ? undefined : windows.at(-1);
-		const start = window?.[0]?.headerOffset ?? Number.NEGATIVE_INFINITY;
-		if (window !== undefined && entry.headerOffset + lengthOf(entry) - start <= WINDOW_BYTES) window.push(entry);
-		else if (windows.length < MOST_WINDOWS) windows.push([entry]);
-		else break;
-	}
-	for (const window of windows) {
-		const [first] = window;
-		const last = window.at(-1);
-		if (first === undefined || last === undefined) continue;
-		const start = first.headerOffset;
-		const bytes = await source.read(start, last.headerOffset + lengthOf(last) - start);
-		for (const entry of window) refuseFalseHeader(bytes.subarray(entry.headerOffset - start), entry);
-	}
-}
-
-function refuseFalseHeader(header: Uint8Array, entry: DirectoryEntry): void {
-	const view = viewOf(header);
-	const flags = view.getUint16(6, true);
-	const isSize = (at: number, bytes: number) =>
-		(flags & FLAG_DESCRIPTOR) !== 0 || [bytes, 0xffffffff].includes(view.getUint32(at, true));
-	const isHeader =
-		view.getUint32(0, true) === LOCAL_HEADER &&
-		view.getUint16(8, true) === entry.method &&
-		isSize(18, entry.compressedBytes) &&
-		isSize(22, entry.uncompressedBytes) &&
-		view.getUint16(26, true) === entry.nameBytes.length &&
-		entry.nameBytes.every((byte, index) => header[LOCAL_HEADER_BYTES + index] === byte);
-	if (!isHeader) throw damaged(`${quoted(entry.name)} is not where its central directory says`);
-	if ((flags & FLAG_ENCRYPTED) !== 0) throw entryDefect("encrypted_entry", entry.name);
-	if (entry.method === METHOD_STORED && (flags & FLAG_DESCRIPTOR) !== 0)
-		throw entryDefect("stored_with_descriptor", entry.name);
 }

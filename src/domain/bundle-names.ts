@@ -2,19 +2,22 @@
  * The paths of a bundle's files as devices write them, for zips and manifests alike. Two files that are one path on some device are refused,
  * because one of them would be lost there.
  */
-import { duplicateName, entryDefect } from "./bundle-archive-errors";
+import { duplicateName, entryDefect, MOST_PATH_BYTES } from "./bundle-archive-errors";
 
 /** The limit of the file systems of Android, iOS, macOS and Windows for one name. */
 const MOST_PART_BYTES = 255;
 const utf8 = new TextEncoder();
 
+export const byteLengthOf = (text: string): number => utf8.encode(text).length;
+
 /** Whether a folder or file name in the path has more UTF-8 bytes than devices can write. */
 export const hasLongPart = (path: string): boolean =>
 	path.length * 3 > MOST_PART_BYTES &&
-	path.split("/").some((part) => part.length * 3 > MOST_PART_BYTES && utf8.encode(part).length > MOST_PART_BYTES);
+	path.split("/").some((part) => part.length * 3 > MOST_PART_BYTES && byteLengthOf(part) > MOST_PART_BYTES);
 
-/** The file that a device writes for an entry of a manifest: it decompresses `app.js.br` to `app.js`. */
-export const manifestTarget = (fileName: string): string => fileName.replace(/\.br$/, "");
+/** Whether the whole path has more UTF-8 bytes than iOS can write below the app's folder. */
+export const isLongPath = (path: string): boolean =>
+	path.length * 3 > MOST_PATH_BYTES && byteLengthOf(path) > MOST_PATH_BYTES;
 
 /** The path that an entry is unpacked to: `index.html` for `./index.html`. */
 export function pathOf(name: string): string {
@@ -39,9 +42,8 @@ export class NameIndex {
 	add({ name, isDirectory }: { readonly name: string; readonly isDirectory: boolean }): void {
 		const path = pathOf(name);
 		if (path === "") {
-			// Some tools write an entry for the zipped folder itself.
-			if (isDirectory) return;
-			throw entryDefect("invalid_name", name);
+			// Windows' and macOS's tar writes an entry for the zipped folder itself.
+			throw entryDefect(isDirectory ? "root_folder" : "invalid_name", name);
 		}
 		const compared = (/^[\0-\x7f]*$/.test(path) ? path : path.normalize("NFC")).toLowerCase();
 		this.#addFolders(compared, name);

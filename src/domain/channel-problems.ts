@@ -1,8 +1,9 @@
 /**
- * Problems that keep every device from a channel's bundle, derived from the channel's settings and recent store builds. A channel without a
+ * Problems that keep every device, or those that send its name, from a channel's bundle, derived from the channel and recent store builds. A channel without a
  * bundle, or with a bundle that at least one store build accepts, has no problem.
  */
 import { explainDecision } from "./explanation";
+import { MOST_DEVICES_BY_NAME } from "./preview-names";
 import { decideUpdate } from "./update-decision";
 import type { Channel, Device, Platform } from "./update-model";
 import { compareVersions, readNativeVersion } from "./version";
@@ -13,6 +14,8 @@ export const CHANNEL_PROBLEMS = [
 	"no_build_kind",
 	"no_min_update_version",
 	"no_store_build",
+	"name_without_preview_form",
+	"named_by_many_devices",
 ] as const;
 
 interface ChannelProblem {
@@ -29,9 +32,10 @@ export function channelProblems(channel: Channel, storeBuilds: readonly string[]
 	const { name, bundle, rollout } = channel;
 	const served = [bundle, rollout?.enabled === true ? rollout.bundle : null].filter((each) => each !== null);
 	const versions = served.map(({ version }) => version).join(" and ");
-	if (versions === "") return [];
+	const problems: ChannelProblem[] = namingProblems(channel);
+	const ofName = problems.length;
+	if (versions === "") return problems;
 	const effect = `so no device gets bundle ${versions}`;
-	const problems: ChannelProblem[] = [];
 	const platform = (["ios", "android", "electron"] as const).find((each) => channel.platforms[each]);
 	if (platform === undefined) {
 		const message = `Channel ${name} is off for every platform, ${effect}. Turn on ios, android or electron.`;
@@ -45,7 +49,7 @@ export function channelProblems(channel: Channel, storeBuilds: readonly string[]
 		const message = `Channel ${name} is off for production builds and for development builds, ${effect}. Turn on allow_prod or allow_dev.`;
 		problems.push({ code: "no_build_kind", message });
 	}
-	if (platform === undefined || problems.length > 0) return problems;
+	if (platform === undefined || problems.length > ofName) return problems;
 	for (const each of served) {
 		if (channel.disableAutoUpdate === "version_number" && each.minUpdateVersion === null) {
 			const message = `Channel ${name} updates by min_update_version, and bundle ${each.version} has none, so no device gets it. Upload it again with a min_update_version, or set disableAutoUpdate to major.`;
@@ -56,6 +60,18 @@ export function channelProblems(channel: Channel, storeBuilds: readonly string[]
 		if (message !== undefined) problems.push({ code: "no_store_build", message });
 	}
 	return problems;
+}
+
+function namingProblems({ name, preview }: Channel): ChannelProblem[] {
+	if (preview === null) return [];
+	const reach = "Preview links and overrides of single devices still reach it.";
+	if (!preview.hasForm) {
+		const message = `The name of preview channel ${name} does not begin with the app's preview_channel_prefix, so devices that send it get the public channel. ${reach}`;
+		return [{ code: "name_without_preview_form", message }];
+	}
+	if (!preview.isNamedByFleet) return [];
+	const message = `More than ${MOST_DEVICES_BY_NAME} devices sent the name of preview channel ${name}, so it serves no device by its name any more. ${reach} Correct defaultChannel in the app, or delete the preview and open it again when fewer devices send the name.`;
+	return [{ code: "named_by_many_devices", message }];
 }
 
 /** The problem if the decision refuses the bundle to every store build; undefined otherwise, or without store builds. */

@@ -34,6 +34,8 @@ export function textsOf(value: unknown): string[] {
 	return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
 }
 
+const singleText = (value: unknown): string[] => (Array.isArray(value) ? [] : textsOf(value));
+
 export const textOf = (claims: Claims, name: string): string | null => textsOf(claims[name])[0] ?? null;
 
 /** The first wanted claim that the token lacks; ids first. */
@@ -46,7 +48,8 @@ export function mismatchOf(
 	const names = Object.keys(wanted).sort((one, other) => Number(ids.includes(other)) - Number(ids.includes(one)));
 	for (const claim of names) {
 		const expected = wanted[claim] ?? "";
-		const received = textsOf(claims[claim]);
+		// An id is one text: a token with several would match any of them.
+		const received = ids.includes(claim) ? singleText(claims[claim]) : textsOf(claims[claim]);
 		if (!received.some((text) => matches(claims, claim, expected, text, rules))) {
 			return { claim, expected, received: received[0] ?? null };
 		}
@@ -57,9 +60,12 @@ export function mismatchOf(
 function matches(claims: Claims, claim: string, wanted: string, received: string, rules: ClaimRules): boolean {
 	if (rules.files.includes(claim)) return matchesFile(claims, wanted, received, rules);
 	return rules.withoutCase.includes(claim)
-		? matchesText(wanted.toLowerCase(), received.toLowerCase())
+		? matchesText(lowered(wanted), lowered(received))
 		: matchesText(wanted, received);
 }
+
+/** Of ASCII letters only: other letters have lower-case forms that are ASCII, such as the Kelvin sign. */
+const lowered = (text: string): string => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 
 /** An empty claim matches nothing, not even `*`. */
 function matchesText(wanted: string, received: string): boolean {
@@ -84,7 +90,7 @@ function matchesFile(claims: Claims, wanted: string, received: string, rules: Cl
 
 /** The path of a file, whose first two parts are a repository's name without case. */
 function caseless(file: string, { folder }: ClaimRules): string {
-	return folder === undefined ? file : file.replace(/^[^/]+\/[^/]+\//, (name) => name.toLowerCase());
+	return folder === undefined ? file : file.replace(/^[^/]+\/[^/]+\//, lowered);
 }
 
 /**

@@ -140,10 +140,13 @@ const FORM_TEXTS: Readonly<Record<PackageForm, string>> = {
 function formFor({ channel, device }: Candidate, target: Bundle, trace: Trace): PackageForm {
 	const mode = channel?.updatePackage ?? "all";
 	const wanted = wantedForm(mode, runsStoreBuild(device));
-	const form = offeredForm(wanted, {
-		hasZip: target.hasZip,
-		hasManifest: target.hasManifest && readsManifest(device),
-	});
+	const hasManifest = target.hasManifest && readsManifest(device);
+	if (hasManifest && target.hasZip && device.failedFilesOf === target.version) {
+		const finding = `single files of bundle ${target.version} failed twice on this device, so it gets the zip`;
+		trace?.push({ rule: "update_package", outcome: "passed", finding });
+		return "zip";
+	}
+	const form = offeredForm(wanted, { hasZip: target.hasZip, hasManifest });
 	if (mode === "all") return form;
 	const isOther = wanted !== "all" && form !== wanted;
 	trace?.push({
@@ -214,6 +217,10 @@ export function resolveChannel(
 	);
 }
 
+/** Whether devices that send the channel's name may be served by it, apart from its settings. */
+export const servesByName = ({ preview }: Pick<Channel, "preview">): boolean =>
+	preview === null || (preview.hasForm && !preview.isNamedByFleet);
+
 function obstacleToNamed(channel: Channel | undefined, device: Asking): Obstacle | undefined {
 	const name = `channel ${device.defaultChannel}`;
 	if (channel === undefined) {
@@ -223,6 +230,24 @@ function obstacleToNamed(channel: Channel | undefined, device: Asking): Obstacle
 		return {
 			finding: `${name} is private and devices may not choose it`,
 			remedy: `Turn on allow_device_self_set on ${name}.`,
+		};
+	}
+	if (channel.preview?.hasForm === false) {
+		return {
+			finding: `${name} is a preview, and its name lacks the form of a preview`,
+			remedy: "Open the preview again with POST /preview, which gives it such a name.",
+		};
+	}
+	if (channel.preview?.isNamedByFleet === true) {
+		return {
+			finding: `${name} is a preview, and more devices than testers send its name`,
+			remedy: "Open the preview by its link, or set its channel for the device.",
+		};
+	}
+	if (channel.preview !== null && channel.bundle === null) {
+		return {
+			finding: `${name} is a preview without a bundle`,
+			remedy: `Promote a bundle to ${name}.`,
 		};
 	}
 	if (!channel.platforms[device.platform]) {

@@ -30,6 +30,8 @@ export interface Device {
 	/** Empty when the device has none. */
 	readonly defaultChannel: string;
 	readonly keyId: string | undefined;
+	/** The version of a bundle whose single files failed on the device more than once (failed-files.ts). */
+	readonly failedFilesOf?: string | undefined;
 }
 
 /** The properties of a device that determine its channel. */
@@ -63,6 +65,16 @@ export interface Channel {
 	/** Null: the bundle inside the store binary. */
 	readonly bundle: Bundle | null;
 	readonly rollout: Rollout | null;
+	/** Set for the channel of a preview. */
+	readonly preview: PreviewNaming | null;
+}
+
+/** Whether a preview's channel serves devices that send its name. Operators and preview links reach it all the same. */
+export interface PreviewNaming {
+	/** The name has the form of a preview (preview-names.ts). */
+	readonly hasForm: boolean;
+	/** More devices sent the name than testers do. */
+	readonly isNamedByFleet: boolean;
 }
 
 export interface Rollout {

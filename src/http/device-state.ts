@@ -7,6 +7,7 @@ import { createFeedSharing } from "../db/feed-sharing";
 import { createSnapshotCache, type SnapshotCache } from "../db/snapshot-cache";
 import { SNAPSHOT_FORMAT } from "../db/snapshot-load";
 import type { Deps } from "../deps";
+import { createFailedFiles, type FailedFiles } from "../domain/failed-files";
 import { createEventBuffer, type EventBuffer } from "../queue/event-buffer";
 import { createSnapshotObjects } from "../storage/snapshot-objects";
 import { createStrangerLimits, type StrangerLimits } from "./stranger-limits";
@@ -17,6 +18,7 @@ export interface DeviceState {
 	readonly snapshots: SnapshotCache;
 	readonly eventBuffer: EventBuffer;
 	readonly strangers: StrangerLimits;
+	readonly failedFiles: FailedFiles;
 }
 
 /** An app that was loaded for one check is stored a little later, so that the check does not pay for it. */
@@ -36,5 +38,6 @@ export function createDeviceState(deps: Deps): DeviceState {
 		snapshots: createSnapshotCache(deps, feed, { ...objects, pause: () => deps.delay(STORE_AFTER_MS) }),
 		eventBuffer: createEventBuffer(deps),
 		strangers: createStrangerLimits(deps),
+		failedFiles: createFailedFiles(),
 	};
 }

@@ -14,6 +14,7 @@ import type { LiveApps } from "../db/live-apps";
 import type { SchemaVersion } from "../db/schema-version";
 import type { SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
+import type { FailedFiles } from "../domain/failed-files";
 import type { ErrorCode } from "../errors";
 import type { EventBuffer } from "../queue/event-buffer";
 import type { EdgeCache } from "../storage/edge-cache";
@@ -94,6 +95,7 @@ export interface Context<Path extends string, Query, Body, Row, Load> {
 	readonly ownWorkOnly: (permission: Permission) => OwnWorkOnly | undefined;
 	/** Sends device events to the Queue; the request itself writes nothing. */
 	readonly eventBuffer: EventBuffer;
+	readonly failedFiles: FailedFiles;
 	/** The cache that answers update checks. */
 	readonly snapshots: SnapshotCache;
 	/** Cached existence of apps. */

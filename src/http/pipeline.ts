@@ -110,7 +110,7 @@ type Untyped = Omit<AnyEndpoint, "load" | "handle" | "recentSignIn"> & {
 async function answer(
 	routed: AnyEndpoint,
 	c: RequestContext,
-	{ deps, noteKeyUse, snapshots, liveApps, edgeCache, schemaVersion, eventBuffer, strangers }: Isolate,
+	{ deps, noteKeyUse, snapshots, liveApps, edgeCache, schemaVersion, eventBuffer, strangers, failedFiles }: Isolate,
 	ipAddress: string | null,
 	caller: CallerSoFar,
 ): Promise<Response> {
@@ -197,7 +197,7 @@ async function answer(
 	const waits = wantsToWait(endpoint, c.req.raw.headers);
 	const { requestId } = c.env;
 	const actor: Actor = { ...actorOf(principal), requestId, ipAddress };
-	const output = await untyped.handle({
+	const handling = untyped.handle({
 		deps,
 		db: wakingWrites(
 			principal === undefined ? db : guardedWrites(db, principal, target, source?.hidden ?? callerGone(principal)),
@@ -219,13 +219,21 @@ async function answer(
 		edgeCache,
 		schemaVersion,
 		eventBuffer,
+		failedFiles,
 		strangers,
 		waitUntil,
 	});
-	if (target !== null && endpoint.method !== "GET" && endpoint.safe !== true) {
-		invalidateChanged(snapshots, scopeRow);
-		liveApps.invalidate("appId" in target ? target.appId : undefined);
-	}
+	const mayWrite = endpoint.method !== "GET" && endpoint.safe !== true;
+	const finished = handling.then((output) => {
+		if (target !== null && mayWrite) {
+			invalidateChanged(snapshots, scopeRow);
+			liveApps.invalidate("appId" in target ? target.appId : undefined);
+		}
+		return output;
+	});
+	// A client that hangs up ends its request at once, and with it the mail or the wake-up that follows a change that has landed.
+	if (mayWrite) waitUntil(finished.catch(() => undefined));
+	const output = await finished;
 	// Also when nothing changed: the request may repeat one whose answer was lost.
 	if (waits) await deps.delay(SEEN_EVERYWHERE_AFTER_MS);
 	return serialize(endpoint, output, deps, db, ignored);

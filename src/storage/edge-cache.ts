@@ -128,12 +128,19 @@ export function createEdgeCache({
 			if (sizeBytes <= SMALL_BYTES && heldBytes + sizeBytes <= MOST_HELD_BYTES) {
 				heldBytes += sizeBytes;
 				const release = () => (heldBytes -= sizeBytes);
-				const body = await object.arrayBuffer().catch((error: unknown) => {
-					release();
-					throw serviceUnavailable(error);
-				});
-				copy(reader, key, { ...facts, body }, release);
-				return { ...facts, body };
+				const taking = object.arrayBuffer().then(
+					(body) => {
+						copy(reader, key, { ...facts, body }, release);
+						return body;
+					},
+					(error: unknown) => {
+						release();
+						throw serviceUnavailable(error);
+					},
+				);
+				// Also after a client has hung up, so that its bytes do not count for ever.
+				reader.waitUntil(taking.catch(() => undefined));
+				return { ...facts, body: await taking };
 			}
 			const nowMs = now();
 			const isBegun = nowMs - (begun.get(key) ?? Number.NEGATIVE_INFINITY) < COPY_SECONDS * 1_000;

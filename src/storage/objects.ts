@@ -1,6 +1,6 @@
 /**
  * The bytes in R2. This file creates all keys, and no key is used twice: `<app uuid>/<upload id>/object` for a finished object,
- * `<app uuid>/<upload id>/segment-<offset>` for the segments of an unfinished one. Objects are immutable: every write is create-once.
+ * `.../flagged` for its corrected copy, `<app uuid>/<upload id>/segment-<offset>` for the segments of an unfinished one. Objects are immutable: every write is create-once.
  *
  * Write order, and the state after a crash: the `uploads` row is written before the first byte, so D1 names every object in R2. A bundle's row
  * points to an object only after the object is complete and checked. An object is removed only after its row dropped the reference and
@@ -21,6 +21,11 @@ export function uploadPrefix(appId: string, uploadId: string): string {
 
 export function wholeObjectKey(prefix: string): string {
 	return `${prefix}object`;
+}
+
+/** The copy of an object whose zip got the UTF-8 flag. */
+export function flaggedObjectKey(prefix: string): string {
+	return `${prefix}flagged`;
 }
 
 /** The object that all empty files of an app share. It is stored before a row names it and deleted with the app. */
@@ -44,6 +49,7 @@ type PutResult =
 interface PutOptions {
 	readonly sha256?: string;
 	readonly contentType: string;
+	readonly metadata?: Readonly<Record<string, string>>;
 }
 
 /** Stores the body unless the key exists. With `sha256` (hex) R2 checks the bytes and stores nothing that differs. */
@@ -57,6 +63,7 @@ export async function putOnce(
 		const stored = await bucket.put(key, body as ReadableStream | ArrayBufferView, {
 			onlyIf: new Headers({ "if-none-match": "*" }),
 			httpMetadata: { contentType: options.contentType },
+			...(options.metadata === undefined ? {} : { customMetadata: { ...options.metadata } }),
 			...(options.sha256 === undefined ? {} : { sha256: options.sha256 }),
 		});
 		return stored === null ? { outcome: "exists" } : { outcome: "stored", sizeBytes: stored.size };

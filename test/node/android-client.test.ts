@@ -74,6 +74,32 @@ describeAndroid("updates", () => {
 		});
 	});
 
+	test.each([
+		["a file that never arrives", { status: 404 }],
+		["a file that arrives damaged", { bytes: (bytes: Buffer) => bytes.map((byte) => byte ^ 1) }],
+	])("gets the zip after two attempts with %s, and the files of the next bundle", async (_, fault) => {
+		const scene = await phones.newApp();
+		const { cli, upload } = await phones.newProject(scene);
+		await upload("--bundle", "1.0.1", "--delta");
+		const app = await scene.open();
+		const first = await app.ask("getLatest");
+		const broken = new URL(first.manifest?.find((file) => file.file_name.startsWith("app.js"))?.download_url ?? "");
+		scene.network.fault = ({ path }) => (path.startsWith(broken.pathname) ? fault : undefined);
+		for (let attempt = 1; attempt <= 2; attempt++) {
+			expect((await checkOnItsOwn(app)).manifest).toBeDefined();
+			const fails = () => eventsOf(scene.network).filter(({ action }) => /^download_manifest_.*_fail$/.test(action));
+			await vi.waitFor(() => expect(fails().length).toBeGreaterThanOrEqual(attempt), PATIENCE_MS);
+		}
+		await vi.waitFor(async () => expect(await app.ask("getLatest")).not.toHaveProperty("manifest"), PATIENCE_MS);
+		await checkOnItsOwn(app);
+		await app.ask("moveToBackground");
+		expect(await app.ask("current")).toMatchObject({ version: "1.0.1" });
+		expect(await pageOf(app)).toContain("app.js");
+		await cli.write("app.js", "CapacitorUpdater.notifyAppReady(); // 1.0.2");
+		await upload("--bundle", "1.0.2", "--delta");
+		expect(await app.ask("getLatest")).toMatchObject({ version: "1.0.2", manifest: expect.anything() });
+	});
+
 	atLength("set switches immediately, reset returns to the store build", async () => {
 		const scene = await phones.published("1.0.1");
 		const app = await scene.open();

@@ -223,7 +223,7 @@ describe("a job of a preview publisher and the stock CLI", () => {
 			...["bundle", "upload", appId, "--bundle", "0.0.0-pr-128.3", "--channel", "pr-129", "--ignore-checksum-check"],
 		);
 		expect(wrong.code).not.toBe(0);
-		expect(wrong.output.replace(/[\s│]+/g, " ")).toContain("belongs to another preview");
+		expect(wrong.output.replace(/[\s│]+/g, " ")).toContain("creates no other");
 		expect((await scene.channelOf(appId, "pr-129")).status).toBe(404);
 		expect(await previews()).toMatchObject([
 			{ repository: "octo-org/octo-repo", number: 128, commit: null, channel: "pr-128", bundles: versions.length + 1 },

@@ -29,13 +29,12 @@ async function newProject(): Promise<{
 }
 
 const DEVICE = { device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61", platform: "android", plugin_version: "8.51.23" };
-const check = async (appId: string) =>
-	(await product.api("POST", "/updates", { app_id: appId, version_name: "builtin", version_build: "1.0.0", ...DEVICE }))
-		.body;
+const check = async (appId: string, version_build = "1.0.0") =>
+	(await product.api("POST", "/updates", { app_id: appId, version_name: "builtin", version_build, ...DEVICE })).body;
 
 /** The files that a device gets, by name, with their SHA-256. */
-async function received(appId: string): Promise<Record<string, string>> {
-	const { manifest } = await check(appId);
+async function received(appId: string, storeBuild?: string): Promise<Record<string, string>> {
+	const { manifest } = await check(appId, storeBuild);
 	const files: Record<string, string> = {};
 	for (const { file_name, file_hash, download_url } of manifest) {
 		const bytes = new Uint8Array(await (await answerOf(download_url)).arrayBuffer());
@@ -182,9 +181,9 @@ test("a preview key does not choose the version of the next release", async () =
 	expect((await project.run("release", "--json")).json).toMatchObject({ version: "1.0.1" });
 	const previewKey = await createProductKey(product, "app_preview", uuid);
 	for (const version of ["900.0.0", "1.0.2"]) {
-		const words = ["--bundle", version, "--channel", "own", "--create-channel", "--key", previewKey];
+		const words = ["--bundle", version, "--channel", "pr-own", "--create-channel", "--key", previewKey];
 		const own = await project.run("release", ...words, "--json");
-		expect(own.json, own.error).toMatchObject({ ok: true, channel: "own", version });
+		expect(own.json, own.error).toMatchObject({ ok: true, channel: "pr-own", version });
 	}
 	expect((await project.run("release", "--json")).json).toMatchObject({ version: "1.0.3" });
 	expect((await check(appId)).version).toBe("1.0.3");
@@ -287,7 +286,25 @@ describe("the store builds that devices report", () => {
 		expect(released.code, released.out).toBe(1);
 		expect(released.out).toContain("Live");
 		expect(released.out).toContain("Problem No recent store build (3.2.0) accepts bundle 1.0.1");
-		expect(released.out).not.toContain("every device");
+		expect(released.out).not.toContain("Every device");
+		expect(released.out).toContain(
+			"Store build 3.2.0: 0 of 1 device get 1.0.1; 1 get nothing (disable_auto_update_under_native)",
+		);
+		const good = await project.run("release", "--bundle", "3.2.1");
+		expect(good.code, good.out).toBe(0);
+		expect(good.out).toContain("Every device gets it: 1 device of the last 30 days, at their next check.\n");
+		expect(good.out).toMatch(/A device on 1\.0\.1 loads \d+ B\.\n/);
+		expect(good.out).toContain(`/dashboard/apps/${appId}/bundles/3.2.1\n`);
+		await project.write("dist/app.js", "CapacitorUpdater.notifyAppReady(); // more");
+		await project.write("dist/.env", "SECRET=1");
+		const next = await project.run("release", "--json");
+		expect(next.json).toMatchObject({
+			...{ version: "3.2.2", left_out: [".env"], sampled: false },
+			store_builds: [{ version_build: "3.2.0", devices: 1, offered: { "3.2.2": 1 }, up_to_date: 0, refused: {} }],
+			url: expect.stringContaining("/bundles/3.2.2"),
+		});
+		expect(next.json.loaded_bytes).toBeGreaterThan(0);
+		expect(Object.keys(await received(appId, "3.2.0"))).not.toContain(".env");
 		const promoted = await project.run("promote", "1.0.1", "--json");
 		expect(promoted).toMatchObject({ code: 1, json: { status: "live", problems: [{ code: "no_store_build" }] } });
 	});

@@ -231,6 +231,7 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			await admin.page.getByLabel("Share of devices, in %").fill("100");
 			await promote("Set share");
 			await admin.page.getByText("Rolling out 1.1.0 to 100 %").waitFor();
+			await admin.page.getByText("Ready to finish").waitFor();
 			await button("Make 1.1.0 live").click();
 			await counted();
 			await inDialog().getByRole("button", { name: "Make 1.1.0 live" }).click();

@@ -283,6 +283,7 @@ describe("any input", () => {
 		disableAutoUpdate: fc.constantFrom("major", "minor", "patch", "version_number", "none"),
 		disableAutoUpdateUnderNative: fc.boolean(),
 		updatePackage: fc.constantFrom(...UPDATE_PACKAGES),
+		preview: fc.option(fc.record({ hasForm: fc.boolean(), isNamedByFleet: fc.boolean() })),
 		bundle: fc.option(bundles),
 		rollout: fc.option(
 			fc.record({

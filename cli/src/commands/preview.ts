@@ -9,7 +9,7 @@ import { type Command, numberOf, type Option, type Run } from "../command";
 import { type Comment, checkCommentToken, putComment } from "../comments";
 import { buildOf, CONTENT_OPTIONS, type Content, contentOf } from "../content";
 import { EXIT, Failure, failureOf, previewEnded } from "../failure";
-import { closedText, markerOf, openText, type Preview, type PreviewPage } from "../preview-text";
+import { closedText, type ListedPreview, markerOf, openText, type Preview, type PreviewPage } from "../preview-text";
 import { PULL_REQUEST_OPTIONS, type PullRequest, pullRequestOf } from "../pull-request";
 import { resolve, type Settings } from "../settings";
 import { counted, sizeText } from "../terminal";
@@ -243,7 +243,10 @@ function nextVersion({ channel, version, version_prefix: prefix }: Preview, { bu
 	return `${begin}${(Number.isSafeInteger(last) ? last : 0) + 1}.h${build.digest.slice(0, 8)}`;
 }
 
-async function find({ server, appId }: Settings, { repository, number }: PullRequest): Promise<Preview | undefined> {
+async function find(
+	{ server, appId }: Settings,
+	{ repository, number }: PullRequest,
+): Promise<ListedPreview | undefined> {
 	const query = { app_id: appId, repository, number: String(number) };
 	const [preview] = await server.api("GET /preview", { query });
 	return preview;
@@ -257,7 +260,15 @@ async function writeComment(run: Run, settings: Settings, pull: PullRequest): Pr
 		throw new Failure("preview_not_found", `${titleOf(pull)} has no preview; open it with capstan preview upload.`);
 	}
 	if (preview.state === "closed") return writeClosed(run, settings, pull);
-	const text = openText(settings.appId, preview, await pageOf(settings, preview));
+	const { page_url } = preview;
+	if (page_url === null) {
+		throw new Failure(
+			"permission_denied",
+			`The preview of ${titleOf(pull)} was opened by another key; comment with the key that opened it.`,
+		);
+	}
+	const shown = { ...preview, page_url };
+	const text = openText(settings.appId, shown, await pageOf(settings, shown));
 	return putComment(run, pull, { marker: markerOf(settings.appId, settings.server.origin), text });
 }
 

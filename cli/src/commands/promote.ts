@@ -1,7 +1,7 @@
 /**
  * `capstan promote` and `capstan rollback`: which of the uploaded bundles a channel serves.
  */
-import { approved, changeChannel, existingChannel } from "../channels";
+import { approved, changeChannel, endedLines, existingChannel } from "../channels";
 import { type Command, durationOf, numberOf, text } from "../command";
 import { EXIT, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
@@ -16,6 +16,7 @@ export const promote: Command = {
 	options: {
 		channel: { type: "string", short: "c", value: "name", help: "Channel; default: the app's upload channel" },
 		rollout: { type: "string", value: "percent", help: "Offer it to a share of the devices first" },
+		"keep-rollout": { type: "boolean", help: "Keep a running rollout of another bundle" },
 		"allow-preview": { type: "boolean", help: "Also a bundle that a preview key uploaded under a release's version" },
 		wait: { type: "boolean", help: "Wait until a protected channel's promotion is approved" },
 		timeout: { type: "string", value: "time", help: "Longest wait, e.g. 30m (default 1h)" },
@@ -32,11 +33,11 @@ export const promote: Command = {
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
 		const channel = await existingChannel(server, app, text(run.options, "channel"));
 		const builds = await reportedStoreBuilds(settings);
-		const waiting = await changeChannel(server, {
+		const { waiting, rolloutEnded } = await changeChannel(server, {
 			app_id: appId,
 			channel: channel.name,
 			...(rollout === undefined
-				? { version }
+				? { version, ...(run.options["keep-rollout"] === true ? { keep_rollout: true } : {}) }
 				: { rolloutVersion: version, rolloutPercentage: rollout, rolloutEnabled: true }),
 			...(run.options["allow-preview"] === true ? { allow_preview_bundle: true } : {}),
 		});
@@ -51,6 +52,7 @@ export const promote: Command = {
 			status: isWaiting ? "waiting_for_approval" : "live",
 			...{ app_id: appId, channel: channel.name, version },
 			...(rollout === undefined ? {} : { rollout_percentage: rollout }),
+			...(rolloutEnded === undefined ? {} : { rollout_ended: rolloutEnded }),
 			...(reach === undefined ? {} : { problems: reach.problems, warnings: reach.remarks }),
 			...(waiting === undefined
 				? {}
@@ -61,7 +63,10 @@ export const promote: Command = {
 			return EXIT.waiting;
 		}
 		const share = rollout === undefined ? "" : ` for ${rollout} % of its devices`;
-		run.terminal.line(`${run.terminal.style("green", "Live")} ${appId} ${version} on ${channel.name}${share}`);
+		run.terminal.line(
+			`${run.terminal.style("green", "Live")} ${appId} ${version} on ${channel.name}${share}`,
+			...endedLines(rolloutEnded),
+		);
 		return reach === undefined ? EXIT.ok : showReach(run.terminal, reach);
 	},
 };

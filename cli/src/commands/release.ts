@@ -12,12 +12,16 @@ import {
 	channelNamed,
 	channelsOf,
 	defaultChannel,
+	endedLines,
 	FIRST_CHANNEL,
+	type RolloutEnded,
 	unknownChannel,
 	type Waiting,
 } from "../channels";
 import { type Command, durationOf, numberOf, type Run, text, versionOf } from "../command";
+import { type Commit, commentOf, commitOf } from "../commit";
 import { buildOf, CONTENT_OPTIONS, type Content, contentOf } from "../content";
+import { type Delivery, deliveryFields, deliveryOf, showDelivery } from "../delivery";
 import { EXIT, type ExitCode, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
 import type { Project } from "../project";
@@ -39,16 +43,18 @@ export const release: Command = {
 		channel: { type: "string", short: "c", value: "name", help: "Channel; default: the app's upload channel" },
 		bundle: { type: "string", short: "b", value: "version", help: "Version; default: the next patch" },
 		rollout: { type: "string", value: "percent", help: "Offer it to a share of the devices first" },
+		"keep-rollout": { type: "boolean", help: "Keep a running rollout of another bundle" },
 		"create-channel": { type: "boolean", help: "Create the channel if it does not exist" },
 		...CONTENT_OPTIONS,
-		comment: { type: "string", value: "text", help: "Comment, e.g. the commit message" },
-		link: { type: "string", value: "url", help: "Link, e.g. to the commit" },
+		comment: { type: "string", value: "text", help: "Comment; default: the commit, with branch and author" },
+		link: { type: "string", value: "url", help: "Link; default: to the commit" },
 		"min-update-version": { type: "string", value: "version", help: "Oldest store build that may get it" },
 		wait: { type: "boolean", help: "Wait until a protected channel's promotion is approved" },
 		timeout: { type: "string", value: "time", help: "Longest wait, e.g. 30m (default 1h)" },
 	},
 	examples: ["capstan release", "capstan release dist --channel beta --rollout 10", "capstan release --wait --json"],
 	async run(run) {
+		const startedMs = Date.now();
 		const rollout = numberOf(run.options, "rollout", 0.01, 100);
 		const timeoutMs = durationOf(run.options, "timeout", "1h");
 		versionOf(run.options, "bundle");
@@ -60,15 +66,15 @@ export const release: Command = {
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
 		const target = await targetOf(run, settings, app);
 		const content = await contentOf(run, project, build, target.channel?.updatePackage);
-		const builds = await reportedStoreBuilds(settings);
-		const { version, uploaded } = await bundleOf(run, settings, app, target, content, builds ?? []);
+		const [builds, commit] = await Promise.all([reportedStoreBuilds(settings), commitOf(run)]);
+		const { version, uploaded } = await bundleOf(run, settings, app, target, content, builds ?? [], commit);
 		run.terminal.progress(`Promoting ${version} to ${target.name}`);
-		const waiting = await changeChannel(server, {
+		const { waiting, rolloutEnded } = await changeChannel(server, {
 			app_id: appId,
 			channel: target.name,
 			...(target.isFirst ? { public: true } : {}),
 			...(rollout === undefined
-				? { version }
+				? { version, ...(run.options["keep-rollout"] === true ? { keep_rollout: true } : {}) }
 				: { rolloutVersion: version, rolloutPercentage: rollout, rolloutEnabled: true }),
 		});
 		if (waiting !== undefined && run.options.wait === true) {
@@ -77,7 +83,11 @@ export const release: Command = {
 		}
 		const isWaiting = waiting !== undefined && run.options.wait !== true;
 		const reach = isWaiting ? undefined : await reachOf(settings, target.name, version, builds);
-		return report(run, { ...content, app, target, version, uploaded, rollout, isWaiting, waiting, reach });
+		const before = target.channel?.version?.name;
+		const asked = { appId, channel: target.name, version, before };
+		const delivery = isWaiting ? undefined : await deliveryOf(server, asked);
+		const done = { ...content, app, target, version, uploaded, rollout, isWaiting, waiting, rolloutEnded, reach };
+		return report(run, { ...done, delivery, commit, startedMs });
 	},
 };
 
@@ -135,6 +145,7 @@ async function bundleOf(
 	target: Target,
 	content: Content,
 	builds: readonly string[],
+	commit: Commit | undefined,
 ): Promise<{ readonly version: string; readonly uploaded: Uploaded }> {
 	const { server } = settings;
 	const named = text(run.options, "bundle");
@@ -144,7 +155,7 @@ async function bundleOf(
 		const version = named ?? nextVersion(known, 2 ** tried - 1);
 		try {
 			const progress = (line: string) => run.terminal.progress(line);
-			const fields = fieldsOf(run);
+			const fields = fieldsOf(run, commit);
 			return { version, uploaded: await uploadBundle({ server, app, version, ...content, fields, progress }) };
 		} catch (error) {
 			const isTaken = error instanceof CapstanError && error.code === "bundle_already_exists";
@@ -178,9 +189,9 @@ async function knownVersions({ server, project }: Settings, app: App, target: Ta
 /** A store build 3.2.0-beta moves the release as 3.2.0 does. */
 const withoutSuffix = (version: string) => coerce(version)?.version;
 
-function fieldsOf(run: Run) {
-	const comment = text(run.options, "comment");
-	const link = text(run.options, "link");
+function fieldsOf(run: Run, commit: Commit | undefined) {
+	const comment = text(run.options, "comment") ?? (commit === undefined ? undefined : commentOf(commit));
+	const link = text(run.options, "link") ?? commit?.url;
 	const least = text(run.options, "min-update-version");
 	return {
 		...(comment === undefined ? {} : { comment }),
@@ -197,12 +208,17 @@ interface Released extends Content {
 	readonly rollout: number | undefined;
 	readonly isWaiting: boolean;
 	readonly waiting: Waiting | undefined;
+	readonly rolloutEnded: RolloutEnded | undefined;
 	/** Undefined before the approval. */
 	readonly reach: Reach | undefined;
+	readonly delivery: Delivery | undefined;
+	readonly commit: Commit | undefined;
+	readonly startedMs: number;
 }
 
 function report(run: Run, released: Released): ExitCode {
-	const { app, target, version, build, form, uploaded, rollout, isWaiting, waiting, encryption, reach } = released;
+	const { app, target, version, build, form, uploaded, rollout, isWaiting, waiting, encryption } = released;
+	const { rolloutEnded, reach, delivery, commit, startedMs } = released;
 	const { terminal } = run;
 	const sent = uploaded.uploadedBytes;
 	terminal.result("release", {
@@ -216,6 +232,13 @@ function report(run: Run, released: Released): ExitCode {
 		size_bytes: build.sizeBytes,
 		uploaded_files: uploaded.uploadedFiles,
 		uploaded_bytes: sent,
+		left_out: build.leftOut,
+		duration_ms: Date.now() - startedMs,
+		...(commit === undefined
+			? {}
+			: { commit: { hash: commit.commit, branch: commit.branch ?? null, author: commit.author ?? null } }),
+		...(delivery === undefined ? {} : deliveryFields(delivery)),
+		...(rolloutEnded === undefined ? {} : { rollout_ended: rolloutEnded }),
 		...(reach === undefined ? {} : { problems: reach.problems, warnings: reach.remarks }),
 		...(rollout === undefined ? {} : { rollout_percentage: rollout }),
 		...(waiting === undefined
@@ -232,7 +255,11 @@ function report(run: Run, released: Released): ExitCode {
 	const share = rollout === undefined ? "" : ` for ${rollout} % of its devices`;
 	terminal.line(
 		`${terminal.style("green", "Live")} ${app.app_id} ${terminal.style("bold", version)} on ${target.name}${share}`,
+		...endedLines(rolloutEnded),
 	);
 	if (target.isFirst) terminal.line(`The channel ${target.name} is new and public.`);
-	return reach === undefined ? EXIT.ok : showReach(terminal, reach);
+	const code = reach === undefined ? EXIT.ok : showReach(terminal, reach);
+	if (delivery !== undefined) showDelivery(terminal, delivery, version, target.channel?.version?.name);
+	terminal.line(`Done in ${((Date.now() - startedMs) / 1000).toFixed(1)} s.`);
+	return code;
 }

@@ -8,8 +8,8 @@ import { type Command, text } from "../command";
 import { EXIT } from "../failure";
 import { resolve, type Settings } from "../settings";
 import type { Terminal } from "../terminal";
+import { type Rollout, readyLines } from "./rollout";
 
-type Rollout = AnswerOf<"GET /channel/rollout">;
 type Proposal = AnswerOf<"GET /proposal">[number];
 
 export const status: Command = {
@@ -95,7 +95,9 @@ function show(
 			]),
 		]);
 	}
-	for (const rollout of rollouts.values()) terminal.line(`${rollout.channel}: ${rollout.reason}`);
+	for (const rollout of rollouts.values()) {
+		terminal.line(`${rollout.channel}: ${rollout.reason}`, ...readyLines(terminal, rollout));
+	}
 	for (const { misconfigured } of channels) {
 		for (const problem of misconfigured) terminal.line(`${terminal.style("yellow", "Problem")} ${problem.message}`);
 	}

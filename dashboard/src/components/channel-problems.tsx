@@ -73,6 +73,10 @@ function shownProblem(channel: Channel, { code, message }: ProblemOf): Shown {
 					? [{ action: "Allow all updates", settings: { disableAutoUpdate: "none" } }]
 					: [],
 			};
+		case "name_without_preview_form":
+			return { title: "Devices do not reach this preview by its name", text: screenWords(message), remedies: [] };
+		case "named_by_many_devices":
+			return { title: "Too many devices send the name of this preview", text: screenWords(message), remedies: [] };
 	}
 }
 

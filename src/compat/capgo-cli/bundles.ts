@@ -118,6 +118,7 @@ export const upsertVersion = endpoint({
 	response: v.null(),
 	errors: [
 		"bundle_already_exists",
+		"version_was_used",
 		"bundle_already_ready",
 		"bundle_incomplete",
 		"bundle_invalid",

@@ -20,10 +20,9 @@ import {
 	type UploadWithBundle,
 	uploadsOfBundleToGarbage,
 } from "../../db/uploads";
-import { BundleArchiveError } from "../../domain/bundle-archive-errors";
-import { hasLongPart, manifestTarget, NameIndex } from "../../domain/bundle-names";
+import { collidingNames, unwritableName } from "../../domain/bundle-manifest";
 import { HOUR_MS } from "../../domain/time";
-import { ApiError, invalidRequest, type RequestIssue } from "../../errors";
+import { ApiError, invalidRequest } from "../../errors";
 import { finishUpload, receivedSoFar } from "../../features/bundles/complete";
 import { deleteBundleRow } from "../../features/bundles/delete";
 import { replaceUploadStatements } from "../../features/bundles/registration";
@@ -134,15 +133,12 @@ const MOST_FILES = 10_000;
 /** A file of an encrypted bundle takes 1.5 kB, because its hash and the session key in its path are long. */
 const MANIFEST_LIMIT_BYTES = 16 * 1024 * 1024;
 
-/** A path that stays inside the folder of the bundle on every platform. */
 const fileName = v.pipe(
 	text(512),
 	v.check(
-		(name) =>
-			!/^[/\\]|^[a-z]:|\\/i.test(name) && !name.split("/").some((part) => ["", ".", "..", ".br"].includes(part)),
-		"must be a relative path without empty parts, . or .. in it",
+		(name) => unwritableName(name) === undefined,
+		({ input }) => unwritableName(String(input)) ?? "",
 	),
-	v.check((name) => !hasLongPart(name), "must have at most 255 bytes between two slashes, which devices can write"),
 );
 
 /** Private files of other keys have paths with another prefix, so no manifest can name them. */
@@ -237,21 +233,9 @@ function manifestAlreadySet(): ApiError {
 
 /** @throws {ApiError} for files that a device would write to one path, or one into the other */
 function refuseRepeatedFiles(manifest: readonly { readonly file_name: string }[]): void {
-	const names = new NameIndex();
-	const issues: RequestIssue[] = [];
-	for (const [index, { file_name }] of manifest.entries()) {
-		try {
-			names.add({ name: manifestTarget(file_name), isDirectory: false });
-		} catch (error) {
-			if (!(error instanceof BundleArchiveError)) throw error;
-			const other = error.facts.other_entry ?? "";
-			const message =
-				other === file_name
-					? "is named twice"
-					: `is the same file as ${other} on a device, which decompresses .br and may ignore case, or one is the other's folder; rename one of them, and leave precompressed files out of the build`;
-			issues.push({ path: `manifest.${index}.file_name`, message, received: file_name });
-		}
-	}
+	const issues = collidingNames(manifest.map(({ file_name }) => file_name)).map(({ index, message }) => ({
+		...{ path: `manifest.${index}.file_name`, message, received: manifest[index]?.file_name ?? "" },
+	}));
 	if (issues.length > 0) throw invalidRequest(issues);
 }
 

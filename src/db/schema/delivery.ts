@@ -116,6 +116,7 @@ export interface ChannelsTable {
 	auto_pause_crash_rate_bps: number | null;
 	auto_pause_error_rate_bps: number | null;
 	require_compatible_bundle: Generated<Flag>;
+	named_by_fleet_at_ms: number | null;
 }
 
 export type BundleStatus = "pending" | "ready" | "deleted";
@@ -151,6 +152,8 @@ export interface BundlesTable {
 	manifest_signed_by: string | null;
 	preview_id: Generated<string | null>;
 	by_preview_key: Generated<Flag>;
+	used_by: Generated<number | null>;
+	reuse_of: Generated<string | null>;
 }
 
 export interface DeltaObjectsTable {
@@ -182,6 +185,7 @@ export interface UploadsTable {
 	expires_at_ms: number;
 	created_at_ms: number;
 	reserved_bytes: Generated<number>;
+	created_by_job: string | null;
 }
 
 export interface GarbageObjectsTable {

@@ -10,6 +10,7 @@ import { lastResult } from "../../db/client";
 import { deletedAppsPage } from "../../db/deleted-apps";
 import { RESTORABLE_MS } from "../../db/organizations";
 import { appsOfOrganization } from "../../db/quotas";
+import { DEFAULT_PREVIEW_PREFIX, PREVIEW_PREFIX } from "../../domain/preview-names";
 import { isSampleAppId } from "../../domain/sample-app";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
@@ -29,6 +30,7 @@ import {
 	rfc3339,
 	storeUrl,
 	switchValue,
+	text,
 	time,
 	uuid,
 } from "../../http/schemas";
@@ -40,6 +42,11 @@ import { creationStatements } from "./creation";
 const MOST_APPS_PER_PAGE = 1_000;
 /** Two years, in seconds. */
 const LONGEST_RETENTION_SECONDS = 63_113_904;
+
+const previewPrefix = v.pipe(
+	text(64),
+	v.regex(PREVIEW_PREFIX, 'must be the beginning of a channel name and end with "-", "_", "." or "/", such as "pr-"'),
+);
 
 export const appSchema = v.strictObject({
 	id: v.string(),
@@ -55,7 +62,7 @@ export const appSchema = v.strictObject({
 	allow_device_custom_id: v.boolean(),
 	block_provider_infra_requests: v.boolean(),
 	allow_preview: v.boolean(),
-	preview_channel_prefix: v.nullable(v.string()),
+	preview_channel_prefix: v.string(),
 	preview_prereleases_only: v.boolean(),
 	preview_max_days: v.number(),
 	ios_store_url: v.nullable(v.string()),
@@ -79,7 +86,7 @@ export function appAnswer(row: AppRow): v.InferOutput<typeof appSchema> {
 		allow_device_custom_id: row.allow_device_custom_id === 1,
 		block_provider_infra_requests: row.block_provider_infra_requests === 1,
 		allow_preview: row.allow_preview === 1,
-		preview_channel_prefix: row.preview_channel_prefix,
+		preview_channel_prefix: row.preview_channel_prefix ?? DEFAULT_PREVIEW_PREFIX,
 		preview_prereleases_only: row.preview_prereleases_only === 1,
 		preview_max_days: row.preview_max_days,
 		ios_store_url: row.ios_store_url,
@@ -110,7 +117,7 @@ export const EXAMPLE_APP = {
 	allow_device_custom_id: true,
 	block_provider_infra_requests: false,
 	allow_preview: false,
-	preview_channel_prefix: null,
+	preview_channel_prefix: DEFAULT_PREVIEW_PREFIX,
 	preview_prereleases_only: false,
 	preview_max_days: 30,
 	ios_store_url: null,
@@ -247,7 +254,7 @@ export const updateApp = endpoint({
 	tag: "Apps",
 	summary: "Change an app's settings",
 	description:
-		"`allow_device_custom_id: false` stores no custom ids that devices send, and hides stored ones until it is true again. `block_provider_infra_requests` offers no update to devices in the networks of Google and Apple, where apps run for review, and does not count them. `allow_preview` opens GET /preview/channel and GET /preview/bundle, the links that `get-qr` of the stock CLI prints, to everybody who has or guesses one; signed links (GET /preview/link) do not need it. With `preview_channel_prefix` (for example `pr-`) preview keys create only channels with this prefix; null removes the rule. With `preview_prereleases_only` preview keys register only pre-releases (`1.4.0-pr.128`), so that none takes the version of a release. `preview_max_days` (1 to 365, default 30) is the longest time that a preview of POST /preview stays open after its last upload. `preview_access_ended` names the preview keys that created the new `default_upload_channel` and lose their access to it. GET /device/explain sends testers who need a newer store build to the store URLs; null removes one. `retention` is the time in seconds for which an unused bundle is kept, at least a day (a smaller number is raised to it, with a `warning`); 0 keeps everything. Automatic clean-up, every 15 minutes, deletes a bundle that is older, that no channel or rollout serves, that no operator set for a device and that no device was seen running in that time, but never the app's newest. `keep_live_bundles` (0 to 50, default 5) is the number of bundles that were live on a channel before the present one and are kept, so that the channel can be rolled back to them: neither automatic clean-up nor the deletion of unused bundles deletes them.",
+		"`allow_device_custom_id: false` stores no custom ids that devices send, and hides stored ones until it is true again. `block_provider_infra_requests` offers no update to devices in the networks of Google and Apple, where apps run for review, and does not count them. `allow_preview` opens GET /preview/channel and GET /preview/bundle, the links that `get-qr` of the stock CLI prints, to everybody who has or guesses one; signed links (GET /preview/link) do not need it. Names of preview channels begin with `preview_channel_prefix` (`pr-` by default, which null restores): previews get such names, preview keys create only channels of this form, and devices reach a preview by its name only if it has the form. The prefix ends with `-`, `_`, `.` or `/`. With `preview_prereleases_only` preview keys register only pre-releases (`1.4.0-pr.128`), so that none takes the version of a release. `preview_max_days` (1 to 365, default 30) is the longest time that a preview of POST /preview stays open after its last upload. `preview_access_ended` names the preview keys that created the new `default_upload_channel` and lose their access to it. GET /device/explain sends testers who need a newer store build to the store URLs; null removes one. `retention` is the time in seconds for which an unused bundle is kept, at least a day (a smaller number is raised to it, with a `warning`); 0 keeps everything. Automatic clean-up, every 15 minutes, deletes a bundle that is older, that no channel or rollout serves, that no operator set for a device and that no device was seen running in that time, but never the app's newest. `keep_live_bundles` (0 to 50, default 5) is the number of bundles that were live on a channel before the present one and are kept, so that the channel can be rolled back to them: neither automatic clean-up nor the deletion of unused bundles deletes them.",
 	access: { permission: "app.update_settings", scope: appScope("params.app_id") },
 	body: v.object({
 		name: optional(label()),
@@ -259,7 +266,7 @@ export const updateApp = endpoint({
 		allow_device_custom_id: optional(v.boolean()),
 		block_provider_infra_requests: optional(v.boolean()),
 		allow_preview: optional(v.boolean()),
-		preview_channel_prefix: v.optional(v.nullable(channelName)),
+		preview_channel_prefix: v.optional(v.nullable(previewPrefix)),
 		preview_prereleases_only: optional(v.boolean()),
 		preview_max_days: optional(previewDays),
 		ios_store_url: v.optional(v.nullable(storeUrl)),

@@ -30,6 +30,7 @@ import { ApiError } from "../../errors";
 import { batchInQuotas } from "../../http/quotas";
 import { collectGarbageSoon } from "../../queue/garbage";
 import {
+	flaggedObjectKey,
 	headObject,
 	joinSegments,
 	listSegments,
@@ -49,7 +50,7 @@ import {
 	unverified,
 	verifySignature,
 } from "../signing/verify";
-import { storedArchiveProblem } from "./check";
+import { checkStoredArchive, storeFlagged } from "./check";
 import {
 	bundleAlreadyReady,
 	type CompletionContext,
@@ -114,7 +115,8 @@ export async function finishUpload(
 	}
 	const objectKey = received.objectKey ?? (await assemble(context, upload));
 	if (upload.bundle_id === null) {
-		if (!(await keepsPromise(deps, upload.delta_path ?? "", objectKey))) throw await refuseFile(context, upload);
+		if (!(await keepsPromise(deps, upload.delta_path ?? "", objectKey)))
+			throw await refuseFile(context, upload, objectKey);
 		await storeFile(context, upload, objectKey, received.receivedBytes);
 		return { checksum: null, size_bytes: received.receivedBytes };
 	}
@@ -122,12 +124,8 @@ export async function finishUpload(
 	if (sha256 === null) throw uploadIsGone();
 	const expected = expectedSha256(upload);
 	if (expected !== undefined && expected !== sha256) throw await refuse(context, upload, checksumMismatch());
-	const stored = { objectKey, sha256, sizeBytes: received.receivedBytes };
-	if (upload.bundle_session_key === null) {
-		const problem = await storedArchiveProblem(deps, stored, uploadIsGone);
-		if (problem !== undefined) throw await refuse(context, upload, problem);
-	}
-	const signed = await signatureOfStored(deps, upload, objectKey);
+	const stored = await checked(context, upload, { objectKey, sha256, sizeBytes: received.receivedBytes });
+	const signed = await signatureOfStored(deps, upload, stored.objectKey);
 	const refusal = signatureRefusal(signed.rules, signed.signature);
 	if (refusal !== undefined) throw await refuse(context, upload, refusal);
 	try {
@@ -137,7 +135,25 @@ export async function finishUpload(
 		if (!(error instanceof ApiError && error.code === "bundle_not_signed")) throw error;
 		throw await refuse(context, upload, unverified(signed.signature.reason));
 	}
-	return { checksum: upload.bundle_checksum ?? sha256, size_bytes: received.receivedBytes };
+	return { checksum: upload.bundle_checksum ?? stored.sha256, size_bytes: stored.sizeBytes };
+}
+
+interface Stored {
+	readonly objectKey: string;
+	readonly sha256: string;
+	readonly sizeBytes: number;
+}
+
+/** The bytes for devices: the received ones, or a copy with the flag that iOS needs. */
+async function checked(context: CompletionContext, upload: UploadWithBundle, received: Stored): Promise<Stored> {
+	if (upload.bundle_session_key !== null) return received;
+	const isFixed = upload.bundle_checksum !== null;
+	const verdict = await checkStoredArchive(context.deps, received, isFixed, uploadIsGone);
+	if ("problem" in verdict) throw await refuse(context, upload, verdict.problem);
+	const { unflaggedOffsets: offsets } = verdict;
+	if (offsets.length === 0) return received;
+	const copy = { key: flaggedObjectKey(upload.object_prefix), contentType: BUNDLE_CONTENT_TYPE, offsets };
+	return storeFlagged(context.deps, received, copy, uploadIsGone);
 }
 
 /** The registered key that verifies the stored bytes. They are read again only if the organization has a key and the bundle is encrypted. */
@@ -176,22 +192,23 @@ async function assemble(context: CompletionContext, upload: UploadWithBundle): P
 }
 
 async function makeReady(
-	{ deps, db, nowMs, actor, waitUntil }: CompletionContext,
+	{ deps, db, nowMs, actor, waitUntil, guards = [] }: CompletionContext,
 	upload: UploadWithBundle,
 	bundleId: number,
-	stored: {
-		readonly objectKey: string;
-		readonly sha256: string;
-		readonly sizeBytes: number;
-		readonly signedBy: string | null;
-	},
+	stored: Stored & { readonly signedBy: string | null },
 ): Promise<void> {
 	const appId = upload.app_id as AppId;
-	const joined = wasJoined(upload, stored.objectKey);
+	const isCopy = stored.objectKey === flaggedObjectKey(upload.object_prefix);
+	const isInSegments = isCopy ? upload.length_bytes !== null : wasJoined(upload, stored.objectKey);
+	const leftovers = [
+		...(isInSegments ? [segmentPrefix(upload.object_prefix)] : []),
+		...(isCopy ? [wholeObjectKey(upload.object_prefix)] : []),
+	];
 	// A size that was registered counts already.
 	const isNewSize = upload.bundle_size_bytes === null && upload.reserved_bytes === 0;
 	await onceOnly(db, deps.config.quotas, isNewSize ? [storageOfOrganization(upload.owner_org)] : [], [
 		guard(uploadExists(appId, upload.id), uploadIsGone),
+		...guards,
 		guard(uploadIsOpen(appId, upload.id), conflict),
 		guard(bundleIsPending(appId, bundleId), bundleAlreadyReady),
 		updateBundle(appId, bundleId, {
@@ -207,7 +224,7 @@ async function makeReady(
 		guard(bundlesAreSigned(appId, [bundleId]), bundleNotSigned),
 		completeUpload(appId, upload.id, nowMs),
 		bumpRevision(appId),
-		...(joined ? [toGarbage(segmentPrefix(upload.object_prefix), nowMs)] : []),
+		...leftovers.map((prefix) => toGarbage(prefix, nowMs)),
 		auditStatement(actor, nowMs, {
 			orgId: upload.owner_org,
 			action: "bundle.upload",
@@ -219,7 +236,7 @@ async function makeReady(
 			...(upload.length_bytes === null ? { details: { by_link: true } } : {}),
 		}),
 	]);
-	if (joined) waitUntil(collectGarbageSoon(deps));
+	if (leftovers.length > 0) waitUntil(collectGarbageSoon(deps));
 }
 
 /** True if the object was joined from segments, which are then garbage. */
@@ -257,11 +274,15 @@ export async function keepsPromise(deps: Pick<Deps, "bundles">, path: string, ob
 async function refuseFile(
 	{ deps, db, nowMs, waitUntil }: CompletionContext,
 	upload: UploadWithBundle,
+	objectKey: string,
 ): Promise<ApiError> {
 	const appId = upload.app_id as AppId;
+	const path = upload.delta_path ?? "";
+	const promised = promisedContent(path);
+	const isPacked = promised?.isBrotli === true && (await sha256OfObject(deps.bundles, objectKey)) === promised.hash;
 	await db.batch([toGarbage(upload.object_prefix, nowMs), deleteUpload(appId, upload.id)]);
 	waitUntil(collectGarbageSoon(deps));
-	return deltaHashMismatch();
+	return deltaHashMismatch(path, isPacked);
 }
 
 async function storeFile(

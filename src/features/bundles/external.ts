@@ -10,7 +10,7 @@ import { type ArchiveSource, MOST_DIRECTORY_BYTES, MOST_END_BYTES } from "../../
 import { isPrivateHost } from "../../domain/public-host";
 import { ApiError } from "../../errors";
 import { sha256OfStream } from "../../storage/objects";
-import { archiveProblem } from "./check";
+import { checkArchive } from "./check";
 
 const MOST_REDIRECTS = 5;
 /** For redirects, headers and body together. */
@@ -89,8 +89,8 @@ async function verifyExternalBundle(
 		throw rejected("the connection broke off or took too long", error);
 	}
 	if (kept.sizeBytes === 0) throw rejected("the file is empty");
-	const problem = isEncrypted ? undefined : await archiveProblem(deps, kept);
-	if (problem !== undefined) throw problem;
+	const verdict = isEncrypted ? {} : await checkArchive(deps, kept, true);
+	if ("problem" in verdict) throw verdict.problem;
 	return { sha256, sizeBytes: kept.sizeBytes };
 }
 

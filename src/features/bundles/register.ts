@@ -7,6 +7,7 @@ import { requireOwnWork } from "../../authz/own-work";
 import { bundleByName } from "../../db/bundles";
 import { signingRulesOfApp } from "../../db/signing-keys";
 import { latestUploadOf } from "../../db/uploads";
+import { usesOfVersion } from "../../db/used-versions";
 import { packagesOf } from "../../domain/native-packages";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
@@ -17,7 +18,7 @@ import { SIGNATURE_ERRORS } from "../signing/verify";
 import { finishUpload, receivedSoFar } from "./complete";
 import { bundleAnswer, bundleFields, bundleSchema, EXAMPLE_BUNDLE } from "./list";
 import { nativePackages, nativePackagesField } from "./native-packages";
-import { checksumText, register, sessionKeyText } from "./registration";
+import { checksumText, register, reusedName, sessionKeyText } from "./registration";
 
 const registeredBundleSchema = v.strictObject({
 	...bundleFields,
@@ -40,6 +41,7 @@ const newBundleBody = v.pipe(
 		comment: optional(text(2048)),
 		link: optional(webUrl),
 		native_packages: optional(nativePackagesField),
+		reuse_version: optional(v.boolean()),
 	}),
 	v.forward(
 		v.partialCheck(
@@ -60,7 +62,7 @@ export const registerBundle = endpoint({
 	tag: "Bundles",
 	summary: "Register a bundle, to upload it or to point to an external file",
 	description:
-		"Answers with the record and an `upload_url` that takes the bytes in one PUT without a key; or upload them by TUS at /files/upload/attachments. With `external_url` the file is fetched and hashed, and the bundle is ready immediately. A version that the same caller left unfinished starts over. A job of a `preview` publisher whose token names a pull request opens or renews its preview in the same step, with the rules of POST /preview, and the bundle belongs to that preview. `native_packages` are the plugins with native code that the bundle calls, as `capstan release` and the stock CLI find them: with it, GET /bundle/compatibility compares the bundle with the store builds of a channel.",
+		"Answers with the record and an `upload_url` that takes the bytes in one PUT without a key; or upload them by TUS at /files/upload/attachments. With `external_url` the file is fetched and hashed, and the bundle is ready immediately. A version that the same caller left unfinished starts over. A version that was live or set for a device outside of previews stays taken after its bundle is deleted; `reuse_version: true` takes it again under a name such as `1.4.0+reuse.2`, which the answer has and which devices with the old bytes load, and requests may go on to name it `1.4.0`. A job of a `preview` publisher whose token names a pull request opens or renews its preview in the same step, with the rules of POST /preview, and the bundle belongs to that preview. `native_packages` are the plugins with native code that the bundle calls, as `capstan release` and the stock CLI find them: with it, GET /bundle/compatibility compares the bundle with the store builds of a channel.",
 	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
 	body: newBundleBody,
 	status: [201],
@@ -68,6 +70,7 @@ export const registerBundle = endpoint({
 	errors: [
 		"quota_exceeded",
 		"bundle_already_exists",
+		"version_was_used",
 		"bundle_of_another_preview",
 		"channel_name_reserved",
 		"preview_changed",
@@ -92,13 +95,20 @@ export const registerBundle = endpoint({
 			upload_url: "https://updates.example.com/files/upload/one/…?expires=…&signature=…",
 		},
 	},
-	load: ({ body }) => [bundleByName(body.app_id, body.version), signingRulesOfApp(body.app_id)] as const,
+	load: ({ body }) =>
+		[
+			bundleByName(body.app_id, body.version),
+			signingRulesOfApp(body.app_id),
+			usesOfVersion(body.app_id, body.version),
+		] as const,
 	async handle(context) {
 		const { deps, input, loaded, nowMs, origin } = context;
 		const { body } = input;
 		const uploadId = body.external_url === undefined ? deps.newId() : undefined;
+		const uses = body.reuse_version === true ? (loaded[2].rows[0]?.uses ?? 0) : 0;
 		const row = await register(context, {
-			version: body.version,
+			version: reusedName(body.version, uses),
+			reuseOf: uses === 0 ? undefined : body.version,
 			existing: loaded[0].rows[0],
 			signingRules: loaded[1].rows[0]?.signing_rules,
 			externalUrl: body.external_url,

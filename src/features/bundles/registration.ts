@@ -6,6 +6,7 @@ import parseVersion from "semver/functions/parse";
 import * as v from "valibot";
 import type { AppId, OwnWorkOnly } from "../../authz/decide";
 import { type Caller, isOwnWork } from "../../authz/own-work";
+import type { Principal } from "../../authz/principal";
 import { auditedRegistration } from "../../db/audit/bundles";
 import { auditStatement } from "../../db/audit/entries";
 import { dropRegistration } from "../../db/bundle-deletion";
@@ -27,8 +28,10 @@ import {
 	deleteOpenUploadsOfBundle,
 	insertUpload,
 	insertUploadForNewBundle,
+	uploaderColumns,
 	uploadsOfBundleToGarbage,
 } from "../../db/uploads";
+import { versionIsUnused } from "../../db/used-versions";
 import { pullRequestOf } from "../../domain/ci-context";
 import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
@@ -84,7 +87,7 @@ function refuseTakenVersion(existing: BundleRow | undefined, uploader: Caller, n
 		? alreadyExists(
 				"is being uploaded by another key or account; wait until the upload ends, or choose another version",
 			)
-		: alreadyExists("already exists; choose another version, or delete that bundle first");
+		: alreadyExists("already exists; choose another version");
 }
 
 /** The app may reserve release versions for releases (`preview_prereleases_only`). @throws {ApiError} `preview_version_must_be_prerelease` */
@@ -105,6 +108,12 @@ function alreadyExists(what: string): ApiError {
 	return new ApiError("bundle_already_exists", `This version ${what}.`);
 }
 
+const versionWasUsed = (version: string) =>
+	new ApiError(
+		"version_was_used",
+		`version: devices got ${version} before its bundle was deleted, and load no other bytes under this version. Choose another version, or send reuse_version: true, which registers the bundle as ${version}+reuse.2 or higher.`,
+	);
+
 const versionWasTaken = () =>
 	alreadyExists("was registered by another request at the same time; list the bundles to see it");
 
@@ -114,6 +123,8 @@ const EXTERNAL = { status: "ready", storage_provider: "external", expires_at_ms:
 /** The fields of a request that registers a bundle, and the state that they are checked against. */
 interface Registration {
 	readonly version: string;
+	/** The version that the bundle takes again under another name (`reusedName`). */
+	readonly reuseOf?: string | undefined;
 	/** The row that has the version now. */
 	readonly existing: BundleRow | undefined;
 	/** JSON of the organization's `SigningRules`. */
@@ -135,7 +146,7 @@ type RegistrationContext = Pick<
  */
 export async function register(
 	context: RegistrationContext,
-	{ version, existing, signingRules, externalUrl, uploadId, facts }: Registration,
+	{ version, reuseOf, existing, signingRules, externalUrl, uploadId, facts }: Registration,
 ): Promise<BundleListRow> {
 	const { db, deps, principal, scope, scopeRow, nowMs, actor, ownWorkOnly } = context;
 	const limit = ownWorkOnly("app.upload_bundle");
@@ -169,6 +180,7 @@ export async function register(
 							{ actor, nowMs, appId: scope.appId, details: { reason: "registered_again" } },
 							existing.id,
 						)),
+				guard(versionIsUnused(scope.appId, version), () => versionWasUsed(version)),
 				onUnique(
 					insertBundle(scope.appId, {
 						...values,
@@ -177,6 +189,7 @@ export async function register(
 						created_by: principal.userId,
 						created_by_key: principal.keyId,
 						by_preview_key: isPreview ? 1 : 0,
+						reuse_of: reuseOf ?? null,
 						delete_marked_at_ms: null,
 						deleted_at_ms: null,
 						created_at_ms: nowMs,
@@ -192,8 +205,7 @@ export async function register(
 							insertUploadForNewBundle(scope.appId, version, {
 								id: uploadId,
 								object_prefix: uploadPrefix(scope.appId, uploadId),
-								created_by: principal.userId,
-								created_by_key: principal.keyId,
+								...uploaderColumns(principal),
 								expires_at_ms: nowMs + PENDING_LIFETIME_MS,
 								created_at_ms: nowMs,
 							}),
@@ -215,6 +227,13 @@ export async function register(
 }
 
 /**
+ * The name that devices take for another version than the used one; SemVer gives both the same order.
+ * @param uses bundles that took the version before
+ */
+export const reusedName = (version: string, uses: number): string =>
+	uses === 0 ? version : `${version}${version.includes("+") ? "." : "+"}reuse.${uses + 1}`;
+
+/**
  * Writes, in the same batch, the preview of the pull request for which a job of a `preview` publisher uploads: its first upload opens the
  * preview, and later ones renew it. Other callers open nothing.
  * @param limit the limit of the caller to own work
@@ -224,13 +243,13 @@ async function withPreviewOfJob<Result>(
 	limit: OwnWorkOnly | undefined,
 	write: (opening: PreviewOpening | undefined) => Promise<Result>,
 ): Promise<Result> {
-	const { db, nowMs, principal, scopeRow } = context;
+	const { db, principal, scopeRow } = context;
 	const publisher = principal.kind === "key" ? principal.publisher : undefined;
 	const pullRequest = publisher?.stage === "preview" ? pullRequestOf(publisher.ci) : undefined;
 	if (limit === undefined || pullRequest === undefined) return write(undefined);
 	const request = { ...pullRequest, app_id: scopeRow.app_id };
 	const opener = { ...context, publicAppId: scopeRow.app_id, limit };
-	const read = () => db.batch(openReads(request, nowMs));
+	const read = () => db.batch(openReads(request));
 	return retryOnChange(await read(), read, async ([{ rows: known }, { rows: place }]) => {
 		if (place[0] === undefined) throw appNotFound();
 		const claim = closeClaim(opener, known[0]);
@@ -253,7 +272,7 @@ export function replaceUploadStatements(
 	bundleId: number,
 	uploadId: string,
 	lengthBytes: number | null,
-	uploader: Caller,
+	uploader: Principal,
 	nowMs: number,
 	notPending: () => ApiError,
 	/** Bytes that count towards the quota until the bundle's row has a size. */
@@ -272,8 +291,7 @@ export function replaceUploadStatements(
 			delta_path: null,
 			object_prefix: uploadPrefix(appId, uploadId),
 			length_bytes: lengthBytes,
-			created_by: uploader.userId,
-			created_by_key: uploader.keyId,
+			...uploaderColumns(uploader),
 			completed_at_ms: null,
 			expires_at_ms: expiresAtMs,
 			created_at_ms: nowMs,

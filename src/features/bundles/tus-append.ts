@@ -3,7 +3,8 @@
  * most one segment.
  */
 
-import { type Caller, isOwnWork } from "../../authz/own-work";
+import { isOwnWork } from "../../authz/own-work";
+import type { Principal } from "../../authz/principal";
 import { query } from "../../db/client";
 import { type UploadWithBundle, uploadById } from "../../db/uploads";
 import { ApiError } from "../../errors";
@@ -36,12 +37,18 @@ const appOfUpload: ScopeSource<TusScopeRow> = {
 	hidden: uploadNotFound,
 };
 
+/** A single file belongs to no preview, so the upload of a job is its own only. */
+const isOwnUpload = (upload: UploadWithBundle, caller: Principal): boolean =>
+	upload.created_by_job === null
+		? isOwnWork(upload, caller)
+		: upload.created_by_job === caller.secretHash && upload.created_by_key === caller.keyId;
+
 /** @throws {ApiError} `upload_not_found` unless it is a resumable upload of this caller */
 function ownUpload(
 	upload: UploadWithBundle | undefined,
-	caller: Caller,
+	caller: Principal,
 ): UploadWithBundle & { readonly length_bytes: number } {
-	if (upload === undefined || !isOwnWork(upload, caller) || upload.length_bytes === null) throw uploadNotFound();
+	if (upload === undefined || !isOwnUpload(upload, caller) || upload.length_bytes === null) throw uploadNotFound();
 	return { ...upload, length_bytes: upload.length_bytes };
 }
 
@@ -97,7 +104,7 @@ export const tusAppend = endpoint({
 	tag: "Uploads",
 	summary: "Send the next bytes of a resumable upload (TUS PATCH)",
 	description:
-		"The last byte completes the bundle: its size, its SHA-256 and the zip are checked. A bundle that fails a check is refused and its version is free again.",
+		"The last byte completes the bundle: its size, its SHA-256 and the zip are checked. A bundle that fails a check is refused and its version is free again. A POST with the header `X-HTTP-Method-Override: PATCH` does the same.",
 	access: { permission: "app.upload_bundle", scope: appOfUpload },
 	headers: {
 		...TUS_HEADER,

@@ -6,7 +6,7 @@ import { bundleByName } from "../../db/bundles";
 import { query } from "../../db/client";
 import { appIdOf } from "../../db/public-app-id";
 import { uploadQuotas } from "../../db/quotas";
-import { insertUpload, ownDeltaPath, upsertDeltaObject } from "../../db/uploads";
+import { insertUpload, ownDeltaPath, uploaderColumns, upsertDeltaObject } from "../../db/uploads";
 import { promisedContent } from "../../domain/delta-path";
 import { ApiError, invalidRequest } from "../../errors";
 import { type Context, endpoint } from "../../http/endpoint";
@@ -212,8 +212,7 @@ async function beginFile(
 		delta_path: path,
 		object_prefix: uploadPrefix(scope.appId, id),
 		length_bytes: lengthBytes,
-		created_by: principal.userId,
-		created_by_key: principal.keyId,
+		...uploaderColumns(principal),
 		completed_at_ms: lengthBytes === 0 ? nowMs : null,
 		expires_at_ms: nowMs + PENDING_LIFETIME_MS,
 		created_at_ms: nowMs,
@@ -225,6 +224,6 @@ async function beginFile(
 	}
 	const objectKey = emptyObjectKey(scope.appId);
 	await putOnce(deps.bundles, objectKey, new Uint8Array(), { contentType: FILE_CONTENT_TYPE });
-	if (!(await keepsPromise(deps, path, objectKey))) throw deltaHashMismatch();
+	if (!(await keepsPromise(deps, path, objectKey))) throw deltaHashMismatch(path, false);
 	await db.batch([begin, upsertDeltaObject(scope.appId, { path, objectKey, sizeBytes: 0 }, nowMs)]);
 }

@@ -10,6 +10,20 @@ export const SEGMENT_BYTES = 8 * 1024 * 1024;
 /** Joining reads each segment once from R2, and one request to a Worker may make a limited number of reads. */
 export const MOST_SEGMENTS = 900;
 
+const UPLOAD_PATH = /^\/files\/upload\/attachments\/[^/]+$/;
+
+/**
+ * The request that a client means whose network lets only GET and POST pass: TUS has the header for it
+ * (https://tus.io/protocols/resumable-upload#x-http-method-override).
+ */
+export function asTusMeans(request: Request): Request {
+	if (request.method !== "POST" || !UPLOAD_PATH.test(new URL(request.url).pathname)) return request;
+	const method = request.headers.get("x-http-method-override")?.toUpperCase();
+	if (method === "PATCH") return new Request(request, { method });
+	if (method === "HEAD") return new Request(request.url, { method, headers: request.headers });
+	return request;
+}
+
 export function tusResponse(status: number, headers: Record<string, string>): Response {
 	return new Response(null, {
 		status,

@@ -17,6 +17,8 @@ export interface CompletionContext {
 	readonly nowMs: number;
 	readonly actor: Actor;
 	readonly waitUntil: (work: Promise<unknown>) => void;
+	/** Conditions of the batch that makes a bundle ready. */
+	readonly guards?: readonly Statement[];
 }
 
 /** Drops the registration of an upload with everything that it stored. @returns the error to throw */
@@ -74,10 +76,14 @@ export function uploadIsGone(): ApiError {
 	);
 }
 
-export function deltaHashMismatch(): ApiError {
+/** @param isPacked the path ends in .br, and the bytes as they are have its hash */
+export function deltaHashMismatch(path: string, isPacked: boolean): ApiError {
+	const name = path.slice(path.lastIndexOf("/") + 1).replace(/^[^_]*_/, "");
 	return new ApiError(
 		"delta_hash_mismatch",
-		"The content does not match the SHA-256 in the path of the file. Nothing was stored; upload the file under the path with its own hash.",
+		isPacked
+			? `${name} ends in .br, which devices decompress, so the hash in its path must be that of the decompressed content. Nothing was stored; leave precompressed files out of the build.`
+			: "The content does not match the SHA-256 in the path of the file. Nothing was stored; upload the file under the path with its own hash.",
 	);
 }
 

@@ -1,15 +1,30 @@
 /**
  * PUT to a signed link: the bytes of a registered bundle in one request. They stream to R2, so memory stays flat.
  */
+import { holds } from "../../authz/decide";
+import { bindingsFrom, policyOf } from "../../authz/principal";
+import { guard } from "../../db/client";
+import { type UploaderRow, uploaderStatement } from "../../db/principals";
 import { storageOfOrganization } from "../../db/quotas";
-import { type UploadWithBundle, uploadByLink } from "../../db/uploads";
+import { type UploadWithBundle, uploadByLink, uploaderMayUpload } from "../../db/uploads";
+import type { Deps } from "../../deps";
+import { brokenPolicy, type KeyPolicy } from "../../domain/key-policy";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { quotaExceeded } from "../../http/quotas";
 import { acknowledgement, linkQuery, OK } from "../../http/schemas";
 import { verifyLink } from "../../storage/links";
-import { putOnce, putOnceHashing, sha256OfObject, sha256OfStream, wholeObjectKey } from "../../storage/objects";
+import {
+	flaggedObjectKey,
+	headObject,
+	putOnce,
+	putOnceHashing,
+	sha256OfObject,
+	sha256OfStream,
+	wholeObjectKey,
+} from "../../storage/objects";
 import { SIGNATURE_ERRORS } from "../signing/verify";
+import { receivedSha256 } from "./check";
 import { BUNDLE_CONTENT_TYPE, expectedSha256, finishUpload, type Received, receivedSoFar } from "./complete";
 import {
 	bundleAlreadyReady,
@@ -49,17 +64,19 @@ export const uploadOnce = endpoint({
 		"quota_exceeded",
 	],
 	example: { query: { expires: "1795248000", signature: "…" }, response: OK },
-	load: (input, nowMs) => [uploadByLink(input.params.id, nowMs)] as const,
+	load: (input, nowMs) =>
+		[uploadByLink(input.params.id), uploaderStatement({ uploadId: input.params.id, nowMs })] as const,
 	async handle(context) {
 		const { deps, input, loaded, nowMs, request } = context;
 		await verifyLink(deps, "PUT", `/files/upload/one/${input.params.id}`, input.query, nowMs);
 		const [upload] = loaded[0].rows;
-		if (upload === undefined) throw uploadNotFound();
+		if (upload === undefined || !mayStillUpload(loaded[1].rows[0], nowMs)) throw uploadNotFound();
 		const { body, sizeBytes } = sizedBody(request);
 		if (upload.completed_at_ms !== null) {
 			// Idempotent: the answer to an earlier try was lost, and these are the same bytes.
 			if (upload.bundle_status === "deleted") throw uploadNotFound();
-			if ((await sha256OfStream(body)) !== upload.bundle_sha256) throw bundleAlreadyReady();
+			const sent = await sha256OfStream(body);
+			if (sent !== upload.bundle_sha256 && sent !== (await sentBefore(deps, upload))) throw bundleAlreadyReady();
 			return OK;
 		}
 		const completion = { ...context, actor: { ...context.actor, ...uploaderOf(upload) } };
@@ -75,10 +92,32 @@ export const uploadOnce = endpoint({
 		if (upload.bundle_size_bytes !== null && upload.bundle_size_bytes !== sizeBytes) {
 			throw await refuse(completion, upload, sizeMismatch(upload.bundle_size_bytes, sizeBytes));
 		}
-		await finishUpload(completion, upload, await storeWhole(completion, upload, body, sizeBytes));
+		const received = await storeWhole(completion, upload, body, sizeBytes);
+		// The bytes may have taken long, and the right may have ended.
+		const guards = [guard(uploaderMayUpload(upload.id, deps.now()), uploadNotFound)];
+		await finishUpload({ ...completion, guards }, upload, received);
 		return OK;
 	},
 });
+
+/** The SHA-256 of the bytes that an earlier request sent, if devices get a corrected copy of them. */
+async function sentBefore(deps: Pick<Deps, "bundles">, upload: UploadWithBundle): Promise<string | undefined> {
+	return receivedSha256(await headObject(deps.bundles, flaggedObjectKey(upload.object_prefix)));
+}
+
+/** Whether the uploader may still upload to the app: a link grants no more than the caller who got it may do when it is used. */
+function mayStillUpload(row: UploaderRow | undefined, nowMs: number): boolean {
+	if (row === undefined || row.job_is_live === 0) return false;
+	const target = { orgId: row.owner_org, appId: row.app_id };
+	if (row.created_by_key === null) {
+		return holds({ bindings: bindingsFrom(row.account_bindings, () => undefined) }, "app.upload_bundle", target);
+	}
+	if (row.key_id === null || (row.expires_at_ms !== null && row.expires_at_ms <= nowMs)) return false;
+	const key = { hashed: row.is_hashed_key === 1, expiresAtMs: row.expires_at_ms };
+	const brokenBy = (policy: KeyPolicy) => brokenPolicy(policy, key, nowMs);
+	if (brokenBy(policyOf(row)) !== undefined) return false;
+	return holds({ bindings: bindingsFrom(row.key_bindings, brokenBy) }, "app.upload_bundle", target);
+}
 
 /** Stores the body as one object. R2 checks the SHA-256 if it is known; otherwise the bytes are hashed as they stream by. */
 async function storeWhole(

@@ -11,9 +11,16 @@ import { auditedChannel, yieldingChannels } from "../../db/audit/channels";
 import { auditEach, auditStatement } from "../../db/audit/entries";
 import { bundleById, bundleByName, bundleIsReady } from "../../db/bundles";
 import { recordNewChannel } from "../../db/channel-history";
-import { endPreviewAccess, previewName, previewNameIsFree, reserveName } from "../../db/channel-names";
+import {
+	endPreviewAccess,
+	previewName,
+	previewNameIsFree,
+	reserveName,
+	withDevicesNaming,
+} from "../../db/channel-names";
 import {
 	type ChannelRow,
+	type ChannelValues,
 	channelById,
 	channelByName,
 	channelIdNamed,
@@ -24,12 +31,7 @@ import {
 } from "../../db/channels";
 import { guard, lastResult, onUnique, type Statement } from "../../db/client";
 import { packagesOfChannel } from "../../db/native-packages";
-import {
-	PREVIEW_CHANNEL_SETTINGS,
-	previewBinding,
-	refusePreviewName,
-	withDevicesNaming,
-} from "../../db/preview-channels";
+import { namingOf, PREVIEW_CHANNEL_SETTINGS, previewBinding, refusePreviewName } from "../../db/preview-channels";
 import { bundlesHaveNoPreview, promotionToPreview, refuseNameOfPreview } from "../../db/previews";
 import { proposalsPage, withdrawProposals } from "../../db/proposals";
 import { channelsOfApp, channelsOfPreviewKey } from "../../db/quotas";
@@ -42,6 +44,7 @@ import { appNotFound, bundleNotFound, type ChannelScopeRow } from "../../http/sc
 import { promoting } from "../signing/verify";
 import { type ChannelBody, rolloutOf } from "./body";
 import { compatibilityGuards, refuseIncompatible } from "./compatibility";
+import { opensByName, refuseFleetOfProtected } from "./devices-by-name";
 import {
 	type ChannelChange,
 	changeOf,
@@ -85,7 +88,7 @@ export function channelChangeReads(body: ChannelBody, nowMs: number) {
 		channelByName(body.app_id, body.channel),
 		bundleOfChoice(body.app_id, body.version),
 		bundleOfChoice(body.app_id, rolloutOf(body).version),
-		previewName(body.app_id, body.channel, nowMs),
+		previewName(body.app_id, body.channel),
 		protectedPublicChannels(body.app_id),
 		proposalsPage(body.app_id, { channel: body.channel, isWaiting: true }, nowMs, 1, 0),
 		packagesOfChannel(body.app_id, { name: body.channel }),
@@ -101,7 +104,7 @@ export function promotionReads(publicAppId: string, channelId: number, versionId
 		channelById(publicAppId, channelId),
 		bundleById(publicAppId, versionId),
 		bundleById(publicAppId, NO_BUNDLE),
-		previewName(publicAppId, "", nowMs),
+		previewName(publicAppId, ""),
 		protectedPublicChannels(publicAppId),
 		proposalsPage(publicAppId, { channelId, isWaiting: true }, nowMs, 1, 0),
 		packagesOfChannel(publicAppId, { id: channelId }),
@@ -195,6 +198,7 @@ export async function changeChannel(
 		for (const bundle of change.promoted) requireCreator(principal, "channel.promote_bundle", bundle);
 	}
 	const { values } = plannedWrite(change, channel);
+	const opening = await openingGuards(context, request, values);
 	const answer = { id: channel.id, public: channel.public === 1, created: false, previewAccessEnded: [] };
 	if (Object.keys(values).length === 0) return answer;
 	refuseIncompatible(values, channel, [...change.promoted, ...loaded[6].rows]);
@@ -206,8 +210,20 @@ export async function changeChannel(
 		if (!onlySlowsDown(change.bundles, channel)) requireRecentPromoter(principal, channel, nowMs);
 	}
 	const ended = rolloutEnded(change.bundles, channel);
-	const written = await changeExisting(context, request, change, channel, action, ended);
+	const written = await changeExisting(context, request, change, channel, action, ended, opening);
 	return { ...answer, ...written, ...(ended === null ? {} : { rolloutEnded: ended }) };
+}
+
+/** For a change that opens the channel to devices by its name. A preview's name has rules of its own (db/channel-names.ts). */
+async function openingGuards(
+	context: ChangeContext,
+	{ channel, body, protectedPublic }: ChannelRequest,
+	values: ChannelValues,
+): Promise<readonly Statement[]> {
+	const [nameRow] = context.loaded[3].rows;
+	const isPreview = channel?.is_preview === 1 && values.public !== 1;
+	if (isPreview || !opensByName(values, channel) || nameRow === undefined) return [];
+	return refuseFleetOfProtected(context, body.channel, nameRow, protectedPublic);
 }
 
 /** Versions of the bundles that the request or the channel names, by id. */
@@ -256,6 +272,7 @@ async function changeExisting(
 	channel: ChannelRow,
 	action: "channel.update" | "channel.promote",
 	ended: RolloutEnded | null,
+	opening: readonly Statement[],
 ): Promise<WrittenChannel> {
 	const { scope, nowMs, actor } = context;
 	const { appId, channelId } = scope;
@@ -291,6 +308,7 @@ async function changeExisting(
 			...channelGuards(appId, channelId, channel),
 			...compatibilityGuards(appId, channelId, values, channel, changedByAnother),
 			...guards,
+			...opening,
 			// The service or another request may have ended or started a rollout, and the request must not apply to another one.
 			...(touchesRollout(change.bundles) || change.bundles.version_id !== undefined
 				? [guard(rolloutIs(appId, channelId, channel.rollout_id), rolloutChanged)]
@@ -316,9 +334,11 @@ async function createChannel(
 	const limit = context.ownWorkOnly("app.create_channel");
 	const isPreview = limit !== undefined;
 	if (isPreview) {
-		refusePreviewName(request.body, await withDevicesNaming(deps, appId, nameRow, name, nowMs), nowMs);
+		refusePreviewName(request.body, nameRow, principal);
 		for (const bundle of change.promoted) requireCreator(principal, "channel.promote_bundle", bundle);
 	} else refusePreviewBundle(request.body, { name, is_preview: 0 }, change.promoted);
+	const opening = isPreview ? [] : await openingGuards(context, request, plannedWrite(change, undefined).values);
+	const naming = isPreview ? namingOf(await withDevicesNaming(deps, appId, nameRow, name), nowMs) : {};
 	const values = { ...(isPreview ? PREVIEW_CHANNEL_SETTINGS : {}), ...plannedWrite(change, undefined).values };
 	const { guards, yields } = sharedStatements(context, request, change);
 	const bindingId = deps.newId();
@@ -327,7 +347,7 @@ async function createChannel(
 		appId,
 		{
 			...values,
-			...(isPreview ? { is_preview: 1 } : {}),
+			...(isPreview ? { is_preview: 1, ...naming } : {}),
 			...{ name, created_by: principal.userId, created_by_key: principal.keyId },
 		},
 		nowMs,
@@ -341,6 +361,7 @@ async function createChannel(
 			...signed,
 			...newBundles(values).map((id) => guard(bundleIsReady(appId, id), bundleNotFound)),
 			...guards,
+			...opening,
 			...yields,
 			onlyPublic(
 				onUnique(insert, "channels.app_id, channels.name", () => channelChanged("was created by another request")),

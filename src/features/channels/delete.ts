@@ -162,6 +162,7 @@ interface LinkedBundle {
 	readonly size_bytes: number | null;
 	readonly created_by: string;
 	readonly created_by_key: string | null;
+	readonly preview_id: string | null;
 	readonly marked: Flag;
 	/** It belongs to the channel's preview. */
 	readonly owned: Flag;
@@ -171,7 +172,7 @@ interface LinkedBundle {
 
 /** The stable and the rollout bundle of a channel and all of its preview, with their other channels; for loading beside the decision. */
 function bundlesOfChannel(publicId: string, channel: string) {
-	return sql<LinkedBundle>`SELECT b.id, b.name, b.object_key, b.size_bytes, b.created_by, b.created_by_key,
+	return sql<LinkedBundle>`SELECT b.id, b.name, b.object_key, b.size_bytes, b.created_by, b.created_by_key, b.preview_id,
 			b.delete_marked_at_ms IS NOT NULL AS marked, b.preview_id IS NOT NULL AND b.preview_id IS p.id AS owned,
 			(SELECT json_group_array(o.name) FROM channels o WHERE o.app_id = c.app_id AND o.id <> c.id
 				AND (o.version_id = b.id OR o.rollout_version_id = b.id) HAVING count(*) > 0) AS other_channels

@@ -58,6 +58,21 @@ export const outcomesSchema = v.array(
 	}),
 );
 
+/** Devices that the channel decides after the change, by the version of their store build. */
+export const storeBuildsSchema = v.array(
+	v.strictObject({
+		version_build: v.string(),
+		devices: v.number(),
+		/** Devices that are offered a bundle, by its version. */
+		offered: v.record(v.string(), v.number()),
+		up_to_date: v.number(),
+		/** Devices that get nothing, by the error of their answer. */
+		refused: v.record(v.string(), v.number()),
+	}),
+);
+/** The most frequent store builds; an app has few, and anybody can report others. */
+const MOST_STORE_BUILDS = 50;
+
 interface EffectApp {
 	readonly appId: AppId;
 	readonly publicAppId: string;
@@ -188,6 +203,7 @@ export function effectOf(
 		first_seen_today: sum(ofChannel, "first_seen_today"),
 		sampled: more || afterDevice !== undefined,
 		next: more ? (page.at(-1)?.device_id ?? null) : null,
+		store_builds: countStoreBuilds(after, publicAppId, judged, channel),
 		outcomes: counted.map(({ first_seen_today: _, ...outcome }) => outcome),
 	};
 }
@@ -219,7 +235,7 @@ function withoutPlatforms(channel: SnapshotChannelRow, taken: Platforms): Snapsh
 function newChannel(name: string): SnapshotChannelRow {
 	return {
 		...defaultsOf(CHANNEL_FIELDS),
-		...{ id: NOT_CREATED_YET, name, is_preview: 0 },
+		...{ id: NOT_CREATED_YET, name, is_preview: 0, named_by_fleet_at_ms: null, page_id: null },
 	};
 }
 
@@ -274,6 +290,28 @@ function countOutcomes(
 		if (outcome.examples.length < MOST_EXAMPLES) outcome.examples.push(device.device_id);
 	}
 	return [...outcomes.values()].sort((left, right) => right.devices - left.devices);
+}
+
+/** The most frequent first. */
+function countStoreBuilds(
+	after: AppSnapshot,
+	publicAppId: string,
+	devices: readonly AskingDevice[],
+	channel: string,
+): v.InferOutput<typeof storeBuildsSchema> {
+	const builds = new Map<string, v.InferOutput<typeof storeBuildsSchema>[number]>();
+	for (const device of devices) {
+		const { channel: decided, version, error, kind } = answerTo(after, publicAppId, device);
+		if (decided !== channel) continue;
+		const { version_build } = device;
+		const build = builds.get(version_build) ?? { version_build, devices: 0, offered: {}, up_to_date: 0, refused: {} };
+		builds.set(version_build, build);
+		build.devices += 1;
+		if (version !== null) build.offered[version] = (build.offered[version] ?? 0) + 1;
+		else if (kind === "up_to_date") build.up_to_date += 1;
+		else if (error !== null) build.refused[error] = (build.refused[error] ?? 0) + 1;
+	}
+	return [...builds.values()].sort((one, other) => other.devices - one.devices).slice(0, MOST_STORE_BUILDS);
 }
 
 /** The answer to an update check with the last known state of the device. */

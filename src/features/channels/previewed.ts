@@ -4,6 +4,7 @@
  * is a preview's. A version such as 0.0.0-pr-128.7 says so, and the stock CLI can promote it.
  */
 import type { ChannelRow } from "../../db/channels";
+import { DEFAULT_PREVIEW_PREFIX } from "../../domain/preview-names";
 import { ApiError } from "../../errors";
 import type { ChannelBody } from "./body";
 import type { LoadedBundle } from "./served-bundles";
@@ -28,7 +29,7 @@ const isOfPreview = (bundle: LoadedBundle) => bundle.by_preview_key === 1 || bun
 
 /** Whether the pre-release says that it is a preview's: "0.0.0-pr-128.7", which names the channel of its pull request, or "1.4.0-pr.128". */
 function namesPreview({ name, preview_channel_prefix }: LoadedBundle): boolean {
-	const prefix = preview_channel_prefix ?? "pr-";
+	const prefix = preview_channel_prefix ?? DEFAULT_PREVIEW_PREFIX;
 	const preRelease = /^[^-+]+-([^+]+)/.exec(name)?.[1] ?? "";
 	return preRelease.startsWith(prefix) || preRelease.startsWith(`${prefix.replace(/-$/, "")}.`);
 }

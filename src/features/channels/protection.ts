@@ -169,6 +169,11 @@ export function noProtectedYields(appId: AppId, taker: string, { ios, android, e
 		AND ((ios = 1 AND ${ios} = 1) OR (android = 1 AND ${android} = 1) OR (electron = 1 AND ${electron} = 1)))`;
 }
 
+/** Guard condition: the app has no protected public channel but the one of this name. */
+export function noProtectedPublicChannel(appId: AppId, name: string) {
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND name <> ${name} AND public = 1 AND protected = 1)`;
+}
+
 /** Guard condition: each id is a key of the organization, or a key or person with a role in it. */
 export function promotersExist(orgId: OrgId, promoters: string) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM json_each(${promoters}) AS named

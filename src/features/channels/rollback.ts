@@ -27,7 +27,7 @@ import { changedByAnother, channelChanged, channelGuards, writeChannel } from ".
 
 /** A dry run counts devices that were seen in this many days. */
 const DAYS = 30;
-const STORE_BUILD: RollbackTarget = { id: null, name: null, created_by: null, created_by_key: null };
+const STORE_BUILD: RollbackTarget = { id: null, name: null, created_by: null, created_by_key: null, preview_id: null };
 
 const nullableNumber = v.nullable(v.number());
 const rolledBack = {
@@ -118,9 +118,9 @@ export const rollBackChannel = endpoint({
 				? STORE_BUILD
 				: readyBundle(loaded[1].rows[0]);
 		if (target === undefined) throw nothingToRollBackTo(channel);
-		const { id, created_by, created_by_key } = target;
+		const { id, created_by, created_by_key, preview_id } = target;
 		if (created_by !== null) {
-			requireOwnWork(principal, "channel.promote_bundle", scope, { created_by, created_by_key });
+			requireOwnWork(principal, "channel.promote_bundle", scope, { created_by, created_by_key, preview_id });
 		}
 		const wasLive = keepsStable || loaded[3].rows.some(({ version_id }) => version_id === id);
 		refuseNonPromoter(principal, channel, scope);

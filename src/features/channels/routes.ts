@@ -74,10 +74,9 @@ function problemsOf(
 			: { id, version, ready: true, keyId: null, minUpdateVersion, hasZip: true, hasManifest: true };
 	const stable = bundle(row.version_id, row.version_name, row.version_min_update_version);
 	const rollout = bundle(row.rollout_version_id, row.rollout_version_name, row.rollout_min_update_version);
-	if (stable === null && rollout === null) return [];
 	const seen = JSON.parse(storeBuilds) as [string, number][];
 	const builds = seen.filter(([, seenAtMs]) => seenAtMs > nowMs - SEEN_LATELY_MS).map(([build]) => build);
-	const problems = channelProblems(channelOf(row, stable, rollout), builds);
+	const problems = channelProblems(channelOf(row, stable, rollout, row.preview_channel_prefix), builds);
 	return problems.map(({ code, message }) => ({ code, message }));
 }
 
@@ -140,7 +139,7 @@ export const listChannels = endpoint({
 	tag: "Channels",
 	summary: "List an app's channels, oldest first, or show one",
 	description:
-		"With `channel` the answer is that channel instead of a list. `is_preview` marks the channels of pull requests, which preview keys created. `misconfigured` has the settings that keep every device from the channel's bundle: no platform, no kind of device or build, no `min_update_version` although the channel updates by it, or no store build that accepts the bundle, among those that a sample of the app's devices ran in the last 30 days.",
+		"With `channel` the answer is that channel instead of a list. `is_preview` marks the channels of pull requests, which preview keys created. `misconfigured` has the settings that keep every device from the channel's bundle: no platform, no kind of device or build, no `min_update_version` although the channel updates by it, or no store build that accepts the bundle, among those that a sample of the app's devices ran in the last 30 days. A preview channel that serves no device by its name is there as well: `name_without_preview_form`, or `named_by_many_devices` once more than 20 devices sent it.",
 	access: { permission: "app.read", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, channel: optional(channelName), page: pageNumber, limit: itemsPerPage }),
 	response: v.union([v.array(channelSchema), channelSchema]),

@@ -11,7 +11,7 @@ import { appScope } from "../../http/scope";
 import { channelBody } from "./body";
 import { channelChangeReads, requestOf } from "./change";
 import { compatibilityAnswer, compatibilityFields, compatibilityOfChange, refuseIncompatible } from "./compatibility";
-import { outcomesSchema, readEffect } from "./effect";
+import { outcomesSchema, readEffect, storeBuildsSchema } from "./effect";
 import { changeOf, plannedWrite } from "./plan";
 import { formRequired } from "./write";
 
@@ -22,7 +22,7 @@ export const whatIf = endpoint({
 	summary: "Show which devices would get another answer if a channel were changed",
 	description: [
 		"The body is that of POST /channel, with `days`: each device that was seen in the last `days` (30 by default) is decided with the channels as they are and as they would be, and counted under both answers. An answer without an update has its `error` and `kind`: `up_to_date`, `blocked` by a rule of the channel, or `failed`. Nothing is written.",
-		"`channel_devices` are the devices that the channel decides after the change. `first_seen_today` of them are new today (UTC): a rollout that starts today does not count them unless `rolloutCountNewDevices` is on.",
+		"`channel_devices` are the devices that the channel decides after the change, and `store_builds` counts them by the version of their store build: how many are offered which bundle, are up to date, or are refused and why. `first_seen_today` of them are new today (UTC): a rollout that starts today does not count them unless `rolloutCountNewDevices` is on.",
 		"One request reads 5,000 devices in the order of their ids, which are random, so the counts of a large fleet are a fair sample (`sampled`). Send `next` as `after` to read the following devices; the counts of all answers add up to the fleet. A new rollout draws its devices when it starts, so its counts are those of one draw (`cohort_is_drawn_anew`). `compatibility` compares the native packages of the bundle that the change brings with those of the live bundle, as GET /bundle/compatibility does.",
 	].join("\n\n"),
 	body: v.object({
@@ -55,6 +55,7 @@ export const whatIf = endpoint({
 		sampled: v.boolean(),
 		next: v.nullable(v.string()),
 		cohort_is_drawn_anew: v.boolean(),
+		store_builds: storeBuildsSchema,
 		compatibility: v.nullable(v.strictObject(compatibilityFields)),
 		outcomes: outcomesSchema,
 	}),
@@ -81,6 +82,15 @@ export const whatIf = endpoint({
 			sampled: false,
 			next: null,
 			cohort_is_drawn_anew: false,
+			store_builds: [
+				{
+					version_build: "1.0.0",
+					devices: 1150,
+					offered: { "1.4.0": 1100 },
+					up_to_date: 48,
+					refused: { disable_auto_update_under_native: 2 },
+				},
+			],
 			compatibility: {
 				...{ version: "1.4.0", live_version: "1.3.0", verdict: "compatible", not_compared: null },
 				packages: [{ name: "@capacitor/camera", version: "7.0.2", live_version: "7.0.2", problem: null }],

@@ -22,6 +22,7 @@ import {
 import { insertNamedDevices } from "../../db/reported-devices";
 import { bumpRevision } from "../../db/snapshot";
 import { tryTelemetry } from "../../db/telemetry-reads";
+import { markUsedByDevice } from "../../db/used-versions";
 import type { Deps } from "../../deps";
 import { ApiError, causeText } from "../../errors";
 import { endpoint } from "../../http/endpoint";
@@ -184,6 +185,7 @@ export const setDevice = endpoint({
 					},
 					nowMs,
 				),
+				...(bundle === undefined ? [] : [markUsedByDevice(scope.appId, bundle.id)]),
 				bumpRevision(scope.appId),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,

@@ -9,10 +9,12 @@
 
 import * as v from "valibot";
 import { requireOwnWork } from "../../authz/own-work";
+import { hashKey } from "../../authz/secrets";
 import { type AppSnapshot, bundleOf, type SnapshotBundle } from "../../db/app-snapshot";
 import { bundleByName } from "../../db/bundles";
 import { channelByName } from "../../db/channels";
 import type { Database } from "../../db/client";
+import { pageOfPreview } from "../../db/preview-pages";
 import { snapshotBundles } from "../../db/snapshot";
 import type { SnapshotCache } from "../../db/snapshot-cache";
 import { manifestOf, type SnapshotFile } from "../../db/snapshot-load";
@@ -51,7 +53,7 @@ const EXAMPLE_PAYLOAD: Payload = {
 };
 
 const id = v.pipe(v.string(), v.regex(/^\d{1,15}$/, "must be a whole number"), v.transform(Number));
-const signed = { expires: optional(textUpTo(16)), signature: optional(textUpTo(128)) };
+const signed = { of: optional(textUpTo(32)), expires: optional(textUpTo(16)), signature: optional(textUpTo(128)) };
 const ACCESS = {
 	public: "Testers have no key. A signed link is the permission; an unsigned one needs allow_preview of the app.",
 };
@@ -69,20 +71,21 @@ export const previewChannel = endpoint({
 	errors: ["preview_not_found", "invalid_signature", "link_expired"],
 	example: { query: { appId: "com.example.app", channel: "pr-128", channelId: "7" }, response: EXAMPLE_PAYLOAD },
 	async handle({ deps, db, input, snapshots, origin, nowMs, waitUntil }) {
-		const { appId, channel: name, channelId, ...link } = input.query;
+		const { appId, channel: name, channelId, of, ...link } = input.query;
 		// No signature is valid without the channel's id, because another channel may have the name by now.
-		const isSigned = await checkSignature(deps, channelPath(appId, name, channelId ?? 0), link, nowMs);
+		const isSigned = await checkSignature(deps, channelPath(appId, name, channelId ?? 0, of), link, nowMs);
 		const { snapshot } = await snapshots.read(db, appId, waitUntil);
 		const app = openApp(snapshot, isSigned);
 		const channel = app.channelsByName.get(name);
 		if (channel === undefined || (channelId !== undefined && channel.id !== channelId)) {
 			throw notFound(`Channel ${name} of this link was deleted; ask for a new link.`);
 		}
+		if (isSigned && of !== rightOf(app.app.ownerOrg, channel.pageId)) throw ended();
 		const { bundle } = channel;
 		if (bundle?.ready !== true) {
 			throw notFound(`Channel ${name} has no bundle; promote one to preview it.`);
 		}
-		const files = await filesOf({ db, snapshots }, app, bundle);
+		const files = await filesOf({ db, snapshots, waitUntil }, app, bundle);
 		return payloadOf(await linksOf({ deps, origin, nowMs }, app), bundle, files, channel.updatePackage);
 	},
 });
@@ -100,18 +103,19 @@ export const previewBundle = endpoint({
 	errors: ["preview_not_found", "invalid_signature", "link_expired"],
 	example: { query: { appId: "com.example.app", versionId: "41" }, response: EXAMPLE_PAYLOAD },
 	async handle({ deps, db, input, snapshots, origin, nowMs, waitUntil }) {
-		const { appId, versionId, ...link } = input.query;
-		const isSigned = await checkSignature(deps, bundlePath(appId, versionId), link, nowMs);
+		const { appId, versionId, of, ...link } = input.query;
+		const isSigned = await checkSignature(deps, bundlePath(appId, versionId, of), link, nowMs);
 		const { snapshot } = await snapshots.read(db, appId, waitUntil);
 		const app = openApp(snapshot, isSigned);
 		const onChannel = app.bundles.get(versionId);
 		const { bundle, files } =
 			onChannel === undefined
 				? await readBundle(db, app, versionId)
-				: { bundle: onChannel, files: await filesOf({ db, snapshots }, app, onChannel) };
+				: { bundle: onChannel, files: await filesOf({ db, snapshots, waitUntil }, app, onChannel) };
 		if (bundle?.ready !== true) {
 			throw notFound("The bundle of this link was deleted; ask for a new link.");
 		}
+		if (isSigned && of !== rightOf(app.app.ownerOrg, bundle.pageId)) throw ended();
 		return payloadOf(await linksOf({ deps, origin, nowMs }, app), bundle, files, "all");
 	},
 });
@@ -122,7 +126,7 @@ export const createPreviewLink = endpoint({
 	tag: "Previews",
 	summary: "Create a signed preview link to a channel or a bundle",
 	description:
-		"The link opens for seven days on any phone, also without `allow_preview`. Pass `payload_url` to `startPreviewSession` of the plugin, and put `deep_link` into a QR code. A preview key gets links only to its own channels and bundles. A link to a channel ends with the deletion of the channel, even if another channel gets the name.",
+		"The link opens for seven days on any phone, also without `allow_preview`. Pass `payload_url` to `startPreviewSession` of the plugin, and put `deep_link` into a QR code. A preview key gets links only to its own channels and bundles. A link to a channel ends with the deletion of the channel, even if another channel gets the name. Links to a preview and its bundles end when the address of its page is replaced, and all links end with a transfer of the app.",
 	access: { permission: "app.upload_bundle", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, channel: optional(channelName), version: optional(bundleVersion) }),
 	response: v.strictObject({ payload_url: v.string(), deep_link: v.string(), expires_at: time }),
@@ -137,7 +141,10 @@ export const createPreviewLink = endpoint({
 		},
 	},
 	load: ({ query: { app_id, channel, version } }) =>
-		[channel === undefined ? bundleByName(app_id, version ?? "") : channelByName(app_id, channel)] as const,
+		[
+			channel === undefined ? bundleByName(app_id, version ?? "") : channelByName(app_id, channel),
+			pageOfPreview(app_id, { channel, version }),
+		] as const,
 	async handle({ deps, input, loaded, principal, scope, scopeRow, origin, nowMs }) {
 		const { query } = input;
 		if ((query.channel === undefined) === (query.version === undefined)) {
@@ -147,10 +154,11 @@ export const createPreviewLink = endpoint({
 		if (target === undefined) throw query.channel === undefined ? bundleNotFound() : channelNotFound();
 		if ("status" in target && target.status !== "ready") throw bundleNotFound();
 		requireOwnWork(principal, "app.upload_bundle", scope, target);
+		const of = rightOf(scope.orgId, loaded[1].rows[0]?.page_id ?? null);
 		const path =
 			query.channel === undefined
-				? bundlePath(scopeRow.app_id, target.id)
-				: channelPath(scopeRow.app_id, query.channel, target.id);
+				? bundlePath(scopeRow.app_id, target.id, of)
+				: channelPath(scopeRow.app_id, query.channel, target.id, of);
 		return signedLink({ deps, nowMs, origin }, path);
 	},
 });
@@ -171,16 +179,36 @@ async function signedLink({ deps, nowMs, origin }: LinkContext, path: string) {
 	};
 }
 
-/** A signed link to a channel, which ends with the channel. */
+/**
+ * A signed link is bound to the organization that owns the app and to the page of the preview. It ends when either is replaced.
+ */
+const rightOf = (ownerOrg: string, pageId: string | null): string =>
+	hashKey(`preview link\0${ownerOrg}\0${pageId ?? ""}`).slice(0, 16);
+
+const ended = () => notFound("This link has ended: the address of its preview was replaced; ask for a new link.");
+
+/** A signed link to a channel, which ends with the channel and with the page that gave it. */
 export const channelLink = (
 	context: LinkContext,
-	{ appId, channel, channelId }: { readonly appId: string; readonly channel: string; readonly channelId: number },
-) => signedLink(context, channelPath(appId, channel, channelId));
+	{
+		appId,
+		channel,
+		channelId,
+		ownerOrg,
+		pageId,
+	}: {
+		readonly appId: string;
+		readonly channel: string;
+		readonly channelId: number;
+		readonly ownerOrg: string;
+		readonly pageId: string;
+	},
+) => signedLink(context, channelPath(appId, channel, channelId, rightOf(ownerOrg, pageId)));
 
-const channelPath = (appId: string, channel: string, channelId: number) =>
-	`/preview/channel?${new URLSearchParams({ appId, channel, channelId: String(channelId) }).toString()}`;
-const bundlePath = (appId: string, versionId: number) =>
-	`/preview/bundle?${new URLSearchParams({ appId, versionId: String(versionId) }).toString()}`;
+const channelPath = (appId: string, channel: string, channelId: number, of = "") =>
+	`/preview/channel?${new URLSearchParams({ appId, channel, channelId: String(channelId), of }).toString()}`;
+const bundlePath = (appId: string, versionId: number, of = "") =>
+	`/preview/bundle?${new URLSearchParams({ appId, versionId: String(versionId), of }).toString()}`;
 
 /** Whether the link is signed. @throws {ApiError} for a wrong or expired signature */
 async function checkSignature(
@@ -217,11 +245,16 @@ async function readBundle(db: Database, { app }: AppSnapshot, bundleId: number):
 }
 
 async function filesOf(
-	{ db, snapshots }: { readonly db: Database; readonly snapshots: SnapshotCache },
+	{
+		db,
+		snapshots,
+		waitUntil,
+	}: { readonly db: Database; readonly snapshots: SnapshotCache; readonly waitUntil: (work: Promise<unknown>) => void },
 	snapshot: AppSnapshot,
 	bundle: SnapshotBundle,
 ): Promise<readonly SnapshotFile[]> {
-	return bundle.hasManifest ? await snapshots.manifest(db, snapshot, bundle.id) : [];
+	if (!bundle.hasManifest) return [];
+	return await snapshots.manifest(db, snapshot, bundle.id, snapshots.patience(waitUntil));
 }
 
 const linksOf = (

@@ -5,12 +5,13 @@
  */
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
-import { requireOwnPullRequest, requireOwnWork } from "../../authz/own-work";
+import { requireOwnPreview } from "../../authz/own-work";
 import { keyedHash } from "../../authz/secrets";
 import { auditStatement } from "../../db/audit/entries";
 import { type Database, guard } from "../../db/client";
 import { changedFiles, type PreviewPageRow, previewOfPage } from "../../db/preview-pages";
 import { previewChanged, previewIsAsRead, previewsPage, previewTitle, updatePreview } from "../../db/previews";
+import { bumpRevision } from "../../db/snapshot";
 import type { Deps } from "../../deps";
 import { recentMap } from "../../domain/recent";
 import { isSameText, signingSecret } from "../../domain/secrets";
@@ -167,7 +168,13 @@ async function pageOf(context: PageContext, preview: CountedPreview<PreviewPageR
 	const { version_id: versionId, channel_id: channelId, channel_name: channel } = preview;
 	const link =
 		isOpen && versionId !== null && channelId !== null && channel !== null
-			? await channelLink({ deps, nowMs, origin }, { appId: preview.public_app_id, channel, channelId })
+			? await channelLink(
+					{ deps, nowMs, origin },
+					{
+						...{ appId: preview.public_app_id, channel, channelId },
+						...{ ownerOrg: preview.org_id, pageId: preview.page_id },
+					},
+				)
 			: undefined;
 	return {
 		...{ app_id: preview.public_app_id, repository: preview.repository, number: preview.number },
@@ -208,7 +215,7 @@ export const replacePreviewPage = endpoint({
 	tag: "Previews",
 	summary: "Replace the address of a preview's page",
 	description:
-		"The former address shows nothing from then on. A preview key may replace only that of its own preview; other callers need bundle.delete for those of others.",
+		"The former address shows nothing from then on, and links that open the preview or its bundles in the app end. A preview key may replace only that of its own preview; other callers need bundle.delete for those of others.",
 	access: {
 		permissions: ["app.create_channel", "bundle.delete"],
 		scope: appScope("body.app_id"),
@@ -227,12 +234,13 @@ export const replacePreviewPage = endpoint({
 		if (preview === undefined) {
 			throw new ApiError("preview_not_found", "The app has no preview with this channel; list them with GET /preview.");
 		}
-		requireOwnPullRequest(principal, "bundle.delete", preview, "change");
-		requireOwnWork(principal, "bundle.delete", scope, preview);
+		requireOwnPreview(principal, "bundle.delete", scope, preview, "change");
 		const pageId = deps.newId();
 		await db.batch([
 			guard(previewIsAsRead(scope.appId, preview.id, preview.revision), previewChanged),
 			updatePreview(scope.appId, preview.id, { page_id: pageId }, undefined),
+			// Links that the former page gave end with it.
+			bumpRevision(scope.appId),
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
 				action: "preview.replace_page",

@@ -53,7 +53,13 @@ export const previewSchema = v.strictObject({
 	updated_at: time,
 });
 
-export function previewAnswer(row: CountedPreview<PreviewRow>, pageUrl: string): v.InferOutput<typeof previewSchema> {
+/** In lists the address is null to a caller that may act on its own previews only, because it is the right to see the page. */
+export const listedPreviewSchema = v.strictObject({ ...previewSchema.entries, page_url: v.nullable(v.string()) });
+
+export function previewAnswer<PageUrl extends string | null>(
+	row: CountedPreview<PreviewRow>,
+	pageUrl: PageUrl,
+): Omit<v.InferOutput<typeof previewSchema>, "page_url"> & { readonly page_url: PageUrl } {
 	const isOpen = row.state === "open";
 	return {
 		id: row.id,

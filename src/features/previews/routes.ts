@@ -4,12 +4,12 @@
  */
 import * as v from "valibot";
 import {
-	isOwnWork,
+	isOwnPreview,
 	namesOnlyBranch,
 	onlyClaims,
 	reachesOnlyOwnWork,
+	requireOwnPreview,
 	requireOwnPullRequest,
-	requireOwnWork,
 } from "../../authz/own-work";
 import { lastResult } from "../../db/client";
 import { retryOnChange } from "../../db/optimistic";
@@ -30,6 +30,7 @@ import { pageUrl } from "./page";
 import {
 	EXAMPLE_PREVIEW,
 	eventTime,
+	listedPreviewSchema,
 	previewAnswer,
 	previewSchema,
 	repositoryName,
@@ -50,10 +51,10 @@ export const listPreviews = endpoint({
 	tag: "Previews",
 	summary: "List the previews of an app, the last changed first",
 	description:
-		"`state` narrows to open or closed previews; closed ones are listed for 30 days. `devices` counts the devices that last reported a bundle of the preview, `keys` the keys that may upload to its channel, `size` the bytes of its bundles. `page_url` is the page for testers, which opens without a key.",
+		"`state` narrows to open or closed previews; closed ones are listed for 30 days. `devices` counts the devices that last reported a bundle of the preview, `keys` the keys that may upload to its channel, `size` the bytes of its bundles. `page_url` is the page for testers, which opens without a key; for previews of others it is null to a key that is limited to its own work.",
 	access: { permission: "app.read", scope: appScope("query.app_id") },
 	query: v.object({ ...whichPreview, state: optional(v.picklist(["open", "closed"])), page: pageNumber }),
-	response: v.array(previewSchema),
+	response: v.array(listedPreviewSchema),
 	errors: [],
 	example: { query: { app_id: "com.example.app", state: "open" }, response: [EXAMPLE_PREVIEW] },
 	load: ({ query: { app_id, state, page, ...filter } }) => {
@@ -61,8 +62,14 @@ export const listPreviews = endpoint({
 		const isOpen = state === undefined ? undefined : state === "open";
 		return [previewsPage(app_id, { ...filter, isOpen }, limit, offset)] as const;
 	},
-	async handle({ deps, loaded, input, request, origin, nowMs }) {
-		const shown = (row: CountedPreview<PreviewRow>) => previewAnswer(row, pageUrl(deps, origin, row.page_id, nowMs));
+	async handle({ deps, loaded, input, request, origin, nowMs, principal, ownWorkOnly }) {
+		// The address of a page is the right to see it, so a caller limited to own work gets that of its own previews only.
+		const isLimited = ownWorkOnly("app.read") !== undefined;
+		const shown = (row: CountedPreview<PreviewRow>) =>
+			previewAnswer(
+				row,
+				!isLimited || isOwnPreview(row, principal, "change") ? pageUrl(deps, origin, row.page_id, nowMs) : null,
+			);
 		return pageReply({ request, origin }, input.query.page, await withDevices(deps, loaded[0].rows), shown);
 	},
 });
@@ -100,7 +107,7 @@ export const openPreviewEndpoint = endpoint({
 		},
 		response: EXAMPLE_PREVIEW,
 	},
-	load: ({ body }, nowMs) => openReads(body, nowMs),
+	load: ({ body }) => openReads(body),
 	async handle(context) {
 		const { deps, origin, nowMs } = context;
 		const { preview, isNew } = await openPreview(context, context.input.body);
@@ -115,9 +122,9 @@ type OpenContext = Pick<
 >;
 
 async function openPreview(context: OpenContext, request: PreviewRequest) {
-	const { db, deps, loaded, nowMs, scope, scopeRow } = context;
+	const { db, deps, loaded, scope, scopeRow } = context;
 	const opener = { ...context, publicAppId: scopeRow.app_id, limit: context.ownWorkOnly("app.create_channel") };
-	const read = () => db.batch(openReads(request, nowMs));
+	const read = () => db.batch(openReads(request));
 	return retryOnChange(loaded, read, async ([{ rows: known }, { rows: place }]) => {
 		if (place[0] === undefined) throw appNotFound();
 		const claim = closeClaim(opener, known[0]);
@@ -209,11 +216,11 @@ async function closeOnce(context: CloseContext, preview: PreviewRow | undefined)
 		return { ...OK, state: "closed" as const, removed: nothing };
 	}
 	requireOwnPullRequest(principal, "bundle.delete", preview, "close");
-	if (preview.state === "open") requireOwnWork(principal, "bundle.delete", scope, preview);
+	if (preview.state === "open") requireOwnPreview(principal, "bundle.delete", scope, preview, "close");
 	else if (
 		(isClaim || preview.is_claimed === 0) &&
 		reachesOnlyOwnWork(principal, "bundle.delete", scope) &&
-		!isOwnWork(preview, principal)
+		!isOwnPreview(preview, principal, "close")
 	) {
 		// It is closed as the caller wants it, and its end stays that of the caller that closed it.
 		return { ...OK, state: "closed" as const, removed: nothing };

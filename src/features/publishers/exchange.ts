@@ -169,14 +169,15 @@ function chosen(rows: readonly CandidateRow[], token: UnverifiedToken, wish: Wis
 			continue;
 		}
 		const distance = (row.is_anchored === 1 ? 0 : 1_000) + mismatch.distance;
-		if (closest === undefined || distance < closest.distance) closest = { distance, mismatch };
+		if (closest === undefined || distance < closest.distance) closest = { distance, mismatch: shownTo(row, mismatch) };
 	}
 	matching.sort(byNarrowness);
 	const [first, second] = matching;
 	if (first === undefined) throw noMatch(ofStage.length, closest?.mismatch, token, wish);
 	const isAmbiguous =
 		matching.some(({ org_id }) => org_id !== first.org_id) ||
-		rows.length > MOST_CANDIDATES ||
+		// Publishers of other repositories of the same owner explain refusals; they make nothing ambiguous.
+		rows.filter(({ is_anchored }) => is_anchored === 1).length > MOST_CANDIDATES ||
 		(second !== undefined && second.app_id !== first.app_id && rankOf(second) === rankOf(first));
 	if (isAmbiguous) {
 		throw claimRefused("Several apps trust this job; send app_id, the app that it publishes, in the body.", {
@@ -186,6 +187,13 @@ function chosen(rows: readonly CandidateRow[], token: UnverifiedToken, wish: Wis
 		});
 	}
 	return first;
+}
+
+/** The wanted value only if the job has the ids of the publisher's repository: it may be another tenant's. */
+function shownTo(row: CandidateRow, { claim, expected, received }: Mismatch): Mismatch {
+	const { ids } = PROVIDERS[providerOf(row)];
+	const isOfRepository = row.is_anchored === 1 && ids.length > 0 && !ids.includes(claim);
+	return { claim, expected: isOfRepository ? expected : null, received };
 }
 
 const rankOf = (row: CandidateRow) => narrowness(JSON.parse(row.claims));
@@ -305,7 +313,14 @@ function spentHash({ text, issuer, claims }: UnverifiedToken): string {
 }
 
 function spendRun(row: CandidateRow, { run_id, run_attempt }: CiContext, nowMs: number): Statement[] {
-	if (row.once_per_run === 0 || run_id === null) return [];
+	if (row.once_per_run === 0) return [];
+	if (run_id === null) {
+		throw new ApiError(
+			"no_matching_publisher",
+			"The publisher allows one key for each run (once_per_run), and this token names no run; use a provider whose tokens name it, or turn once_per_run off.",
+			{ moreInfo: { claim: "run_id", expected: null, received: null } },
+		);
+	}
 	const hash = hashKey(`${row.id}\0run ${run_id} ${run_attempt ?? ""}`);
 	return [guard(isUnspent(hash), replayedToken("run_id")), spendIdentityToken(hash, nowMs + RUN_MEMORY_MS)];
 }

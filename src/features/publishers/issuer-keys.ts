@@ -4,7 +4,7 @@
  */
 
 import type { Database } from "../../db/client";
-import { claimFetch, type IssuerKeysRow, storeIssuerKeys } from "../../db/publishers";
+import { claimFetch, type IssuerKeysRow, noteFailedFetch, storeIssuerKeys } from "../../db/publishers";
 import type { Deps } from "../../deps";
 import { addressProblem } from "../../domain/issuer-url";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../domain/time";
@@ -18,6 +18,8 @@ const OUTAGE_MS = DAY_MS;
 const FETCH_INTERVAL_MS = MINUTE_MS;
 /** For the configuration and the keys together. */
 const TIME_LIMIT_MS = 5_000;
+/** A claim without keys ends after this time: its isolate has ended. */
+const CLAIM_LIFETIME_MS = 2 * TIME_LIMIT_MS;
 const MOST_BYTES = 128 * 1024;
 const MOST_KEYS = 32;
 /** Base64url characters of an RSA modulus of 2,048 to 8,192 bits. */
@@ -51,21 +53,30 @@ export async function issuerKey(
 	if (known !== undefined && ageMs < OUTAGE_MS) return known;
 	// Keys were fetched within this minute, and this one was not among them.
 	if (!mayFetch && ageMs <= attemptedAgoMs) throw invalidIdentityToken();
+	const retryAfterSeconds = retryAfterOf(mayFetch ? 0 : attemptedAgoMs);
 	throw new ApiError(
 		"issuer_unavailable",
 		"The keys of the token's issuer are not known yet, because the issuer does not answer or another request is fetching them; try again after the seconds in Retry-After.",
 		{
-			headers: { "Retry-After": String(RETRY_AFTER_SECONDS) },
-			moreInfo: { retryAfterSeconds: RETRY_AFTER_SECONDS },
+			headers: { "Retry-After": String(retryAfterSeconds) },
+			moreInfo: { retryAfterSeconds },
 		},
 	);
+}
+
+/** Seconds until the keys may be fetched again; while another request fetches them, they are known soon. */
+function retryAfterOf(attemptedAgoMs: number): number {
+	const waitMs = FETCH_INTERVAL_MS - attemptedAgoMs;
+	return waitMs <= CLAIM_LIFETIME_MS ? RETRY_AFTER_SECONDS : Math.ceil(waitMs / 1000);
 }
 
 const keyNamed = (keys: readonly IssuerKey[], kid: string) => keys.find((key) => key.kid === kid);
 
 /** Undefined: another request is fetching, or the issuer does not answer. */
 async function fetchOnce({ db, deps, nowMs }: Context, issuer: string): Promise<IssuerKey[] | undefined> {
-	const [{ rows }] = await db.batch([claimFetch(issuer, nowMs, nowMs - FETCH_INTERVAL_MS)]);
+	// Counts as an attempt that was long ago, so that it lapses if this isolate ends before the keys are stored.
+	const claim = claimFetch(issuer, nowMs - FETCH_INTERVAL_MS + CLAIM_LIFETIME_MS, nowMs - FETCH_INTERVAL_MS);
+	const [{ rows }] = await db.batch([claim]);
 	if (rows.length === 0) return undefined;
 	try {
 		const keys = await fetchKeys(deps, issuer);
@@ -73,6 +84,7 @@ async function fetchOnce({ db, deps, nowMs }: Context, issuer: string): Promise<
 		return keys;
 	} catch (error) {
 		deps.log("warn", "issuer_keys_not_fetched", { issuer, cause: causeText(error) });
+		await db.batch([noteFailedFetch(issuer, nowMs)]);
 		return undefined;
 	}
 }

@@ -19,8 +19,8 @@ export const health = endpoint({
 	response: v.strictObject({ status: v.literal("ok"), version: v.string(), schema: v.nullable(v.string()) }),
 	errors: [],
 	example: { response: { status: "ok", version: "0.1.0", schema: "0025_signing_keys" } },
-	async handle({ db, schemaVersion }) {
-		return { status: "ok" as const, version: VERSION, schema: await schemaVersion.read(db) };
+	async handle({ db, schemaVersion, waitUntil }) {
+		return { status: "ok" as const, version: VERSION, schema: await schemaVersion.read(db, waitUntil) };
 	},
 });
 

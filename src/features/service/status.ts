@@ -89,12 +89,12 @@ export const serviceStatus = endpoint({
 	},
 	load: (_input, nowMs) =>
 		[countDeadMessages(), lastSweepRun(), usedBindings(), dueDeliveries(nowMs, MOST_COUNTED)] as const,
-	async handle({ deps, db, request, nowMs, loaded, edgeCache, schemaVersion }) {
+	async handle({ deps, db, request, nowMs, loaded, edgeCache, schemaVersion, waitUntil }) {
 		const { config } = deps;
 		const sizeBytes = db.sizeBytes;
 		const [dead, sweepRun, used, deliveries] = loaded;
 		const [schema, telemetry, queue, bucket, cache] = await Promise.all([
-			schemaVersion.read(db),
+			schemaVersion.read(db, waitUntil),
 			Promise.all(Object.keys(deps.telemetry).map((binding) => telemetryState(deps, binding))),
 			backlogOf(deps),
 			bucketWorks(deps),

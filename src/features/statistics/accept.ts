@@ -8,6 +8,7 @@ import type { AppSnapshot } from "../../db/app-snapshot";
 import type { Database } from "../../db/batch";
 import { dayOf, firstRememberedDay, startOfDayMs } from "../../domain/days";
 import { happenedAtMs, type Signal, signalOf } from "../../domain/health-signals";
+import { DAY_MS } from "../../domain/time";
 import { resolveChannel } from "../../domain/update-decision";
 import { BUILTIN, PLATFORMS } from "../../domain/update-model";
 import { invalidRequest } from "../../errors";
@@ -51,9 +52,42 @@ export interface Refused {
 	readonly message: string;
 }
 
+/** Something that the answer to an accepted report says, because the report does not count as it was sent. */
+export type Remark =
+	| { readonly not_counted: "too_old" | "too_many_reports"; readonly message: string }
+	| { readonly note: "in_the_future"; readonly message: string };
+
+/** Undefined: the report counts as it was sent. */
+export type Outcome = Refused | Remark | undefined;
+
+export const statusOf = (outcome: Outcome): "ok" | "error" =>
+	outcome !== undefined && "error" in outcome ? "error" : "ok";
+
+/** A device's clock may be ahead, e.g. by a wrong time zone. */
+const AHEAD_MS = DAY_MS;
+/** Beyond this a time says nothing, not even about the device's clock. */
+const MOST_AHEAD_MS = 366 * DAY_MS;
+/** No plugin is older; a smaller number is a time in seconds. */
+const FIRST_TIME_MS = Date.UTC(2000, 0, 1);
+
+const TOO_OLD: Remark = {
+	not_counted: "too_old",
+	message:
+		"timestamp: events of that time are not counted any more, because the same report may have been counted before.",
+};
+const TOO_MANY: Remark = {
+	not_counted: "too_many_reports",
+	message: "This address has sent too many reports in a short time; the report is not counted.",
+};
+const IN_THE_FUTURE: Remark = {
+	note: "in_the_future",
+	message:
+		"timestamp: is more than a day ahead of the server; the report counts as of now. Send milliseconds since 1970.",
+};
+
 const APP_NOT_FOUND: Refused = { error: "app_not_found", message: "This server has no app with this id." };
 
-type ReportContext = Pick<DeviceState, "deps" | "snapshots" | "eventBuffer" | "strangers"> & {
+type ReportContext = Pick<DeviceState, "deps" | "snapshots" | "eventBuffer" | "strangers" | "failedFiles"> & {
 	readonly request: Request;
 	readonly address: string | null;
 	readonly nowMs: number;
@@ -62,13 +96,13 @@ type ReportContext = Pick<DeviceState, "deps" | "snapshots" | "eventBuffer" | "s
 
 /**
  * Buffers the reports. All apps are read together, and the limits of the address apply before any event is buffered.
- * @returns by app: why all of its reports are refused
+ * @returns an outcome for each report
  * @throws {ApiError} `too_many_requests`, `invalid_request`
  */
 export async function accept(
 	context: ReportContext & { readonly db: Database },
 	reports: readonly StatsEvent[],
-): Promise<ReadonlyMap<string, Refused>> {
+): Promise<readonly Outcome[]> {
 	const { db, deps, request, snapshots, address, nowMs, waitUntil } = context;
 	const refused = new Map<string, Refused>();
 	const byApp = Map.groupBy(reports, ({ app_id }) => app_id);
@@ -88,34 +122,43 @@ export async function accept(
 			taken.set(appId, snapshot);
 		}
 	}
-	const events = reports.flatMap((report) => {
+	const events: DeviceEvent[] = [];
+	const outcomes = reports.map((report): Outcome => {
 		const snapshot = taken.get(report.app_id);
-		return snapshot === undefined ? [] : eventsOf(context, snapshot, report);
+		if (snapshot === undefined) return refused.get(report.app_id);
+		const read = eventsOf(context, snapshot, report);
+		events.push(...read.events);
+		return read.remark;
 	});
 	context.eventBuffer.add(context.strangers.markCrowded(withoutSuperseded(events), address, nowMs), waitUntil);
-	return refused;
+	return outcomes;
 }
 
 /**
  * The same for a single report of an app in memory.
- * @returns why it is refused
  * @throws {ApiError} `too_many_requests`
  */
 export function acceptOne(
 	context: ReportContext,
 	snapshot: AppSnapshot,
 	report: StatsEvent,
-): Refused | Promise<undefined> | undefined {
+): Outcome | Promise<Outcome> {
 	if (isBlocked(context.deps.config, snapshot, context.request)) return BLOCKED;
 	const admission = admit(context, snapshot, [report]);
 	if (admission !== undefined) return admission.then(() => bufferOne(context, snapshot, report));
 	return bufferOne(context, snapshot, report);
 }
 
-function bufferOne(context: ReportContext, snapshot: AppSnapshot, report: StatsEvent): undefined {
+function bufferOne(context: ReportContext, snapshot: AppSnapshot, report: StatsEvent): Remark | undefined {
 	const { eventBuffer, strangers, address, nowMs, waitUntil } = context;
-	const events = eventsOf(context, snapshot, report);
+	const { events, remark } = eventsOf(context, snapshot, report);
 	eventBuffer.add(strangers.markCrowded(events, address, nowMs), waitUntil);
+	return remark;
+}
+
+interface ReadReport {
+	readonly events: readonly DeviceEvent[];
+	readonly remark: Remark | undefined;
 }
 
 /** The limit on new devices; undefined when nothing need be awaited. */
@@ -130,17 +173,20 @@ function admit(
 }
 
 function eventsOf(
-	{ deps, eventBuffer, strangers, address, nowMs, waitUntil }: ReportContext,
+	{ deps, eventBuffer, strangers, failedFiles, address, nowMs, waitUntil }: ReportContext,
 	snapshot: AppSnapshot,
 	sent: StatsEvent,
-): readonly DeviceEvent[] {
+): ReadReport {
 	const report = recordedReport(sent, snapshot);
 	const appId = snapshot.app.publicId;
 	const versionName = versionOf(report);
 	const seen = seenOf(report, versionName, nowMs);
 	const own: DeviceEvent[] = [seen];
 	const action = report.action ?? "";
-	const deviceAtMs = timeOf(report.timestamp);
+	const sentAtMs = timeOf(report.timestamp);
+	const aheadMs = (sentAtMs ?? nowMs) - nowMs;
+	const deviceAtMs = aheadMs > MOST_AHEAD_MS ? null : sentAtMs;
+	failedFiles.note(appId, report.device_id, action, versionName, deviceAtMs);
 	const signal = signalEvent(eventBuffer, report, versionName, { address, deviceAtMs, nowMs });
 	const metric = signal?.metric ?? (Object.hasOwn(METRIC_OF_ACTION, action) ? METRIC_OF_ACTION[action] : undefined);
 	// The id of an older event may be removed already, so the same report may have been counted before.
@@ -148,7 +194,7 @@ function eventsOf(
 	if (metric !== undefined && !isForgotten) {
 		if (strangers.takeReports(address, appId, 1, nowMs) === 0) {
 			eventBuffer.addLost(appId, 2, waitUntil);
-			return [];
+			return { events: [], remark: TOO_MANY };
 		}
 		own.push({
 			type: "count",
@@ -166,10 +212,12 @@ function eventsOf(
 			...signal,
 		});
 	}
+	const remark = metric !== undefined && isForgotten ? TOO_OLD : aheadMs > AHEAD_MS ? IN_THE_FUTURE : undefined;
 	// A signal that repeats another one is no news for a rollout either.
-	if (!snapshot.hasRollout || (signal === undefined && signalOf(action) !== undefined)) return own;
+	if (!snapshot.hasRollout || (signal === undefined && signalOf(action) !== undefined)) return { events: own, remark };
 	const happened = signal === undefined ? deviceAtMs : (readMetadata(report.metadata)?.exitAtMs ?? null);
-	return [...own, ...reportEvents(appId, report, versionName, { address, atMs: nowMs, deviceAtMs: happened })];
+	const ofRollout = reportEvents(appId, report, versionName, { address, atMs: nowMs, deviceAtMs: happened });
+	return { events: [...own, ...ofRollout], remark };
 }
 
 /** Fields that a health signal adds to its event; undefined if the report is not a signal or repeats one. */
@@ -204,11 +252,13 @@ function versionOf(event: StatsEvent): string {
 	return versionName;
 }
 
-/** By the device's clock: milliseconds, or a date and time; null if it is neither. */
+/** By the device's clock: milliseconds, seconds, or a date and time; null if it is none of them. */
 function timeOf(timestamp: StatsEvent["timestamp"]): number | null {
 	const numeric = Number(timestamp ?? Number.NaN);
-	const atMs = Number.isNaN(numeric) && typeof timestamp === "string" ? Date.parse(timestamp) : numeric;
-	return Number.isSafeInteger(atMs) && atMs > 0 ? atMs : null;
+	const sent = Number.isNaN(numeric) && typeof timestamp === "string" ? Date.parse(timestamp) : numeric;
+	if (!Number.isFinite(sent)) return null;
+	const atMs = Math.round(sent < FIRST_TIME_MS ? sent * 1000 : sent);
+	return Number.isSafeInteger(atMs) && atMs >= FIRST_TIME_MS ? atMs : null;
 }
 
 function seenOf(event: StatsEvent, versionName: string, nowMs: number): DeviceEvent {

@@ -4,7 +4,7 @@
  */
 import type { DeviceState } from "../../http/device-state";
 import { type FastAnswer, type FastEndpoint, type FastRequest, limitedDatabase } from "../../http/fast-path";
-import { accept, acceptOne, type Refused } from "./accept";
+import { accept, acceptOne, type Outcome, statusOf } from "./accept";
 import { readReport, type StatsEvent } from "./report-body";
 
 export const fastReport: FastEndpoint = {
@@ -14,8 +14,8 @@ export const fastReport: FastEndpoint = {
 		if (report === undefined) return undefined;
 		const snapshot = state.snapshots.fresh(report.app_id, asked.nowMs);
 		if (snapshot === undefined) return fromDatabase(report, asked, state);
-		const refused = acceptOne({ ...state, ...asked }, snapshot, report);
-		return refused instanceof Promise ? refused.then(answerOf) : answerOf(refused);
+		const outcome = acceptOne({ ...state, ...asked }, snapshot, report);
+		return outcome instanceof Promise ? outcome.then(answerOf) : answerOf(outcome);
 	},
 	async verify(answer) {
 		const { verifyAnswer } = await import("./ingest");
@@ -25,12 +25,12 @@ export const fastReport: FastEndpoint = {
 
 async function fromDatabase(report: StatsEvent, asked: FastRequest, state: DeviceState): Promise<FastAnswer> {
 	const db = limitedDatabase(state, asked.address);
-	const refused = await accept({ ...state, ...asked, db }, [report]);
-	return { ...answerOf(refused.get(report.app_id)), trips: db.trips };
+	const [outcome] = await accept({ ...state, ...asked, db }, [report]);
+	return { ...answerOf(outcome), trips: db.trips };
 }
 
 const OK_TEXT = JSON.stringify({ status: "ok" });
 
-function answerOf(refused: Refused | undefined): FastAnswer {
-	return { text: refused === undefined ? OK_TEXT : JSON.stringify({ status: "error", ...refused }) };
+function answerOf(outcome: Outcome): FastAnswer {
+	return { text: outcome === undefined ? OK_TEXT : JSON.stringify({ status: statusOf(outcome), ...outcome }) };
 }

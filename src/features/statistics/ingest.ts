@@ -7,7 +7,7 @@ import * as v from "valibot";
 import { endpoint } from "../../http/endpoint";
 import { optional, publicAppId, uuid } from "../../http/schemas";
 import { EXAMPLE_DEVICE } from "../updates/device-request";
-import { accept } from "./accept";
+import { accept, statusOf } from "./accept";
 import { LONGEST_REPORT_TEXTS } from "./report-body";
 
 const MOST_EVENTS = 1_000;
@@ -34,7 +34,12 @@ export const eventSchema = v.object({
 	metadata: optional(v.unknown()),
 });
 
-const oneAnswer = v.strictObject({ status: v.literal("ok") });
+const remark = {
+	not_counted: v.optional(v.picklist(["too_old", "too_many_reports"])),
+	note: v.optional(v.picklist(["in_the_future"])),
+	message: v.optional(v.string()),
+};
+const oneAnswer = v.strictObject({ status: v.literal("ok"), ...remark });
 const refusedAnswer = v.strictObject({ status: v.literal("error"), error: v.string(), message: v.string() });
 const batchAnswer = v.strictObject({
 	status: v.literal("ok"),
@@ -43,7 +48,7 @@ const batchAnswer = v.strictObject({
 			status: v.picklist(["ok", "error"]),
 			index: v.number(),
 			error: v.optional(v.string()),
-			message: v.optional(v.string()),
+			...remark,
 		}),
 	),
 });
@@ -56,7 +61,7 @@ export const reportStats = endpoint({
 	tag: "Devices",
 	summary: "Report, as a device, what happened",
 	description:
-		"One event or an array of events, of at most four apps. A repeated event gets the same answer and is counted once. In a batch every event has its own result, so an invalid one is no reason to send the others again.",
+		"One event or an array of events, of at most four apps. A repeated event gets the same answer and is counted once. In a batch every event has its own result, so an invalid one is no reason to send the others again. `timestamp` is a time in milliseconds or seconds, or a date and time. A report that is not counted says so (`not_counted`), and so does one whose time is more than a day ahead, which counts as of now (`note`).",
 	access: { public: "Devices have no key. The answer only shows whether the event was valid." },
 	body: v.union([
 		v.pipe(v.array(v.unknown()), v.maxLength(MOST_EVENTS, `must have at most ${MOST_EVENTS} events`)),
@@ -74,16 +79,14 @@ export const reportStats = endpoint({
 		const parsed = items.map((item) => v.safeParse(eventSchema, item));
 		const reports = parsed.flatMap(({ success, output }) => (success ? [output] : []));
 		const accepted = await accept({ ...context, address: context.actor.ipAddress }, reports);
-		const refusals = parsed.map((result) =>
-			result.success ? accepted.get(result.output.app_id) : invalid(result.issues),
-		);
+		let taken = 0;
+		const outcomes = parsed.map((result) => (result.success ? accepted[taken++] : invalid(result.issues)));
 		if (!Array.isArray(input.body)) {
-			const [refused] = refusals;
-			return refused === undefined ? { status: "ok" as const } : { status: "error" as const, ...refused };
+			const [outcome] = outcomes;
+			if (outcome !== undefined && "error" in outcome) return { status: "error" as const, ...outcome };
+			return { status: "ok" as const, ...outcome };
 		}
-		const results = refusals.map((refused, index) =>
-			refused === undefined ? { status: "ok" as const, index } : { status: "error" as const, index, ...refused },
-		);
+		const results = outcomes.map((outcome, index) => ({ status: statusOf(outcome), index, ...outcome }));
 		return { status: "ok" as const, results };
 	},
 });

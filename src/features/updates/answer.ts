@@ -8,6 +8,7 @@ import type { Patience } from "../../db/patience";
 import type { SnapshotCache } from "../../db/snapshot-cache";
 import type { SnapshotFile } from "../../db/snapshot-load";
 import type { Deps } from "../../deps";
+import type { FailedFiles } from "../../domain/failed-files";
 import type { Decision } from "../../domain/update-decision";
 import { BUILTIN, type Device } from "../../domain/update-model";
 import type { Refusal } from "../../domain/update-rules";
@@ -61,6 +62,7 @@ interface CheckContext extends AnswerContext {
 	readonly request: Request;
 	readonly eventBuffer: EventBuffer;
 	readonly strangers: StrangerLimits;
+	readonly failedFiles: FailedFiles;
 	readonly address: string | null;
 	readonly waitUntil: (work: Promise<unknown>) => void;
 }
@@ -73,7 +75,7 @@ export async function answerCheck(
 	context: CheckContext,
 	body: DeviceBody,
 ): Promise<{ readonly answer: CheckAnswer; readonly headers: Readonly<Record<string, string>> }> {
-	const { deps, db, request, snapshots, eventBuffer, strangers, address, nowMs, waitUntil } = context;
+	const { deps, db, request, snapshots, eventBuffer, strangers, failedFiles, address, nowMs, waitUntil } = context;
 	const patience = snapshots.patience(waitUntil);
 	const { snapshot, ageMs } = await snapshots.read(db, body.app_id, waitUntil, true, patience);
 	const headers: Readonly<Record<string, string>> =
@@ -86,7 +88,8 @@ export async function answerCheck(
 	const report = recordedReport(body, snapshot);
 	const { app_id, device_id } = report;
 	if (!eventBuffer.knows(app_id, device_id)) await strangers.admitNewDevices(address, app_id, 1, nowMs);
-	const { decision, answer } = await answerTo({ ...context, patience }, snapshot, deviceOf(body));
+	const failedFilesOf = failedFiles.of(app_id, device_id);
+	const { decision, answer } = await answerTo({ ...context, patience }, snapshot, deviceOf(body, failedFilesOf));
 	const events = eventsOfCheck(report, nowMs, decision, address);
 	eventBuffer.add(strangers.markCrowded(events, address, nowMs), waitUntil);
 	return { answer, headers };
@@ -98,7 +101,7 @@ interface AnswerContext {
 	readonly snapshots: SnapshotCache;
 	readonly origin: string;
 	readonly nowMs: number;
-	/** A check has it; an explanation waits as long as D1 takes. */
+	/** A check has it; an explanation waits as long as D1 takes, and needs no manifest. */
 	readonly patience?: Patience;
 }
 
@@ -107,7 +110,6 @@ export async function answerTo(
 	{ deps, db, snapshots, origin, nowMs, patience }: AnswerContext,
 	snapshot: AppSnapshot,
 	device: Device,
-	withManifest = true,
 ): Promise<{ readonly decision: Decision; readonly answer: CheckAnswer }> {
 	const decision = await resolve(snapshots, db, snapshot, device, patience);
 	if (decision.outcome === "builtin") return { decision, answer: { version: BUILTIN } };
@@ -115,8 +117,8 @@ export async function answerTo(
 
 	const bundle = snapshot.bundles.get(decision.bundle.id);
 	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
-	const withFiles = withManifest && decision.form !== "zip";
 	const manifest = async () => {
+		if (patience === undefined || decision.form === "zip") return [];
 		try {
 			return await snapshots.manifest(db, snapshot, bundle.id, patience);
 		} catch (error) {
@@ -125,7 +127,7 @@ export async function answerTo(
 			return [];
 		}
 	};
-	const files = withFiles ? await manifest() : [];
+	const files = await manifest();
 	const content = { files, withZip: decision.form !== "delta" };
 	const links = linksFor(origin, await downloadLinks(deps, origin, snapshot.app.id, nowMs));
 	return { decision, answer: successOf(bundle, content, device, metadataFor(snapshot, device), links) };
@@ -153,8 +155,9 @@ export function answerFromMemory(
 	{ deps, snapshots, origin, nowMs }: Omit<AnswerContext, "db">,
 	snapshot: AppSnapshot,
 	body: DeviceBody,
+	failedFilesOf: string | undefined,
 ): { readonly decision: Decision; readonly answer: AnswerText } | undefined {
-	const device = deviceOf(body);
+	const device = deviceOf(body, failedFilesOf);
 	const decision = resolveFromMemory(snapshot, device);
 	if (decision === undefined) return undefined;
 	if (decision.outcome === "builtin") return { decision, answer: { text: BUILTIN_TEXT } };

@@ -6,7 +6,7 @@
 import * as v from "valibot";
 import type { AppSnapshot, SnapshotChannel } from "../../db/app-snapshot";
 import { heldOverride } from "../../db/snapshot-lookups";
-import { resolveChannel } from "../../domain/update-decision";
+import { resolveChannel, servesByName } from "../../domain/update-decision";
 import type { Asking, Override, Platform } from "../../domain/update-model";
 import { atLeastForMajor } from "../../domain/version";
 import { type Context, endpoint } from "../../http/endpoint";
@@ -101,7 +101,12 @@ export const chooseChannel = endpoint({
 			return refuse("public_channel_self_set_not_allowed", `Channel ${channel.name} may not be chosen by devices.`);
 		}
 		// The same answer for both, so that it does not reveal the names of private channels.
-		if (channel === undefined || !channel.allowDeviceSelfSet || !channel.platforms[body.platform]) {
+		if (
+			channel === undefined ||
+			!channel.allowDeviceSelfSet ||
+			!channel.platforms[body.platform] ||
+			!servesByName(channel)
+		) {
 			const message = `This app has no channel ${body.channel} that this device may choose; check its name.`;
 			return refuse("channel_not_found", message);
 		}
@@ -250,7 +255,7 @@ function mayBeOn(
 	},
 ): boolean {
 	// Devices join a preview channel by its name.
-	if (!channel.public && (!channel.allowDeviceSelfSet || channel.isPreview)) return false;
+	if (!channel.public && (!channel.allowDeviceSelfSet || channel.preview !== null)) return false;
 	if (!channel.platforms[device.platform]) return false;
 	const kind = (device.is_emulator ?? false) ? channel.allowEmulator : channel.allowDevice;
 	const build = (device.is_prod ?? true) ? channel.allowProd : channel.allowDev;

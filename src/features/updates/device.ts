@@ -14,7 +14,8 @@ import { serviceUnavailable } from "../../errors";
 import type { DeviceSeen } from "../../messages";
 import type { DeviceBody } from "./device-body";
 
-export function deviceOf(body: DeviceBody): Device {
+/** @param failedFilesOf the bundle whose single files failed on the device (src/domain/failed-files.ts) */
+export function deviceOf(body: DeviceBody, failedFilesOf?: string): Device {
 	return {
 		deviceId: body.device_id,
 		platform: body.platform,
@@ -25,6 +26,7 @@ export function deviceOf(body: DeviceBody): Device {
 		isProd: body.is_prod ?? true,
 		defaultChannel: body.defaultChannel ?? "",
 		keyId: body.key_id,
+		failedFilesOf,
 	};
 }
 

@@ -142,7 +142,7 @@ export const explainDevice = endpoint({
 		},
 	},
 	load: ({ query }) => [deviceById(query.app_id, query.device_id ?? ""), appByPublicId(query.app_id)] as const,
-	async handle({ deps, db, input, loaded, scope, scopeRow, snapshots, origin, nowMs }) {
+	async handle({ deps, db, input, loaded, scope, scopeRow, snapshots, failedFiles, origin, nowMs }) {
 		const { query } = input;
 		const { telemetry } = scopeRow;
 		const reported =
@@ -157,25 +157,28 @@ export const explainDevice = endpoint({
 			const message = "is required, because this device has not reported it";
 			throw invalidRequest(missing.map((path) => ({ path, message })));
 		}
-		const device = deviceOf({
-			app_id: query.app_id,
-			device_id: query.device_id ?? NO_DEVICE,
-			platform: (query.platform ?? known?.platform ?? "") as DeviceBody["platform"],
-			version_name: query.version_name ?? known?.version_name ?? "builtin",
-			version_build: query.version_build ?? known?.version_build ?? "",
-			plugin_version: query.plugin_version ?? known?.plugin_version ?? "",
-			is_emulator: query.is_emulator ?? known?.is_emulator === 1,
-			is_prod: query.is_prod ?? known?.is_prod !== 0,
-			defaultChannel: query.defaultChannel ?? known?.default_channel ?? undefined,
-			key_id: query.key_id ?? known?.key_id ?? undefined,
-			custom_id: undefined,
-			install_source: undefined,
-			version_os: undefined,
-			version_code: undefined,
-		});
+		const device = deviceOf(
+			{
+				app_id: query.app_id,
+				device_id: query.device_id ?? NO_DEVICE,
+				platform: (query.platform ?? known?.platform ?? "") as DeviceBody["platform"],
+				version_name: query.version_name ?? known?.version_name ?? "builtin",
+				version_build: query.version_build ?? known?.version_build ?? "",
+				plugin_version: query.plugin_version ?? known?.plugin_version ?? "",
+				is_emulator: query.is_emulator ?? known?.is_emulator === 1,
+				is_prod: query.is_prod ?? known?.is_prod !== 0,
+				defaultChannel: query.defaultChannel ?? known?.default_channel ?? undefined,
+				key_id: query.key_id ?? known?.key_id ?? undefined,
+				custom_id: undefined,
+				install_source: undefined,
+				version_os: undefined,
+				version_code: undefined,
+			},
+			query.device_id === undefined ? undefined : failedFiles.of(scopeRow.app_id, query.device_id),
+		);
 		const snapshot = await snapshots.readNow(db, query.app_id);
 		if (snapshot === null) throw appNotFound();
-		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, device, false);
+		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, device);
 		const override = await snapshots.override(db, snapshot, device.deviceId);
 		const exists = await snapshots.hasReadyBundle(db, snapshot, device.versionName);
 		const trace: TraceStep[] = [];

@@ -25,12 +25,13 @@ export const fastCheck: FastEndpoint = {
 function fromMemory(
 	body: DeviceBody,
 	asked: FastRequest,
-	{ deps, snapshots, eventBuffer, strangers }: DeviceState,
+	{ deps, snapshots, eventBuffer, strangers, failedFiles }: DeviceState,
 ): FastAnswer | Promise<FastAnswer> | undefined {
 	const { origin, address, nowMs } = asked;
 	const snapshot = snapshots.fresh(body.app_id, nowMs);
 	if (snapshot === undefined || isBlocked(deps.config, snapshot, asked.request)) return undefined;
-	const answered = answerFromMemory({ deps, snapshots, origin, nowMs }, snapshot, body);
+	const failedFilesOf = failedFiles.of(snapshot.app.publicId, body.device_id);
+	const answered = answerFromMemory({ deps, snapshots, origin, nowMs }, snapshot, body, failedFilesOf);
 	const text = answered?.answer.text;
 	if (answered === undefined || text === undefined) return undefined;
 	const report = recordedReport(body, snapshot);

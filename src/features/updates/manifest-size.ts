@@ -76,7 +76,7 @@ export const manifestSize = endpoint({
 		const asked = input.body.manifest ?? input.body.files ?? [];
 		const { snapshot } = await snapshots.read(db, app_id, waitUntil);
 		const sizes = new Map(
-			(await filesOf(db, snapshots, snapshot, version)).map((file) => [
+			(await filesOf(db, snapshots, snapshot, version, waitUntil)).map((file) => [
 				`${file.file_name}\n${file.file_hash}`,
 				file.size_bytes,
 			]),
@@ -101,10 +101,17 @@ export const manifestSize = endpoint({
 });
 
 /** From memory if a channel serves the bundle, as is usual for a bundle that was just offered. */
-async function filesOf(db: Database, snapshots: SnapshotCache, snapshot: AppSnapshot | null, version: string) {
+async function filesOf(
+	db: Database,
+	snapshots: SnapshotCache,
+	snapshot: AppSnapshot | null,
+	version: string,
+	waitUntil: (work: Promise<unknown>) => void,
+) {
 	if (snapshot === null) return [];
 	const served = [...snapshot.bundles.values()].find((bundle) => bundle.version === version && bundle.ready);
-	if (served !== undefined) return served.hasManifest ? snapshots.manifest(db, snapshot, served.id) : [];
+	if (served !== undefined)
+		return served.hasManifest ? snapshots.manifest(db, snapshot, served.id, snapshots.patience(waitUntil)) : [];
 	const [files] = await db.batch([manifestSizes(snapshot.app.id, version)]);
 	return files.rows;
 }

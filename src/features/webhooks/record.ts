@@ -48,10 +48,10 @@ export function checkUrl(url: string, deps: Pick<Deps, "config">): void {
 	if (problem !== undefined) throw invalidRequest([{ path: "url", message: problem }]);
 }
 
-/** Without the query, and without the path where it is the secret. */
-export function shownUrl(url: string, format: Format): string {
-	const { origin, pathname } = new URL(url);
-	return format === "standard" ? `${origin}${pathname}` : `${origin}/…`;
+/** The host only: the path is the secret of many receivers. */
+export function shownUrl(url: string): string {
+	const { origin, pathname, search } = new URL(url);
+	return pathname === "/" && search === "" ? `${origin}/` : `${origin}/…`;
 }
 
 export const urlField = text(2048);
@@ -82,7 +82,8 @@ export function webhookAnswer(row: ShownWebhookRow, nowMs: number): v.InferOutpu
 		id: row.id,
 		description: row.description,
 		format: row.format as Format,
-		url: row.shown_url,
+		// Rows of earlier releases have the path.
+		url: shownUrl(row.shown_url),
 		app_id: row.app_id === null ? null : (row.public_app_id ?? row.app_id),
 		events: JSON.parse(row.events),
 		enabled: row.disabled_at_ms === null,

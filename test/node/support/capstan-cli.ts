@@ -44,7 +44,10 @@ export async function createCapstanProject(
 ): Promise<CapstanProject> {
 	const directory = await mkdtemp(join(product.directory, "capstan-project-"));
 	const home = await mkdtemp(join(product.directory, "capstan-home-"));
-	const environment: Record<string, string> = { CAPSTAN_TOKEN: options.key ?? product.adminKey };
+	const environment: Record<string, string> = {
+		CAPSTAN_TOKEN: options.key ?? product.adminKey,
+		CAPSTAN_SERVER: options.url ?? product.url,
+	};
 	const environmentOf = () => ({ PATH: process.env.PATH, HOME: home, ...environment });
 	const outcome = (words: readonly string[], code: number | null, out: string, error: string): CapstanRun => ({
 		...{ code, out, error },

@@ -163,6 +163,7 @@ interface Commands {
 	listChannels: [Record<string, never>, ChannelAnswer];
 	defaultChannel: [Record<string, never>, string];
 	sendStats: [{ action: string; version?: string; oldVersion?: string; metadata?: Record<string, string> }, null];
+	unzip: [{ file: string; directory: string }, string];
 	pendingStats: [Record<string, never>, number];
 }
 

@@ -29,6 +29,7 @@ export const channel = (more: Partial<Channel> = {}): Channel => ({
 	updatePackage: "all",
 	bundle: bundle("1.0.1"),
 	rollout: null,
+	preview: null,
 	...more,
 });
 

@@ -361,7 +361,7 @@ describe("the link of a bundle", () => {
 	});
 });
 
-test("the check of a large bundle reads only its end", async () => {
+test("the check of a bundle with more content than it unpacks reads its end and its first header", async () => {
 	const reads: (R2GetOptions["range"] | undefined)[] = [];
 	const bundles = new Proxy(testEnv.BUNDLES, {
 		get(bucket, name) {
@@ -375,12 +375,12 @@ test("the check of a large bundle reads only its end", async () => {
 		},
 	});
 	const client = { request: requestThrough(createApp({ ...world.deps, bundles })) };
-	const bytes = bundleOf(4_000_000);
+	const bytes = bundleOf(17_000_000);
 	const version = freshVersion();
 	const fields = { checksum: await sha256Hex(bytes) };
 	expect((await putWay(client, version, bytes, fields)).status).toBe(200);
 	expect(reads).toEqual([
-		{ offset: 4_000_000 - 65_633, length: 65_633 },
+		{ offset: 17_000_000 - 65_633, length: 65_633 },
 		{ offset: 0, length: 40 },
 	]);
 	const uploads = query

@@ -64,7 +64,7 @@ async function servedThrough(key: string, version: string, name: string): Promis
 	expect(
 		(await world.request("POST", "/private/finalize_bundle_upload", { key, body: { app_id, name: version } })).status,
 	).toBe(200);
-	const channel = `channel-${version}`;
+	const channel = `pr-${version}`;
 	await setTestChannel(world, app, channel, { version, allow_device_self_set: true }, key);
 	const answer = await world.request("POST", "/updates", {
 		body: {

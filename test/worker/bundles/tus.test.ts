@@ -125,6 +125,28 @@ describe("the TUS protocol", () => {
 		expect(await violations(app.uuid)).toEqual([]);
 	});
 
+	test("POST with X-HTTP-Method-Override is the PATCH or HEAD that it names, on uploads alone", async () => {
+		const bytes = bundleOf(20_000);
+		const location = await begin("1.9.1", bytes.length);
+		const post = (method: string, offset: number, rawBody?: Uint8Array) =>
+			world.request("POST", location, {
+				key: ci.text,
+				...(rawBody === undefined ? {} : { rawBody }),
+				headers: {
+					...{ "tus-resumable": "1.0.0", "x-http-method-override": method, "upload-offset": String(offset) },
+					"content-type": "application/offset+octet-stream",
+				},
+			});
+		expect((await post("PATCH", 0, bytes.slice(0, 9_000))).status).toBe(204);
+		const head = await post("head", 0);
+		expect([head.status, head.headers.get("upload-offset")]).toEqual([200, "9000"]);
+		expect((await post("DELETE", 0)).status).toBe(405);
+		expect((await post("patch", 9_000, bytes.slice(9_000))).status).toBe(204);
+		expect(await bundleRow("1.9.1")).toMatchObject({ status: "ready", sha256: await sha256Hex(bytes) });
+		const elsewhere = { key: ci.text, headers: { "x-http-method-override": "DELETE" }, query: { app_id: app.appId } };
+		expect((await world.request("POST", "/bundle", elsewhere)).status).toBe(400);
+	});
+
 	test("one PATCH of several segments is stored completely, for any chunk sizes", async () => {
 		const bytes = bundleOf(SEGMENT_BYTES + 12_345);
 		for (const [version, fields] of [

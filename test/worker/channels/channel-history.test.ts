@@ -123,7 +123,7 @@ describe("GET /channel/history", () => {
 		expect((await remove("/bundle", { version: "1.0.0" })).status).toBe(200);
 		const deleted = { version: "1.0.0", bundle_deleted: true, can_roll_back: false };
 		expect((await history())[1]).toMatchObject(deleted);
-		await upload("1.0.0");
+		await uploadTestBundle(world, app, "1.0.0", world.adminKey, undefined, { reuse_version: true });
 		expect((await history())[1]).toMatchObject(deleted);
 		expect(await historyViolations(app.uuid)).toEqual([]);
 	});

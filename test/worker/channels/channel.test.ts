@@ -38,6 +38,7 @@ test("CHANNEL_FIELDS has every setting of a channel, with the default of the dat
 		"app_id",
 		"name",
 		"is_preview",
+		"named_by_fleet_at_ms",
 		"created_by",
 		"created_by_key",
 		"created_at_ms",

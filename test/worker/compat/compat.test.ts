@@ -202,7 +202,7 @@ describe("permission questions", () => {
 
 	test("grant a preview key its own work, and not bundle.delete, so that the CLI cleans up in one call", async () => {
 		const own = (
-			await world.request("POST", "/channel", { key: ci.text, body: { app_id: app.appId, channel: "asked" } })
+			await world.request("POST", "/channel", { key: ci.text, body: { app_id: app.appId, channel: "pr-asked" } })
 		).body.id;
 		const foreign = await setTestChannel(world, app, "foreign");
 		expect(await ask(ci.text, "app.upload_bundle")).toBe(true);

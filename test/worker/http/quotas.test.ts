@@ -42,7 +42,7 @@ interface Filler {
 }
 
 const createChannel = (world: World, app: TestApp, index: number, key = world.adminKey) =>
-	world.as(key)("POST /channel", { body: { app_id: app.appId, channel: `channel-${index}` } });
+	world.as(key)("POST /channel", { body: { app_id: app.appId, channel: `pr-${index}` } });
 
 const FILLINGS: Readonly<Record<string, Filling>> = {
 	organizations_per_account: {
@@ -82,7 +82,7 @@ const FILLINGS: Readonly<Record<string, Filling>> = {
 	channels_per_app: {
 		begin: async (world, app) => ({
 			create: (index) => createChannel(world, app, index),
-			remove: () => world.admin("DELETE /channel", { query: { app_id: app.appId, channel: "channel-0" } }),
+			remove: () => world.admin("DELETE /channel", { query: { app_id: app.appId, channel: "pr-0" } }),
 		}),
 	},
 	previews_per_app: {
@@ -124,7 +124,7 @@ const FILLINGS: Readonly<Record<string, Filling>> = {
 			const key = await createTestKey(world, "app_preview", app);
 			return {
 				create: (index) => createChannel(world, app, index, key.text),
-				remove: () => world.as(key.text)("DELETE /channel", { query: { app_id: app.appId, channel: "channel-0" } }),
+				remove: () => world.as(key.text)("DELETE /channel", { query: { app_id: app.appId, channel: "pr-0" } }),
 			};
 		},
 	},
@@ -152,7 +152,7 @@ describe("a quota", () => {
 		const app = await createTestApp(world);
 		const { create, remove } = await filling.begin(world, app);
 		const neighbour = await createWorld();
-		await setTestChannel(neighbour, await createTestApp(neighbour), "channel-0");
+		await setTestChannel(neighbour, await createTestApp(neighbour), "pr-0");
 		// A key that `begin` made is there, too.
 		const created: AnyAnswer[] = [];
 		for (let index = 0; index < 3; index++) created.push(await create(index));

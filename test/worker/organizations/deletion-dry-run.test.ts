@@ -124,12 +124,12 @@ describe("a dry run of deleting a channel", () => {
 		await setTestChannel(world, app, "pr-4", { version: "1.0.0" });
 		await setTestChannel(world, app, "production", { version: "1.0.0" });
 		const preview = await createTestKey(world, "app_preview", app);
-		await setTestChannel(world, app, "mine", {}, preview.text);
-		await setTestChannel(world, app, "mine", { version: "1.0.0" });
+		await setTestChannel(world, app, "pr-mine", {}, preview.text);
+		await setTestChannel(world, app, "pr-mine", { version: "1.0.0" });
 		for (const [query, key, status] of [
 			[{ channel: "absent" }, world.adminKey, 404],
 			[{ channel: "pr-4", delete_bundle: "true" }, world.adminKey, 409],
-			[{ channel: "mine", delete_bundle: "true" }, preview.text, 403],
+			[{ channel: "pr-mine", delete_bundle: "true" }, preview.text, 403],
 			[{ channel: "pr-4" }, preview.text, 404],
 			[{ channel: "pr-4" }, (await createTestKey(world, "app_reader", app)).text, 403],
 			[{ channel: "pr-4" }, (await createWorld()).adminKey, 404],

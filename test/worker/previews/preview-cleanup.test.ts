@@ -32,13 +32,13 @@ preparePreviewScene();
 describe("DELETE /channel with delete_bundle", () => {
 	test("refuses a bundle that another channel uses, and changes nothing", async () => {
 		const preview = await makePreview(ci, "shared");
-		await createChannel(ci.text, "shared-too", { version: preview.version });
-		const refused = await cleanUp(ci.text, "shared");
+		await createChannel(ci.text, "pr-shared-too", { version: preview.version });
+		const refused = await cleanUp(ci.text, "pr-shared");
 		expect(refused).toMatchObject({
 			status: 409,
-			body: { error: "bundle_in_use", moreInfo: { channels: ["shared-too"] } },
+			body: { error: "bundle_in_use", moreInfo: { channels: ["pr-shared-too"] } },
 		});
-		expect((await showChannel("shared")).status).toBe(200);
+		expect((await showChannel("pr-shared")).status).toBe(200);
 		expect(await showBundle(preview.version)).toHaveLength(1);
 	});
 
@@ -51,7 +51,7 @@ describe("DELETE /channel with delete_bundle", () => {
 			)[0].rows;
 		const [stored] = await objectKeys();
 		expect(await testEnv.BUNDLES.head(stored?.object_key ?? "")).not.toBeNull();
-		expect((await cleanUp(ci.text, "together")).status).toBe(200);
+		expect((await cleanUp(ci.text, "pr-together")).status).toBe(200);
 		expect(await testEnv.BUNDLES.head(stored?.object_key ?? "")).toBeNull();
 		const bindings = await db.batch([
 			query.selectFrom("role_bindings").select("id").where("channel_id", "=", preview.channelId).compile(),
@@ -63,26 +63,26 @@ describe("DELETE /channel with delete_bundle", () => {
 	});
 
 	test("deletes a channel without a bundle, and answers 404 to a second request", async () => {
-		await createChannel(ci.text, "empty");
-		expect((await cleanUp(ci.text, "empty")).status).toBe(200);
-		expect(await cleanUp(ci.text, "empty")).toMatchObject({ status: 404, body: { error: "channel_not_found" } });
+		await createChannel(ci.text, "pr-empty");
+		expect((await cleanUp(ci.text, "pr-empty")).status).toBe(200);
+		expect(await cleanUp(ci.text, "pr-empty")).toMatchObject({ status: 404, body: { error: "channel_not_found" } });
 	});
 
 	test("is for administrators on any preview, and not for a developer without bundle.delete", async () => {
 		const developer = await createTestKey(world, "app_developer", app);
 		await makePreview(ci, "by-admin");
-		expect(await cleanUp(developer.text, "by-admin")).toMatchObject({
+		expect(await cleanUp(developer.text, "pr-by-admin")).toMatchObject({
 			status: 403,
 			body: { moreInfo: { permission: "channel.delete" } },
 		});
-		expect((await cleanUp(world.adminKey, "by-admin")).status).toBe(200);
+		expect((await cleanUp(world.adminKey, "pr-by-admin")).status).toBe(200);
 	});
 
 	test("keeps the bundle without delete_bundle", async () => {
 		const preview = await makePreview(ci, "bundle-stays");
 		const deleted = await world.request("DELETE", "/channel", {
 			key: ci.text,
-			query: { app_id: app.appId, channel: "bundle-stays" },
+			query: { app_id: app.appId, channel: "pr-bundle-stays" },
 		});
 		expect(deleted.status).toBe(200);
 		expect(await showBundle(preview.version)).toMatchObject([{ channels: [] }]);
@@ -95,11 +95,11 @@ describe("other callers", () => {
 		const expiring = await createTestKey(world, "app_preview", app, { expires_at: "2026-11-21T08:00:01Z" });
 		const preview = await makePreview(ci, "others");
 		const steps = (key: string) => [
-			createChannel(key, "others-new"),
-			createChannel(key, "others", { version: preview.version }),
+			createChannel(key, "pr-others-new"),
+			createChannel(key, "pr-others", { version: preview.version }),
 			world.request("POST", "/bundle", { key, body: { app_id: app.appId, version: "6.6.6" } }),
 			promote(key, preview.bundleId, preview.channelId),
-			cleanUp(key, "others"),
+			cleanUp(key, "pr-others"),
 			world.request("GET", "/channel", { key, query: { app_id: app.appId } }),
 		];
 		for (const answer of await Promise.all(steps(elsewhere.adminKey))) {
@@ -111,16 +111,16 @@ describe("other callers", () => {
 			expect(answer).toMatchObject({ status: 401, body: { error: "expired_api_key" } });
 		}
 		world.clock.nowMs -= 2_000;
-		expect((await showChannel("others")).body.version.name).toBe(preview.version);
-		expect((await showChannel("others-new")).status).toBe(404);
+		expect((await showChannel("pr-others")).body.version.name).toBe(preview.version);
+		expect((await showChannel("pr-others-new")).status).toBe(404);
 	});
 
 	test("get the same answer for an existing and an absent channel of another organization", async () => {
 		const elsewhere = await createWorld();
-		await createChannel(ci.text, "hidden");
+		await createChannel(ci.text, "pr-hidden");
 		const [existing, missing] = await Promise.all([
-			cleanUp(elsewhere.adminKey, "hidden"),
-			cleanUp(elsewhere.adminKey, "never-was"),
+			cleanUp(elsewhere.adminKey, "pr-hidden"),
+			cleanUp(elsewhere.adminKey, "pr-never-was"),
 		]);
 		expect({ ...existing.body, requestId: "" }).toEqual({ ...missing.body, requestId: "" });
 	});
@@ -128,9 +128,9 @@ describe("other callers", () => {
 	test("see nothing with a preview key of another app of the organization", async () => {
 		const sibling = await createTestApp(world, "sibling");
 		const siblingCi = await createTestKey(world, "app_preview", sibling);
-		await createChannel(ci.text, "sibling-cannot");
-		expect((await cleanUp(siblingCi.text, "sibling-cannot")).status).toBe(404);
-		expect((await createChannel(siblingCi.text, "sibling-new")).status).toBe(404);
+		await createChannel(ci.text, "pr-sibling-cannot");
+		expect((await cleanUp(siblingCi.text, "pr-sibling-cannot")).status).toBe(404);
+		expect((await createChannel(siblingCi.text, "pr-sibling-new")).status).toBe(404);
 	});
 
 	test("have channels of the same name in another app, which are independent", async () => {
@@ -144,40 +144,40 @@ describe("other callers", () => {
 		Object.assign(world.deps, { newId });
 		for (const each of siblings) {
 			await uploadTestBundle(world, each, "2.0.0");
-			await setTestChannel(world, each, "same-name", { version: "2.0.0" });
+			await setTestChannel(world, each, "pr-same-name", { version: "2.0.0" });
 		}
 		const sibling = siblings[0] ?? app;
-		const foreign = await setTestChannel(world, sibling, "same-name");
+		const foreign = await setTestChannel(world, sibling, "pr-same-name");
 		const reader = await createTestKey(world, "app_reader", app);
 		const bundleId = await uploadTestBundle(world, app, "1.0.0-by-id");
 		expect((await promote(reader.text, bundleId, foreign)).status, "by its id, it is not there").toBe(404);
-		const query = { app_id: sibling.appId, channel: "same-name" };
+		const query = { app_id: sibling.appId, channel: "pr-same-name" };
 		const show = async () => (await world.request("GET", "/channel", { key: world.adminKey, query })).body;
 		const before = await show();
 		await makePreview(ci, "same-name");
-		expect((await cleanUp(ci.text, "same-name")).status).toBe(200);
+		expect((await cleanUp(ci.text, "pr-same-name")).status).toBe(200);
 		expect(await show()).toEqual(before);
 	});
 });
 
 describe("a repeated POST /channel", () => {
 	test("needs only permission to read the channel, and writes nothing", async () => {
-		const created = await createChannel(ci.text, "self-assign", { allow_device_self_set: true });
+		const created = await createChannel(ci.text, "pr-self-assign", { allow_device_self_set: true });
 		expect(created.status).toBe(201);
-		const before = (await showChannel("self-assign")).body;
+		const before = (await showChannel("pr-self-assign")).body;
 		world.clock.nowMs += 1_000;
-		const again = await createChannel(ci.text, "self-assign", { allow_device_self_set: true, public: false });
+		const again = await createChannel(ci.text, "pr-self-assign", { allow_device_self_set: true, public: false });
 		world.clock.nowMs -= 1_000;
 		expect(again).toMatchObject({ status: 200, body: { status: "ok", id: before.id } });
-		expect((await showChannel("self-assign")).body).toEqual(before);
-		expect((await createChannel(ci.text, "self-assign", { allow_device_self_set: false })).status).toBe(403);
+		expect((await showChannel("pr-self-assign")).body).toEqual(before);
+		expect((await createChannel(ci.text, "pr-self-assign", { allow_device_self_set: false })).status).toBe(403);
 	});
 });
 
 describe("concurrent requests on one channel", () => {
 	test("let one of two deletions succeed, and answer 404 to the other", async () => {
 		await makePreview(ci, "race-two");
-		const answers = await Promise.all([cleanUp(ci.text, "race-two"), cleanUp(ci.text, "race-two")]);
+		const answers = await Promise.all([cleanUp(ci.text, "pr-race-two"), cleanUp(ci.text, "pr-race-two")]);
 		expect(answers.map((answer) => answer.status).sort()).toEqual([200, 404]);
 	});
 
@@ -189,12 +189,12 @@ describe("concurrent requests on one channel", () => {
 			(racing) =>
 				racing.request("DELETE", "/channel", {
 					key: ci.text,
-					query: { app_id: app.appId, channel: "race-promote", delete_bundle: "true" },
+					query: { app_id: app.appId, channel: "pr-race-promote", delete_bundle: "true" },
 				}),
 			() => promote(ci.text, newer, preview.channelId),
 		);
 		expect(answer).toMatchObject({ status: 409, body: { error: "channel_changed" } });
-		expect((await showChannel("race-promote")).body.version.name).toBe("2.0.0-race-promote");
+		expect((await showChannel("pr-race-promote")).body.version.name).toBe("2.0.0-race-promote");
 		expect(await showBundle(preview.version)).toHaveLength(1);
 	});
 
@@ -208,10 +208,10 @@ describe("concurrent requests on one channel", () => {
 					key: ci.text,
 					body: { app_id: app.appId, version_id: next, channel_id: preview.channelId },
 				}),
-			() => cleanUp(ci.text, "race-clean"),
+			() => cleanUp(ci.text, "pr-race-clean"),
 		);
 		expect(answer).toMatchObject({ status: 404, body: { error: "channel_not_found" } });
-		expect((await showChannel("race-clean")).status).toBe(404);
+		expect((await showChannel("pr-race-clean")).status).toBe(404);
 	});
 
 	test("keep a bundle that another channel starts to use", async () => {
@@ -221,13 +221,13 @@ describe("concurrent requests on one channel", () => {
 			(racing) =>
 				racing.request("DELETE", "/channel", {
 					key: ci.text,
-					query: { app_id: app.appId, channel: "race-shared", delete_bundle: "true" },
+					query: { app_id: app.appId, channel: "pr-race-shared", delete_bundle: "true" },
 				}),
-			() => createChannel(ci.text, "race-shared-taker", { version: preview.version }),
+			() => createChannel(ci.text, "pr-race-shared-taker", { version: preview.version }),
 		);
 		expect(answer).toMatchObject({ status: 409, body: { error: "bundle_in_use" } });
-		expect((await showChannel("race-shared")).status).toBe(200);
-		expect((await showChannel("race-shared-taker")).body.version.name).toBe(preview.version);
+		expect((await showChannel("pr-race-shared")).status).toBe(200);
+		expect((await showChannel("pr-race-shared-taker")).body.version.name).toBe(preview.version);
 	});
 
 	test("create no channel for a key that is revoked in between", async () => {
@@ -235,22 +235,25 @@ describe("concurrent requests on one channel", () => {
 		const answer = await readThenWrite(
 			world,
 			(racing) =>
-				racing.request("POST", "/channel", { key: doomed.text, body: { app_id: app.appId, channel: "race-revoked" } }),
+				racing.request("POST", "/channel", {
+					key: doomed.text,
+					body: { app_id: app.appId, channel: "pr-race-revoked" },
+				}),
 			() => world.request("DELETE", `/apikey/${doomed.id}`, { key: world.adminKey }),
 		);
 		expect(answer).toMatchObject({ status: 401, body: { error: "invalid_api_key" } });
-		expect((await showChannel("race-revoked")).status).toBe(404);
+		expect((await showChannel("pr-race-revoked")).status).toBe(404);
 	});
 
 	test("let one of two creations of a name succeed, and answer channel_changed to the other", async () => {
 		const answer = await readThenWrite(
 			world,
 			(racing) =>
-				racing.request("POST", "/channel", { key: ci.text, body: { app_id: app.appId, channel: "race-name" } }),
-			() => createChannel(otherCi.text, "race-name"),
+				racing.request("POST", "/channel", { key: ci.text, body: { app_id: app.appId, channel: "pr-race-name" } }),
+			() => createChannel(otherCi.text, "pr-race-name"),
 		);
 		expect(answer).toMatchObject({ status: 409, body: { error: "channel_changed" } });
-		expect((await cleanUp(ci.text, "race-name")).status).toBe(404);
-		expect((await cleanUp(otherCi.text, "race-name")).status).toBe(200);
+		expect((await cleanUp(ci.text, "pr-race-name")).status).toBe(404);
+		expect((await cleanUp(otherCi.text, "pr-race-name")).status).toBe(200);
 	});
 });

@@ -15,7 +15,7 @@ import {
 	type World,
 } from "../support/world";
 
-const NAMES = ["main", "stable", "pr-1"] as const;
+const NAMES = ["pr-main", "pr-stable", "pr-1"] as const;
 type Name = (typeof NAMES)[number];
 const RUNS = IS_PROOF ? 40 : 15;
 const MOST_STEPS = 14;

@@ -41,15 +41,16 @@ describe("a job of a pull request", () => {
 		const key = await jobOf(own);
 		const wrong = { status: 409, body: { error: "bundle_of_another_preview" } };
 		expect(await promote(key, `0.0.0-pr-${own}.1`, `pr-${other}`)).toMatchObject({ status: 403 });
-		expect(await promote(key, `0.0.0-pr-${own}.1`, `pull-${own}`)).toMatchObject(wrong);
-		const empty = { app_id: app.appId, channel: `pull-${own}` };
-		expect((await world.request("POST", "/channel", { key, body: empty })).status).toBe(201);
-		expect(await promote(key, `0.0.0-pr-${own}.1`, `pull-${own}`), "a channel of no preview").toMatchObject(wrong);
+		for (const [channel, status] of Object.entries({ [`pull-${own}`]: 409, stable: 409, "pr-999": 403 })) {
+			expect(await promote(key, `0.0.0-pr-${own}.1`, channel), channel).toMatchObject({ status });
+			const empty = { app_id: app.appId, channel, allow_device_self_set: true };
+			expect((await world.request("POST", "/channel", { key, body: empty })).status, channel).toBe(status);
+		}
 		expect(await promote(key, `0.0.0-pr-${own}.1`, "production")).toMatchObject({ status: 403 });
 		expect(await register(key, `0.0.0-pr-${other}.2`), "the version of another").toMatchObject(wrong);
 		expect(await promote(key, `0.0.0-pr-${own}.1`, `pr-${own}`)).toMatchObject({ status: 200 });
 		expect(await offered(`pr-${own}`)).toBe(`0.0.0-pr-${own}.1`);
-		expect(await offered(`pr-${other}`), "its channel has no bundle yet").toBeUndefined();
+		expect(await offered(`pr-${other}`), "its channel has no bundle yet").toBe("1.0.0");
 	});
 
 	test("is refused after its preview was closed, by a request or before it ever opened, until POST /preview opens it again", async () => {
@@ -99,7 +100,7 @@ describe("a preview key without proof of its pull request", () => {
 		expect(await offered(`pr-${number}`)).toBe(`0.0.0-pr-${number}.1`);
 		const key = await jobOf();
 		expect((await upload(key, `0.0.0-pr-${number}.2`)).status).toBeLessThan(300);
-		expect(await offered(`pr-${number}`), "nothing of the claim reaches a tester").toBeUndefined();
+		expect(await offered(`pr-${number}`), "nothing of the claim reaches a tester").toBe("1.0.0");
 		expect(await bundleNamed(`0.0.0-pr-${number}.1`)).toEqual([]);
 		expect((await promote(stored, `0.0.0-pr-${number}.2`)).status).toBe(403);
 		expect((await promote(key, `0.0.0-pr-${number}.2`)).status).toBe(200);

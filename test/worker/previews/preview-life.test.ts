@@ -54,45 +54,45 @@ const addDevices = (channel: string, devices: number, createdAtMs = 0) =>
 
 describe("the access of a preview key to its channel", () => {
 	test("ends when the channel becomes the default upload channel, and the administrator's answer names the key", async () => {
-		await post(ci.text, { channel: "main" });
-		const changed = await putApp({ default_upload_channel: "main" });
+		await post(ci.text, { channel: "pr-main" });
+		const changed = await putApp({ default_upload_channel: "pr-main" });
 		expect(changed).toMatchObject({
 			status: 200,
 			body: { preview_access_ended: [{ id: ci.id, name: "app_preview" }] },
 		});
-		expect(await bindingsOn("main")).toBe(0);
+		expect(await bindingsOn("pr-main")).toBe(0);
 		await uploadTestBundle(world, app, "1.0.0-pr.1", ci.text);
-		expect((await post(ci.text, { channel: "main", version: "1.0.0-pr.1" })).status).toBe(403);
+		expect((await post(ci.text, { channel: "pr-main", version: "1.0.0-pr.1" })).status).toBe(403);
 		const again = await putApp({ default_upload_channel: "dev" });
 		expect(again.body).not.toHaveProperty("preview_access_ended");
-		expect((await post(ci.text, { channel: "main", version: "1.0.0-pr.1" })).status, "does not come back").toBe(403);
+		expect((await post(ci.text, { channel: "pr-main", version: "1.0.0-pr.1" })).status, "does not come back").toBe(403);
 	});
 
 	test("ends when the stock CLI sets the default upload channel", async () => {
-		await post(ci.text, { channel: "main" });
+		await post(ci.text, { channel: "pr-main" });
 		const set = await world.request("PATCH", "/compat/capgo-cli/rest/v1/apps", {
 			key: world.adminKey,
 			query: { app_id: `eq.${app.appId}` },
-			body: { default_upload_channel: "main" },
+			body: { default_upload_channel: "pr-main" },
 		});
 		expect(set.status).toBe(204);
-		expect(await bindingsOn("main")).toBe(0);
+		expect(await bindingsOn("pr-main")).toBe(0);
 	});
 
 	test("ends when the channel becomes public, and the administrator's answer names the key", async () => {
-		await post(ci.text, { channel: "main" });
-		const published = await post(world.adminKey, { channel: "main", public: true });
+		await post(ci.text, { channel: "pr-main" });
+		const published = await post(world.adminKey, { channel: "pr-main", public: true });
 		expect(published).toMatchObject({ status: 200, body: { preview_access_ended: [{ id: ci.id }] } });
-		expect(await bindingsOn("main")).toBe(0);
-		const hidden = await post(world.adminKey, { channel: "main", public: false });
+		expect(await bindingsOn("pr-main")).toBe(0);
+		const hidden = await post(world.adminKey, { channel: "pr-main", public: false });
 		expect(hidden.body).not.toHaveProperty("preview_access_ended");
 	});
 
 	test("is refused by the decision if a binding is left on a public or default channel", async () => {
-		for (const change of ["public", "default"] as const) {
+		for (const change of ["pr-public", "pr-default"] as const) {
 			await post(ci.text, { channel: change });
 			await uploadTestBundle(world, app, `1.0.0-${change}.1`, ci.text);
-			if (change === "public") {
+			if (change === "pr-public") {
 				await testEnv.DB.prepare("UPDATE channels SET public = 1 WHERE name = ? AND app_id = ?")
 					.bind(change, app.uuid)
 					.run();
@@ -107,14 +107,16 @@ describe("the access of a preview key to its channel", () => {
 			expect((await remove(ci.text, change)).status, change).toBe(404);
 		}
 		await post(ci.text, { channel: "pr-1" });
-		expect((await post(ci.text, { channel: "pr-1", version: "1.0.0-public.1" })).status, "a preview works").toBe(200);
+		expect((await post(ci.text, { channel: "pr-1", version: "1.0.0-pr-public.1" })).status, "a preview works").toBe(
+			200,
+		);
 	});
 
 	test("loses a race against the change that makes the channel public or the default", async () => {
 		await uploadTestBundle(world, app, "1.0.0-pr.1", ci.text);
 		const changes = {
-			raced: () => post(world.adminKey, { channel: "raced", public: true }),
-			"raced-default": () => putApp({ default_upload_channel: "raced-default" }),
+			"pr-raced": () => post(world.adminKey, { channel: "pr-raced", public: true }),
+			"pr-raced-default": () => putApp({ default_upload_channel: "pr-raced-default" }),
 		};
 		for (const [channel, change] of Object.entries(changes)) {
 			const { body: created } = await post(ci.text, { channel });
@@ -123,7 +125,7 @@ describe("the access of a preview key to its channel", () => {
 				(via: Pick<World, "request">) =>
 					via.request("DELETE", "/channel", { key: ci.text, query: { app_id: app.appId, channel } }),
 			];
-			const [attempt] = channel === "raced" ? tries : tries.slice(1);
+			const [attempt] = channel === "pr-raced" ? tries : tries.slice(1);
 			if (attempt === undefined) throw new Error("no attempt");
 			const answer = await readThenWrite(world, attempt, change);
 			expect(answer, channel).toMatchObject({ status: 403, body: { error: "permission_denied" } });
@@ -145,10 +147,10 @@ describe("the name of a channel that a preview key creates", () => {
 	});
 
 	test("cannot be the name of a former public channel of the same key", async () => {
-		await post(ci.text, { channel: "was-public" });
-		await post(world.adminKey, { channel: "was-public", public: true });
-		await remove(world.adminKey, "was-public");
-		expect(await post(ci.text, { channel: "was-public" })).toMatchObject(reserved("used_by_a_channel"));
+		await post(ci.text, { channel: "pr-was-public" });
+		await post(world.adminKey, { channel: "pr-was-public", public: true });
+		await remove(world.adminKey, "pr-was-public");
+		expect(await post(ci.text, { channel: "pr-was-public" })).toMatchObject(reserved("used_by_a_channel"));
 	});
 
 	test("is free again after a preview, even if an administrator deleted it or the key was deleted", async () => {
@@ -161,24 +163,12 @@ describe("the name of a channel that a preview key creates", () => {
 		expect((await post(next.text, { channel: "pr-1" })).status, "by the next key").toBe(201);
 	});
 
-	test("cannot be a name that more than 20 devices have, unless a preview had this name before", async () => {
-		await addDevices("production", 21);
-		await addDevices("pr-20", 20);
-		expect(await post(ci.text, { channel: "production" })).toMatchObject(reserved("named_by_devices"));
-		expect((await post(ci.text, { channel: "pr-20" })).status).toBe(201);
-		await addDevices("pr-20", 20);
-		await remove(ci.text, "pr-20");
-		expect((await post(ci.text, { channel: "pr-20" })).status, "reopened").toBe(201);
-	});
-
-	test("is not blocked by devices that were made up today, or by any devices if the app has a prefix", async () => {
-		const dayMs = 24 * 3_600_000;
-		await addDevices("pr-500", 21, world.clock.nowMs - dayMs + 1);
-		expect((await post(ci.text, { channel: "pr-500" })).status, "made up today").toBe(201);
-		await addDevices("pr-501", 21, world.clock.nowMs - dayMs);
-		expect(await post(ci.text, { channel: "pr-501" })).toMatchObject(reserved("named_by_devices"));
-		await putApp({ preview_channel_prefix: "pr-" });
-		expect((await post(ci.text, { channel: "pr-501" })).status, "with the prefix").toBe(201);
+	test("has the form of a preview, whatever devices send and whether or not the app chose its prefix", async () => {
+		for (const channel of ["stable", "production", "Pr-1", "pr", "pr-"]) {
+			expect(await post(ci.text, { channel }), channel).toMatchObject(reserved("preview_channel_prefix"));
+		}
+		await addDevices("pr-20", 21);
+		expect((await post(ci.text, { channel: "pr-20" })).status, "made-up devices do not block it").toBe(201);
 	});
 
 	test("cannot be the default upload channel, even an absent one", async () => {
@@ -189,21 +179,32 @@ describe("the name of a channel that a preview key creates", () => {
 		expect(await post(ci.text, { channel: "trunk" })).toMatchObject(reserved("used_by_a_channel"));
 	});
 
-	test("must begin with the app's prefix, if the app has one", async () => {
-		expect((await putApp({ preview_channel_prefix: "pr-" })).body.preview_channel_prefix).toBe("pr-");
-		const { status, body } = await post(ci.text, { channel: "feature" });
+	test("begins with the app's prefix, which is pr- until the app has another", async () => {
+		const shown = async () =>
+			(await world.request("GET", `/app/${app.appId}`, { key: world.adminKey })).body.preview_channel_prefix;
+		expect(await shown()).toBe("pr-");
+		expect((await putApp({ preview_channel_prefix: "review-" })).body.preview_channel_prefix).toBe("review-");
+		const { status, body } = await post(ci.text, { channel: "pr-7" });
 		expect({ status, body }).toMatchObject(reserved("preview_channel_prefix"));
-		expect(body.moreInfo.preview_channel_prefix).toBe("pr-");
+		expect(body.moreInfo.preview_channel_prefix).toBe("review-");
+		expect((await post(ci.text, { channel: "review-7" })).status).toBe(201);
+		expect((await post(world.adminKey, { channel: "feature" })).status, "others choose any name").toBe(201);
+		expect((await putApp({ preview_channel_prefix: null })).body.preview_channel_prefix).toBe("pr-");
 		expect((await post(ci.text, { channel: "pr-7" })).status).toBe(201);
-		expect((await post(world.adminKey, { channel: "feature" })).status).toBe(201);
-		await putApp({ preview_channel_prefix: null });
-		expect((await post(ci.text, { channel: "feature-2" })).status).toBe(201);
+	});
+
+	test.each(["s", "stable", "-pr", " -", "-"])("cannot be given by the prefix %j, which is none", async (prefix) => {
+		const changed = await putApp({ preview_channel_prefix: prefix });
+		expect(changed).toMatchObject({
+			status: 400,
+			body: { moreInfo: { issues: [{ path: "preview_channel_prefix" }] } },
+		});
 	});
 
 	test("is checked in the batch that creates the channel", async () => {
 		const races: Record<string, () => ReturnType<typeof putApp>> = {
-			"now-default": () => putApp({ default_upload_channel: "now-default" }),
-			unprefixed: () => putApp({ preview_channel_prefix: "pr-" }),
+			"pr-now-default": () => putApp({ default_upload_channel: "pr-now-default" }),
+			"pr-prefix": () => putApp({ preview_channel_prefix: "review-" }),
 		};
 		for (const [channel, change] of Object.entries(races)) {
 			const answer = await readThenWrite(world, (via) => post(ci.text, { channel }, via), change);

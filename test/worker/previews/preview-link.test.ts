@@ -155,8 +155,8 @@ describe("a signed link", () => {
 		expect((await link({ channel: "pr-1" }, preview)).status).toBe(403);
 		expect((await link({ version: "1.1.0-pr.1" }, preview)).status).toBe(403);
 		await uploadTestBundle(world, app, "1.1.0-own.1", preview);
-		await setTestChannel(world, app, "own-1", { version: "1.1.0-own.1" }, preview);
-		for (const query of [{ channel: "own-1" }, { version: "1.1.0-own.1" }]) {
+		await setTestChannel(world, app, "pr-own-1", { version: "1.1.0-own.1" }, preview);
+		for (const query of [{ channel: "pr-own-1" }, { version: "1.1.0-own.1" }]) {
 			const { payload_url } = (await link(query, preview)).body;
 			expect((await open(payload_url)).body.version).toBe("1.1.0-own.1");
 		}

@@ -51,7 +51,7 @@ describe("a preview channel", () => {
 
 	test("is created without update limits, and the audit log says so", async () => {
 		const { channelId } = await makePreview(ci, "limits");
-		expect((await showChannel("limits")).body).toMatchObject(PREVIEW_SETTINGS);
+		expect((await showChannel("pr-limits")).body).toMatchObject(PREVIEW_SETTINGS);
 		const { body: entries } = await world.request("GET", `/app/${app.appId}/audit`, {
 			key: world.adminKey,
 			query: { target: `channel:${channelId}`, action: "channel.create" },
@@ -61,8 +61,8 @@ describe("a preview channel", () => {
 
 	test("serves its bundle to every store build, whatever its version", async () => {
 		for (const [name, version] of [
-			["reach-low", "0.0.0-pr.1"],
-			["reach-high", "99.0.0-pr.1"],
+			["pr-reach-low", "0.0.0-pr.1"],
+			["pr-reach-high", "99.0.0-pr.1"],
 		] as const) {
 			await createChannel(ci.text, name, { allow_device_self_set: true });
 			await uploadTestBundle(world, app, version, ci.text);
@@ -76,15 +76,18 @@ describe("a preview channel", () => {
 	});
 
 	test("keeps an update limit that the request names", async () => {
-		await createChannel(ci.text, "limits-named", { disableAutoUpdate: "minor" });
-		expect((await showChannel("limits-named")).body).toMatchObject({ ...PREVIEW_SETTINGS, disableAutoUpdate: "minor" });
-		await createChannel(ci.text, "limits-named-native", { disableAutoUpdateUnderNative: true });
-		expect((await showChannel("limits-named-native")).body).toMatchObject({
+		await createChannel(ci.text, "pr-limits-named", { disableAutoUpdate: "minor" });
+		expect((await showChannel("pr-limits-named")).body).toMatchObject({
+			...PREVIEW_SETTINGS,
+			disableAutoUpdate: "minor",
+		});
+		await createChannel(ci.text, "pr-limits-named-native", { disableAutoUpdateUnderNative: true });
+		expect((await showChannel("pr-limits-named-native")).body).toMatchObject({
 			...PREVIEW_SETTINGS,
 			disableAutoUpdateUnderNative: true,
 		});
-		await createChannel(ci.text, "limits-null", { disableAutoUpdate: null });
-		expect((await showChannel("limits-null")).body).toMatchObject(PREVIEW_SETTINGS);
+		await createChannel(ci.text, "pr-limits-null", { disableAutoUpdate: null });
+		expect((await showChannel("pr-limits-null")).body).toMatchObject(PREVIEW_SETTINGS);
 	});
 
 	test("is the only kind without update limits: other channels refuse older bundles and other major versions", async () => {
@@ -118,26 +121,26 @@ describe("a preview channel", () => {
 				})),
 			},
 		});
-		expect((await createChannel(both.body.key, "limits-both")).status).toBe(201);
-		expect((await showChannel("limits-both")).body).toMatchObject(SAFE_SETTINGS);
+		expect((await createChannel(both.body.key, "pr-limits-both")).status).toBe(201);
+		expect((await showChannel("pr-limits-both")).body).toMatchObject(SAFE_SETTINGS);
 	});
 
 	test("from before the migration loses both limits, unless a person changed one", async () => {
 		const revision = async () =>
 			(await testEnv.DB.prepare("SELECT revision FROM apps WHERE id = ?").bind(app.uuid).first("revision")) as number;
 		const safe = { disableAutoUpdate: "major", disableAutoUpdateUnderNative: true };
-		await createChannel(ci.text, "before", safe);
-		await createChannel(ci.text, "before-changed", { ...safe, disableAutoUpdate: "patch" });
-		await createChannel(world.adminKey, "before-admin");
+		await createChannel(ci.text, "pr-before", safe);
+		await createChannel(ci.text, "pr-before-changed", { ...safe, disableAutoUpdate: "patch" });
+		await createChannel(world.adminKey, "pr-before-admin");
 		const before = await revision();
 		const statements = migration
 			.replace(/^--.*$/gm, "")
 			.split(";")
 			.map((text) => text.trim());
 		await testEnv.DB.batch(statements.filter((text) => text !== "").map((text) => testEnv.DB.prepare(text)));
-		expect((await showChannel("before")).body).toMatchObject(PREVIEW_SETTINGS);
-		expect((await showChannel("before-changed")).body).toMatchObject({ ...safe, disableAutoUpdate: "patch" });
-		expect((await showChannel("before-admin")).body).toMatchObject(safe);
+		expect((await showChannel("pr-before")).body).toMatchObject(PREVIEW_SETTINGS);
+		expect((await showChannel("pr-before-changed")).body).toMatchObject({ ...safe, disableAutoUpdate: "patch" });
+		expect((await showChannel("pr-before-admin")).body).toMatchObject(safe);
 		expect(await revision()).toBe(before + 1);
 	});
 });
@@ -145,9 +148,9 @@ describe("a preview channel", () => {
 describe("the seven rules", () => {
 	test("rule 1: a key with app_preview on one app creates a private channel, uploads, promotes and deletes both", async () => {
 		const preview = await makePreview(ci, "rule1");
-		expect((await showChannel("rule1")).body).toMatchObject({ public: false, version: { name: preview.version } });
-		expect((await cleanUp(ci.text, "rule1")).body).toEqual({ status: "ok" });
-		expect((await showChannel("rule1")).status).toBe(404);
+		expect((await showChannel("pr-rule1")).body).toMatchObject({ public: false, version: { name: preview.version } });
+		expect((await cleanUp(ci.text, "pr-rule1")).body).toEqual({ status: "ok" });
+		expect((await showChannel("pr-rule1")).status).toBe(404);
 		expect(await showBundle(preview.version)).toEqual([]);
 	});
 
@@ -186,7 +189,7 @@ describe("the seven rules", () => {
 	});
 
 	test("rule 3: creating a channel adds a channel_preview binding for the key on that channel, in the same batch", async () => {
-		const channelId = (await createChannel(ci.text, "rule3")).body.id;
+		const channelId = (await createChannel(ci.text, "pr-rule3")).body.id;
 		const key = await world.request("GET", `/apikey/${ci.id}`, { key: world.adminKey });
 		const [parent] = key.body.bindings.filter((binding: { role_name: string }) => binding.role_name === "app_preview");
 		const children = key.body.bindings.filter(
@@ -199,7 +202,7 @@ describe("the seven rules", () => {
 
 	test("rule 3: the channel_preview binding is deleted with its app_preview binding", async () => {
 		const shortLived = await createTestKey(world, "app_preview", app);
-		await createChannel(shortLived.text, "rule3-parent");
+		await createChannel(shortLived.text, "pr-rule3-parent");
 		const db = openDb(testEnv.DB, "first-primary");
 		await db.batch([
 			query
@@ -208,7 +211,7 @@ describe("the seven rules", () => {
 				.where("role_name", "=", "app_preview")
 				.compile(),
 		]);
-		expect((await cleanUp(shortLived.text, "rule3-parent")).status).toBe(404);
+		expect((await cleanUp(shortLived.text, "pr-rule3-parent")).status).toBe(404);
 		const left = await db.batch([
 			query.selectFrom("role_bindings").select("id").where("api_key_id", "=", shortLived.id).compile(),
 		]);
@@ -217,7 +220,7 @@ describe("the seven rules", () => {
 
 	test("rule 3: it grants nothing from the millisecond in which its app_preview binding expires", async () => {
 		const shortLived = await createTestKey(world, "app_preview", app);
-		await createChannel(shortLived.text, "rule3-runs-out");
+		await createChannel(shortLived.text, "pr-rule3-runs-out");
 		const runsOutAt = (timeMs: number) =>
 			testEnv.DB.prepare(
 				"UPDATE role_bindings SET expires_at_ms = ? WHERE api_key_id = ? AND role_name = 'app_preview'",
@@ -225,9 +228,9 @@ describe("the seven rules", () => {
 				.bind(timeMs, shortLived.id)
 				.run();
 		await runsOutAt(world.clock.nowMs);
-		expect((await cleanUp(shortLived.text, "rule3-runs-out")).status).toBe(404);
+		expect((await cleanUp(shortLived.text, "pr-rule3-runs-out")).status).toBe(404);
 		await runsOutAt(world.clock.nowMs + 1);
-		expect((await cleanUp(shortLived.text, "rule3-runs-out")).status).toBe(200);
+		expect((await cleanUp(shortLived.text, "pr-rule3-runs-out")).status).toBe(200);
 	});
 
 	test("rule 4: the key lists the app's channels, and changes only its own", async () => {
@@ -257,17 +260,17 @@ describe("the seven rules", () => {
 	test("rule 5: the key promotes only its own bundle, by id and by name, in both requests that promote", async () => {
 		const foreign = await uploadTestBundle(world, app, "1.0.0-rule5-admin");
 		const own = await uploadTestBundle(world, app, "1.0.0-rule5-own", ci.text);
-		const channelId = (await createChannel(ci.text, "rule5")).body.id;
+		const channelId = (await createChannel(ci.text, "pr-rule5")).body.id;
 		const refused = await Promise.all([
 			promote(ci.text, foreign, channelId),
-			createChannel(ci.text, "rule5", { version: "1.0.0-rule5-admin" }),
-			createChannel(ci.text, "rule5-new", { version: "1.0.0-rule5-admin" }),
+			createChannel(ci.text, "pr-rule5", { version: "1.0.0-rule5-admin" }),
+			createChannel(ci.text, "pr-rule5-new", { version: "1.0.0-rule5-admin" }),
 		]);
 		for (const answer of refused) expect(answer).toMatchObject({ status: 403, body: { error: "permission_denied" } });
-		expect((await showChannel("rule5-new")).status).toBe(404);
-		expect((await showChannel("rule5")).body.version).toBeNull();
+		expect((await showChannel("pr-rule5-new")).status).toBe(404);
+		expect((await showChannel("pr-rule5")).body.version).toBeNull();
 		expect((await promote(ci.text, own, channelId)).status).toBe(200);
-		expect((await createChannel(ci.text, "rule5-with-version", { version: "1.0.0-rule5-own" })).status).toBe(201);
+		expect((await createChannel(ci.text, "pr-rule5-with-version", { version: "1.0.0-rule5-own" })).status).toBe(201);
 	});
 
 	test("rule 5: the key changes neither the channel nor the bundle of another preview key", async () => {
@@ -275,9 +278,9 @@ describe("the seven rules", () => {
 		const theirs = await makePreview(otherCi, "rule5-theirs");
 		expect((await promote(otherCi.text, theirs.bundleId, mine.channelId)).status).toBe(404);
 		expect((await promote(otherCi.text, mine.bundleId, theirs.channelId)).status).toBe(403);
-		expect((await cleanUp(otherCi.text, "rule5-mine")).status).toBe(404);
-		expect((await showChannel("rule5-mine")).body.version.name).toBe(mine.version);
-		expect((await cleanUp(ci.text, "rule5-mine")).status).toBe(200);
+		expect((await cleanUp(otherCi.text, "pr-rule5-mine")).status).toBe(404);
+		expect((await showChannel("pr-rule5-mine")).body.version.name).toBe(mine.version);
+		expect((await cleanUp(ci.text, "pr-rule5-mine")).status).toBe(200);
 	});
 
 	test("rule 5: the key loses its channel in the moment in which the channel becomes public", async () => {
@@ -287,42 +290,42 @@ describe("the seven rules", () => {
 			world.request(method, path, { key: by, body: { app_id: own.appId, ...fields } });
 		const first = await uploadTestBundle(world, own, "1.0.0-pr.1", key);
 		await uploadTestBundle(world, own, "1.0.0-pr.2", key);
-		const { id } = (await ask("POST", "/channel", { channel: "main", version: "1.0.0-pr.2" })).body;
-		expect((await ask("POST", "/channel", { channel: "main", public: true }, world.adminKey)).status).toBe(200);
+		const { id } = (await ask("POST", "/channel", { channel: "pr-main", version: "1.0.0-pr.2" })).body;
+		expect((await ask("POST", "/channel", { channel: "pr-main", public: true }, world.adminKey)).status).toBe(200);
 		const tries = [
-			await ask("POST", "/channel", { channel: "main", version: "1.0.0-pr.1" }),
+			await ask("POST", "/channel", { channel: "pr-main", version: "1.0.0-pr.1" }),
 			await ask("PUT", "/bundle", { version_id: first, channel_id: id }),
-			await ask("POST", "/channel/rollback", { channel: "main", version: "builtin" }),
-			await ask("DELETE", "/channel", { channel: "main", delete_bundle: true }),
+			await ask("POST", "/channel/rollback", { channel: "pr-main", version: "builtin" }),
+			await ask("DELETE", "/channel", { channel: "pr-main", delete_bundle: true }),
 		];
 		for (const { status } of tries) expect([403, 404]).toContain(status);
 		const device = await check(own, "1.0.0", "");
 		expect(device.body.version).toBe("1.0.0-pr.2");
-		const again = await ask("POST", "/channel", { channel: "main", version: "1.0.0-pr.1" }, world.adminKey);
+		const again = await ask("POST", "/channel", { channel: "pr-main", version: "1.0.0-pr.1" }, world.adminKey);
 		expect(again.status).toBe(200);
 	});
 
 	test("rule 6: a channel that the key creates is never public and never the default", async () => {
-		const isPublic = await createChannel(ci.text, "rule6", { public: true });
+		const isPublic = await createChannel(ci.text, "pr-rule6", { public: true });
 		expect(isPublic).toMatchObject({ status: 400, body: { error: "preview_channel_must_be_private" } });
 		const isDefault = await createChannel(ci.text, "dev");
 		expect(isDefault).toMatchObject({ status: 409, body: { error: "channel_name_reserved" } });
-		expect((await createChannel(ci.text, "rule6")).body.public).toBe(false);
-		const later = await createChannel(ci.text, "rule6", { public: true });
+		expect((await createChannel(ci.text, "pr-rule6")).body.public).toBe(false);
+		const later = await createChannel(ci.text, "pr-rule6", { public: true });
 		expect(later).toMatchObject({ status: 403, body: { error: "permission_denied" } });
-		expect((await showChannel("rule6")).body.public).toBe(false);
+		expect((await showChannel("pr-rule6")).body.public).toBe(false);
 	});
 
 	test("rule 7: the clean-up removes its own channel with its own bundle and leaves another's bundle alone", async () => {
 		const mine = await makePreview(ci, "rule7");
 		const foreign = await uploadTestBundle(world, app, "1.0.0-rule7-admin");
 		expect((await promote(world.adminKey, foreign, mine.channelId)).status).toBe(200);
-		const refused = await cleanUp(ci.text, "rule7");
+		const refused = await cleanUp(ci.text, "pr-rule7");
 		expect(refused).toMatchObject({ status: 403, body: { error: "permission_denied" } });
-		expect((await showChannel("rule7")).body.version.name).toBe("1.0.0-rule7-admin");
+		expect((await showChannel("pr-rule7")).body.version.name).toBe("1.0.0-rule7-admin");
 		expect(await showBundle("1.0.0-rule7-admin")).toHaveLength(1);
 		await promote(ci.text, mine.bundleId, mine.channelId);
-		expect((await cleanUp(ci.text, "rule7")).status).toBe(200);
+		expect((await cleanUp(ci.text, "pr-rule7")).status).toBe(200);
 	});
 
 	test("rule 7: the role has no bundle.delete, so the key cannot delete a single bundle, not even its own", async () => {

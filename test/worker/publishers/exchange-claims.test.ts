@@ -284,3 +284,64 @@ describe("POST /oidc/token › accepts", () => {
 		expect((await exchange(await github.token())).body).toMatchObject({ stage: "propose" });
 	});
 });
+
+describe("a token that only looks like the trusted job's", () => {
+	test("has an environment that differs by a letter outside of ASCII", async () => {
+		await publisher({ claims: { environment: "uk-production" } });
+		expect((await exchange(await github.token({ environment: "u\u212a-production" }))).status).toBe(403);
+		expect((await exchange(await github.token({ environment: "UK-Production" }))).status).toBe(200);
+	});
+
+	test("names several ids", async () => {
+		await publisher();
+		expect((await exchange(await github.token({ repository_id: ["1", "456789"] }))).status).toBe(403);
+		expect((await exchange(await github.token({ repository_id: ["456789"] }))).status).toBe(403);
+		expect((await exchange(await github.token())).status).toBe(200);
+	});
+
+	test("names no run, although the publisher allows one key for each", async () => {
+		await publisher({ once_per_run: true });
+		const refused = await exchange(await github.token({ run_id: undefined }));
+		expect(refused).toMatchObject({ status: 403, body: { moreInfo: { claim: "run_id" } } });
+		expect((await exchange(await github.token())).status).toBe(200);
+	});
+});
+
+describe("publishers of others", () => {
+	test("for other repositories of the same owner do not make a trusted job ambiguous", async () => {
+		const ids = { repository_id: "990001", repository_owner_id: "990000" };
+		const { id } = await publisher({ claims: ids });
+		const other = await createTestApp(world);
+		const made = await publisher({ claims: { ...ids, repository_id: "1" } }, { inApp: other });
+		await testEnv.DB.prepare(
+			`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 201)
+			INSERT INTO api_keys (id, org_id, user_id, name, key_hash, key_hint, created_at_ms, updated_at_ms)
+			SELECT k.id || i, k.org_id, k.user_id, k.name, k.key_hash || i, k.key_hint, 0, 0 FROM api_keys k, n WHERE k.id = ?`,
+		)
+			.bind(made.key_id)
+			.run();
+		await testEnv.DB.prepare(
+			`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 201)
+			INSERT INTO publishers (id, app_id, api_key_id, name, provider, issuer, stage, claims, anchor, owner_anchor, created_by, created_at_ms, updated_at_ms)
+			SELECT p.id || i, p.app_id, p.api_key_id || i, p.name, p.provider, p.issuer, p.stage, p.claims, 'repository_id=x' || i, p.owner_anchor, p.created_by, 0, 0
+			FROM publishers p, n WHERE p.id = ?`,
+		)
+			.bind(made.id)
+			.run();
+		const answer = await world.request("POST", "/oidc/token", {
+			body: { token: await github.token(ids) },
+			mostTrips: 4,
+		});
+		expect(answer).toMatchObject({ status: 200, body: { publisher_id: id } });
+	});
+
+	test("are not shown to a job that lacks the ids of their repository", async () => {
+		await publisher({ claims: { repository_id: "777", environment: "secret-codename" } });
+		const refused = await exchange(await github.token({ repository_id: "1", environment: "other" }));
+		expect(refused.status).toBe(403);
+		expect(JSON.stringify(refused.body)).not.toMatch(/777|secret-codename/);
+		await publisher({ claims: { environment: "production" } });
+		const own = await exchange(await github.token({ environment: "other" }));
+		expect(own.body.moreInfo, "of its own repository").toMatchObject({ claim: "environment", expected: "production" });
+	});
+});

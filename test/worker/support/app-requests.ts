@@ -66,7 +66,7 @@ const MOST_NAMED_KEYS = 40;
 
 /** Proposed by another account, to a channel whose promoters are the keys that there are. */
 async function waitingProposal(world: Scene, app: TestApp, path: string): Promise<PreparedRequest> {
-	const channel = fresh("guarded");
+	const channel = fresh("pr-guarded");
 	const version = freshVersion();
 	await uploadTestBundle(world, app, version);
 	const keys = await world.request("GET", "/apikey", { key: world.adminKey, query: { org_id: world.orgId } });
@@ -169,18 +169,18 @@ export const APP_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"DELETE /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
 	"GET /channel": async (_, app) => ({ path: "/channel", query: { app_id: app.appId } }),
 	"GET /channel/rollout": async (world, app, creators) => {
-		const channel = fresh("staged");
+		const channel = fresh("pr-staged");
 		await madeChannel(world, app, channel, creators);
 		return { path: "/channel/rollout", query: { app_id: app.appId, channel } };
 	},
 	"GET /channel/history": async (world, app, creators) => {
-		const channel = fresh("chronicled");
+		const channel = fresh("pr-chronicled");
 		await madeChannel(world, app, channel, creators);
 		return { path: "/channel/history", query: { app_id: app.appId, channel } };
 	},
 	"GET /app/:app_id/releases": async (_world, app) => ({ path: `/app/${app.appId}/releases` }),
 	"POST /channel/rollback": async (world, app, creators) => {
-		const channel = fresh("mistaken");
+		const channel = fresh("pr-mistaken");
 		await madeChannel(world, app, channel, creators);
 		const { version } = await uploaded(world, app, creators);
 		const body = { app_id: app.appId, channel, version };
@@ -189,13 +189,13 @@ export const APP_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /proposal": async (_, app) => ({ path: "/proposal", query: { app_id: app.appId } }),
 	"POST /proposal/approve": async (world, app) => waitingProposal(world, app, "/proposal/approve"),
 	"POST /proposal/reject": async (world, app) => waitingProposal(world, app, "/proposal/reject"),
-	"POST /channel": async (_, app) => ({ path: "/channel", body: { app_id: app.appId, channel: fresh("made") } }),
+	"POST /channel": async (_, app) => ({ path: "/channel", body: { app_id: app.appId, channel: fresh("pr-made") } }),
 	"POST /channel/what_if": async (_, app) => ({
 		path: "/channel/what_if",
 		body: { app_id: app.appId, channel: fresh("pondered"), public: true },
 	}),
 	"DELETE /channel": async (world, app, creators) => {
-		const channel = fresh("doomed");
+		const channel = fresh("pr-doomed");
 		await madeChannel(world, app, channel, creators);
 		return { path: "/channel", query: { app_id: app.appId, channel }, thing: channelThing(app, channel) };
 	},

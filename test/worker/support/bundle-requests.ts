@@ -67,7 +67,7 @@ export const BUNDLE_REQUESTS: Readonly<Record<string, Prepare>> = {
 	},
 	"GET /bundle/compatibility": async (world, app, creators) => {
 		const { version } = await uploaded(world, app, creators);
-		const channel = fresh("compared");
+		const channel = fresh("pr-compared");
 		await madeChannel(world, app, channel, creators);
 		return {
 			path: "/bundle/compatibility",
@@ -82,7 +82,7 @@ export const BUNDLE_REQUESTS: Readonly<Record<string, Prepare>> = {
 	},
 	"PUT /bundle": async (world, app, creators) => {
 		const { id, version } = await uploaded(world, app, creators);
-		const channel_id = await madeChannel(world, app, fresh("target"), creators);
+		const channel_id = await madeChannel(world, app, fresh("pr-target"), creators);
 		return {
 			path: "/bundle",
 			body: { app_id: app.appId, version_id: id, channel_id },

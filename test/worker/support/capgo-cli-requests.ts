@@ -45,7 +45,7 @@ export const CAPGO_CLI_REQUESTS: Readonly<Record<string, Prepare>> = {
 		return { path: `${RPC}/get_app_versions`, body, thing: bundleThing(app, version) };
 	},
 	[`POST ${RPC}/get_channel_current_bundle_rbac`]: async (world, app, creators) => {
-		const name = fresh("current");
+		const name = fresh("pr-current");
 		const id = await madeChannel(world, app, name, creators);
 		const body = { p_app_id: app.appId, p_channel_id: id };
 		return { path: `${RPC}/get_channel_current_bundle_rbac`, body, thing: channelThing(app, id, name) };
@@ -55,7 +55,7 @@ export const CAPGO_CLI_REQUESTS: Readonly<Record<string, Prepare>> = {
 		query: { select: "id,version", app_id: `eq.${app.appId}` },
 	}),
 	[`PATCH ${PREFIX}/rest/v1/channels`]: async (world, app, creators) => {
-		const name = fresh("patched");
+		const name = fresh("pr-patched");
 		await madeChannel(world, app, name, creators);
 		return {
 			path: `${PREFIX}/rest/v1/channels`,

@@ -15,6 +15,7 @@ export const channel = (more: Partial<Channel> = {}): Channel => ({
 		updatePackage: "all",
 		bundle: bundle("1.4.3"),
 		rollout: null,
+		preview: null,
 	},
 	...more,
 });

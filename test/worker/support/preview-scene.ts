@@ -46,9 +46,10 @@ export const showBundle = async (version: string) =>
 /** A preview as CI creates it: a channel, a bundle, the promotion. */
 export async function makePreview(key: TestKey, name: string) {
 	const version = `1.0.0-${name}`;
-	const channelId = (await createChannel(key.text, name)).body.id as number;
+	const channel = `pr-${name}`;
+	const channelId = (await createChannel(key.text, channel)).body.id as number;
 	const bundleId = await uploadTestBundle(world, app, version, key.text);
 	const promoted = await promote(key.text, bundleId, channelId);
 	expect(promoted.status).toBe(200);
-	return { channel: name, version, channelId, bundleId };
+	return { channel, version, channelId, bundleId };
 }

@@ -15,6 +15,12 @@ export interface ZipEntry {
 	readonly uncompressedBytes?: number;
 	readonly headerOffset?: number;
 	readonly nameInHeader?: string;
+	/** Extra field of the local header. */
+	readonly extra?: Uint8Array;
+	/** Bytes behind the content, such as a descriptor. */
+	readonly after?: Uint8Array;
+	readonly madeBy?: number;
+	readonly dosAttributes?: number;
 }
 
 export interface ZipOptions {
@@ -27,6 +33,7 @@ export interface ZipOptions {
 
 const FLAG_UTF8 = 0x0800;
 const MAX_32 = 0xffffffff;
+const SLASH = 0x2f;
 const bytesOf = (text: string | Uint8Array) => (typeof text === "string" ? new TextEncoder().encode(text) : text);
 
 /** Little-endian numbers of the given widths (2, 4 or 8 bytes) one after the other. */
@@ -81,10 +88,13 @@ export function zipOf(
 			[4, large ? MAX_32 : compressed],
 			[4, large ? MAX_32 : uncompressed],
 		];
+		const ownExtra = entry.extra ?? new Uint8Array();
 		const header = joined(
-			record([4, 0x04034b50], [2, 20], ...shared(false), [2, nameInHeader.length], [2, 0]),
+			record([4, 0x04034b50], [2, 20], ...shared(false), [2, nameInHeader.length], [2, ownExtra.length]),
 			nameInHeader,
+			ownExtra,
 			content,
+			entry.after ?? new Uint8Array(),
 		);
 		const extra = zip64
 			? record([2, 1], [2, 24], [8, uncompressed], [8, compressed], [8, headerOffset])
@@ -92,7 +102,7 @@ export function zipOf(
 		directory.push(
 			record(
 				[4, 0x02014b50],
-				[2, (3 << 8) | 20],
+				[2, ((entry.madeBy ?? 3) << 8) | 20],
 				[2, 20],
 				...shared(zip64),
 				[2, name.length],
@@ -100,8 +110,8 @@ export function zipOf(
 				[2, 0],
 				[2, 0],
 				[2, 0],
-				[2, 0],
-				[2, entry.unixMode ?? 0o100644],
+				[2, entry.dosAttributes ?? 0],
+				[2, entry.unixMode ?? (name.at(-1) === SLASH ? 0o040755 : 0o100644)],
 				[4, zip64 ? MAX_32 : headerOffset],
 			),
 			name,

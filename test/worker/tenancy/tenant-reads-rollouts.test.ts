@@ -1,5 +1,6 @@
 /** Statements that read rollouts, snapshots, statistics and uploads: each answers with the rows of its tenant and no others. */
 import { beforeAll, describe, test } from "vitest";
+import { uploaderStatement } from "../../../src/db/principals";
 import { activeRollout, dueRollouts, lastEndedRollout } from "../../../src/db/rollouts";
 import { snapshotBundles } from "../../../src/db/snapshot";
 import {
@@ -151,20 +152,26 @@ const uploadRow = (of: TenantRows, id: string, bundleName: string | null): Row =
 const UPLOADS: Readonly<Record<string, Read>> = {
 	uploadById: [(of) => uploadById(of.upload), (of) => [uploadRow(of, of.upload, "2.0.0")]],
 	uploadByLink: [
-		(of) => uploadByLink(of.upload, NOW_MS),
+		(of) => uploadByLink(of.upload),
 		(of) => [{ ...uploadRow(of, of.upload, "2.0.0"), uploader_name: "Same" }],
 	],
 	"uploadByLink of a person": [
-		(of) => uploadByLink(`${of.upload}-of-user`, NOW_MS),
+		(of) => uploadByLink(`${of.upload}-of-user`),
 		(of) => [{ id: `${of.upload}-of-user`, uploader_name: of.email }],
 	],
-	"uploadByLink of a person without a role in the organization": [
-		(of) => uploadByLink(`${of.upload}-of-other`, NOW_MS),
-		() => [],
+	"uploadByLink of a deleted organization": [(of) => uploadByLink(`${of.upload}-in-deleted`), () => []],
+	"uploaderStatement of a person without a role in the organization": [
+		(of) => uploaderStatement({ uploadId: `${of.upload}-of-other`, nowMs: NOW_MS }),
+		(of) => [{ owner_org: of.org, key_id: null, key_bindings: "[]" }],
 	],
-	"uploadByLink of a person whose role expired": [(of) => uploadByLink(`${of.upload}-of-gone`, NOW_MS), () => []],
-	"uploadByLink of an expired key": [(of) => uploadByLink(`${of.upload}-expired`, NOW_MS), () => []],
-	"uploadByLink of a deleted organization": [(of) => uploadByLink(`${of.upload}-in-deleted`, NOW_MS), () => []],
+	"uploaderStatement of a person whose role expired": [
+		(of) => uploaderStatement({ uploadId: `${of.upload}-of-gone`, nowMs: NOW_MS }),
+		(of) => [{ owner_org: of.org, key_id: null, key_bindings: "[]", account_bindings: "[]" }],
+	],
+	uploaderStatement: [
+		(of) => uploaderStatement({ uploadId: of.upload, nowMs: NOW_MS }),
+		(of) => [{ app_id: of.app, owner_org: of.org, job_is_live: 1, account_bindings: "[]" }],
+	],
 	"latestUploadOf a version that a deleted bundle had": [
 		(of) => latestUploadOf(of.publicAppId, "1.0.0"),
 		(of) => [uploadRow(of, `${of.upload}-stable`, "1.0.0")],

@@ -63,7 +63,7 @@ const REPORTS: Readonly<Record<string, Read>> = {
 	devicesByKeyThere: [(of) => devicesByKeyThere(of.app), () => [{ key_id: KEY_ID, devices: 1 }]],
 	"devicesByKeyThere of an app without devices": [() => devicesByKeyThere(CROSSED.app), () => []],
 	storeBuildsOf: [(of) => storeBuildsOf(of.app), () => [{ store_builds: "[]", is_full: 0 }]],
-	countDevicesNaming: [(of) => countDevicesNaming(of.app, "beta", NOW_MS), () => [{ devices: 0 }]],
+	countDevicesNaming: [(of) => countDevicesNaming(of.app, "beta"), () => [{ devices: 0 }]],
 };
 
 const FACTS: Readonly<Record<string, Read>> = {

@@ -47,7 +47,7 @@ const STANDING = { rollout_id: B.rollout, app_id: B.app, step_at_ms: 1 } as Acti
 
 const UPLOAD = {
 	...{ id: "new", object_prefix: "prefix/", created_by: "x", created_by_key: "x" },
-	...{ expires_at_ms: NOW_MS, created_at_ms: 1 },
+	...{ created_by_job: null, expires_at_ms: NOW_MS, created_at_ms: 1 },
 };
 
 /** An object of the second tenant, which the app may use under the path. */

@@ -92,6 +92,7 @@ describe("the remedy of a refusal", () => {
 			disableAutoUpdate: fc.constantFrom("major", "minor", "patch", "version_number", "none"),
 			disableAutoUpdateUnderNative: fc.boolean(),
 			updatePackage: fc.constantFrom(...UPDATE_PACKAGES),
+			preview: fc.option(fc.record({ hasForm: fc.boolean(), isNamedByFleet: fc.boolean() })),
 			bundle: fc.option(bundles),
 			rollout: fc.constant(null),
 		});

@@ -110,7 +110,12 @@ describe("a snapshot", () => {
 			[refunds, limited] = [0, 0];
 			const { snapshot } = await cache.read(db, app.appId, () => undefined);
 			if (snapshot === null) throw new Error("there is no app");
-			await cache.manifest(db, snapshot, 1);
+			await cache.manifest(
+				db,
+				snapshot,
+				1,
+				cache.patience(() => undefined),
+			);
 			return { loads: limited, refunds };
 		};
 		// As if other apps filled the memory.

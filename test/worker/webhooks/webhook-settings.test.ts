@@ -61,6 +61,8 @@ describe("the secret of a webhook", () => {
 
 	test("is shown once, and neither it nor the address is in the database, the audit log or a list in clear", async () => {
 		const { world } = scene;
+		const secretPath = await addWebhook(world, { url: "https://hooks.zapier.com/hooks/catch/hush" });
+		expect(secretPath).toMatchObject({ url: "https://hooks.zapier.com/…" });
 		const hook = await addWebhook(world, { format: "slack", url: "https://hooks.slack.com/services/T0/B0/hush" });
 		expect(hook).toMatchObject({ secret: null, public_key: null, url: "https://hooks.slack.com/…" });
 		const standard = await addWebhook(world);

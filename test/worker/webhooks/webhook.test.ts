@@ -33,7 +33,7 @@ describe("a delivery", () => {
 		const { world, receiver, deliver } = scene;
 		const hook = await addWebhook(world);
 		expect(hook).toMatchObject({
-			url: "https://hooks.example.com/capstan",
+			url: "https://hooks.example.com/…",
 			enabled: true,
 			events: [],
 			format: "standard",

@@ -52,7 +52,7 @@ export function DeviceSettings({ app, mayChange }: { readonly app: AppRecord; re
 				<KeyValues
 					items={[
 						...SWITCHES.map(([field, label]) => [label, app[field] ? "On" : "Off"] as const),
-						["Prefix of preview channel names", app.preview_channel_prefix ?? "Any"] as const,
+						["Prefix of preview channel names", app.preview_channel_prefix] as const,
 						...ADDRESSES.map(([field, label]) => [label, app[field] ?? "Not set"] as const),
 					]}
 				/>
@@ -68,7 +68,7 @@ function DeviceFields({ app }: { readonly app: AppRecord }) {
 		android_store_url: app.android_store_url ?? "",
 		icon_url: app.icon_url ?? "",
 	}));
-	const [prefix, setPrefix] = useState(app.preview_channel_prefix ?? "");
+	const [prefix, setPrefix] = useState(app.preview_channel_prefix);
 	const save = useChange("PUT /app/:app_id", () => notify("App saved."));
 	const errors = formErrors(save.error, [
 		...SWITCHES.map(([field]) => field),
@@ -105,7 +105,7 @@ function DeviceFields({ app }: { readonly app: AppRecord }) {
 				<TextInput
 					label="Prefix of preview channel names"
 					error={errors.at("preview_channel_prefix")}
-					description="Preview keys can create only channels with this prefix. Empty: any name that no channel has or had."
+					description="Names of preview channels begin with it, and devices reach a preview by its name only then. It ends with a separator. Empty: pr-."
 					placeholder="pr-"
 					value={prefix}
 					onChange={(event) => setPrefix(event.currentTarget.value)}

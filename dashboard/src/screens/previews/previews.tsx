@@ -105,7 +105,13 @@ export default function Previews({ appId, orgId }: AppScreenProps) {
 									cell: (preview) =>
 										preview.state === "closed" ? null : (
 											<Group gap="xs">
-												<Anchor size="sm" underline="always" href={preview.page_url} target="_blank" rel="noreferrer">
+												<Anchor
+													size="sm"
+													underline="always"
+													href={preview.page_url ?? undefined}
+													target="_blank"
+													rel="noreferrer"
+												>
 													Page for testers
 												</Anchor>
 												{preview.channel === null ? null : (

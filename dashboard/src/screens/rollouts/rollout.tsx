@@ -89,6 +89,11 @@ export function Rollout({
 										Its devices get the live bundle at their next check.
 									</Note>
 								) : null}
+								{answer.readyToFinish ? (
+									<Note tone="info" title="Ready to finish">
+										Every device gets {answer.version} at its next check. Make it live to end the rollout.
+									</Note>
+								) : null}
 								<RateIntervals rollout={answer} live={live} />
 								<Checks rollout={answer} nowMs={Date.now()} />
 								<NotCounted appId={appId} channel={channel} rollout={answer} maySet={maySet} />

@@ -163,6 +163,8 @@ public final class Driver {
 					metadata(call.optJSONObject("metadata"))
 				);
 				return null;
+			case "unzip":
+				return client.unzip("odd", new File(call.getString("file")), call.getString("directory")).getPath();
 			case "pendingStats":
 				return client.pendingStatsCount();
 			default:

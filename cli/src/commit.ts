@@ -1,0 +1,89 @@
+/**
+ * The commit that a build comes from, as the CI system or git names it, for the bundle's comment and link. A project without git has none;
+ * options of the command win.
+ */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import type { Run } from "./command";
+import { placeOf } from "./repository";
+
+export interface Commit {
+	/** Lower-case hexadecimal. */
+	readonly commit: string;
+	readonly branch: string | undefined;
+	readonly author: string | undefined;
+	/** The first line of the message. */
+	readonly subject: string | undefined;
+	/** The build folder may contain other changes than the commit. */
+	readonly isChanged: boolean;
+	/** The page of the commit; undefined if its host is unknown. */
+	readonly url: string | undefined;
+}
+
+const TIME_LIMIT_MS = 5_000;
+const LONGEST_SUBJECT = 200;
+const SHORT = 8;
+const run = promisify(execFile);
+
+async function git(directory: string, ...words: readonly string[]): Promise<string | undefined> {
+	try {
+		const options = { cwd: directory, timeout: TIME_LIMIT_MS, encoding: "utf8" as const };
+		return (await run("git", [...words], options)).stdout.trim() || undefined;
+	} catch {
+		return undefined;
+	}
+}
+
+const firstOf = (environment: Run["environment"], ...names: readonly string[]) =>
+	names.map((name) => environment[name]).find((value) => value !== undefined && value !== "");
+
+/** @returns undefined where neither CI nor git knows a commit */
+export async function commitOf({ directory, environment }: Run): Promise<Commit | undefined> {
+	const [log, branch, changes, place] = await Promise.all([
+		git(directory, "log", "-1", "--format=%H%n%an%n%s"),
+		git(directory, "symbolic-ref", "--short", "-q", "HEAD"),
+		git(directory, "status", "--porcelain", "--untracked-files=no"),
+		placeOf(directory),
+	]);
+	const [hash, author, subject] = log?.split("\n") ?? [];
+	const named = firstOf(environment, "GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "CIRCLE_SHA1");
+	const commit = (hash ?? named)?.toLowerCase();
+	if (commit === undefined || !/^[0-9a-f]{40,64}$/.test(commit)) return undefined;
+	const ciBranch = firstOf(
+		environment,
+		...["GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "BUILDKITE_BRANCH", "CIRCLE_BRANCH"],
+	);
+	const ciAuthor = firstOf(
+		environment,
+		"GITHUB_ACTOR",
+		"GITLAB_USER_LOGIN",
+		"BUILDKITE_BUILD_AUTHOR",
+		"CIRCLE_USERNAME",
+	);
+	return {
+		commit,
+		branch: branch ?? ciBranch,
+		author: author ?? ciAuthor,
+		subject: subject?.slice(0, LONGEST_SUBJECT),
+		isChanged: changes !== undefined,
+		url: urlOf(commit, place, environment),
+	};
+}
+
+function urlOf(commit: string, place: Awaited<ReturnType<typeof placeOf>>, environment: Run["environment"]) {
+	const { GITHUB_SERVER_URL, GITHUB_REPOSITORY, CI_PROJECT_URL } = environment;
+	if (GITHUB_SERVER_URL && GITHUB_REPOSITORY) return `${GITHUB_SERVER_URL}/${GITHUB_REPOSITORY}/commit/${commit}`;
+	if (CI_PROJECT_URL) return `${CI_PROJECT_URL}/-/commit/${commit}`;
+	if (place === undefined || !place.origin.startsWith("https:")) return undefined;
+	if (place.origin === "https://github.com") return `${place.origin}/${place.path}/commit/${commit}`;
+	return new URL(place.origin).hostname.includes("gitlab")
+		? `${place.origin}/${place.path}/-/commit/${commit}`
+		: undefined;
+}
+
+/** Such as `Fix the cart (main, 1a2b3c4d, Ada)`. */
+export function commentOf({ commit, branch, author, subject, isChanged }: Commit): string {
+	const short = `${commit.slice(0, SHORT)}${isChanged ? " with changes" : ""}`;
+	const facts = [branch, short, author].filter((fact) => fact !== undefined).join(", ");
+	return subject === undefined ? facts : `${subject} (${facts})`;
+}

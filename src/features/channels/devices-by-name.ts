@@ -1,0 +1,59 @@
+/**
+ * Devices that a protected channel loses by a name. A device whose build sends the name of a channel is served by it as soon as the channel is
+ * open to devices. So opening such a channel changes what the app's protected public channel serves, and takes the same right as changing
+ * its settings.
+ */
+import { type AppId, decide } from "../../authz/decide";
+import { lacksPermission, type Principal } from "../../authz/principal";
+import { requireRecentSignIn } from "../../authz/session";
+import { type PreviewNameRow, withDevicesNaming } from "../../db/channel-names";
+import type { ChannelRow, ChannelValues } from "../../db/channels";
+import { guard, type Statement } from "../../db/client";
+import type { Deps } from "../../deps";
+import { noProtectedPublicChannel, type ProtectedPublicRow } from "./protection";
+import { channelChanged } from "./write";
+
+const PLATFORMS = ["ios", "android", "electron"] as const;
+
+type Opening = Pick<ChannelValues, "public" | "allow_device_self_set" | (typeof PLATFORMS)[number]>;
+
+const isOpenFor = (platform: (typeof PLATFORMS)[number], channel: Opening) =>
+	(channel.public === 1 || channel.allow_device_self_set === 1) && (channel[platform] ?? 1) === 1;
+
+/** Whether devices of some platform reach the channel by its name after the change, and not before. */
+export function opensByName(values: ChannelValues, channel: ChannelRow | undefined): boolean {
+	const after: Opening = { ...channel, ...values };
+	return PLATFORMS.some((platform) => isOpenFor(platform, after) && !isOpenFor(platform, channel ?? {}));
+}
+
+interface Caller {
+	readonly deps: Deps;
+	readonly principal: Principal;
+	readonly scope: { readonly orgId: string; readonly appId: AppId };
+	readonly nowMs: number;
+}
+
+/**
+ * The conditions of the batch that opens the channel.
+ * @throws {ApiError} `permission_denied`, `recent_sign_in_required`, or `service_unavailable` if the devices cannot be counted
+ */
+export async function refuseFleetOfProtected(
+	{ deps, principal, scope, nowMs }: Caller,
+	name: string,
+	nameRow: PreviewNameRow,
+	protectedPublic: readonly ProtectedPublicRow[],
+): Promise<Statement[]> {
+	const isTaken = protectedPublic.some((row) => row.name !== name);
+	if (!isTaken) {
+		const becameProtected = () => channelChanged("opens while another one became protected");
+		return [guard(noProtectedPublicChannel(scope.appId, name), becameProtected)];
+	}
+	const { devices } = await withDevicesNaming(deps, scope.appId, nameRow, name);
+	if (devices === 0) return [];
+	const target = { orgId: scope.orgId, appId: scope.appId };
+	if (decide(principal, "app.update_user_roles", target).outcome !== "allow") {
+		throw lacksPermission(principal, "app.update_user_roles", "app");
+	}
+	if (principal.kind === "session") requireRecentSignIn(principal, true, nowMs);
+	return [];
+}
