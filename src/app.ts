@@ -16,6 +16,7 @@ import { KEY_HEADERS } from "./http/credentials";
 import { createDeviceState } from "./http/device-state";
 import type { AnyEndpoint } from "./http/endpoint";
 import { createFastPath, type Route } from "./http/fast-path";
+import { REPLAYED_HEADER } from "./http/idempotency";
 import { createIsolate, type Isolate, type RequestBindings } from "./http/isolate";
 import { mount } from "./http/pipeline";
 import { IGNORED_HEADER } from "./http/unknown-fields";
@@ -42,6 +43,7 @@ const CORS_ANSWER_HEADERS = [
 	"ratelimit-limit",
 	"ratelimit-policy",
 	"x-total-count",
+	REPLAYED_HEADER,
 	IGNORED_HEADER,
 ];
 const TUS_HEADERS = [

@@ -7,6 +7,7 @@ import { RECENT_SIGN_IN_MS } from "../authz/session";
 import { ERROR_STATUS, type ErrorCode } from "../errors";
 import { KEY_HEADERS as OWN_KEY_HEADERS } from "./credentials";
 import { type AnyEndpoint, isRaw, permissionsOf, type RawAnswer } from "./endpoint";
+import { IDEMPOTENCY_ERRORS, takesIdempotencyKey } from "./idempotency";
 import { withNames } from "./openapi-names";
 import { PIPELINE_ERRORS } from "./pipeline";
 import type { ScopeSource } from "./scope";
@@ -26,7 +27,11 @@ const ERROR_SCHEMA: Json = {
 	properties: {
 		error: { type: "string", description: "A code from the operation's list." },
 		message: { type: "string", description: "The problem, then the remedy." },
-		moreInfo: { type: "object", description: "Machine-readable details; `issues` lists invalid fields by path." },
+		moreInfo: {
+			type: "object",
+			additionalProperties: true,
+			description: "Machine-readable details; `issues` lists invalid fields by path.",
+		},
 		status: { const: "KO" },
 		requestId: { type: "string" },
 	},
@@ -46,6 +51,16 @@ const PATH_EXAMPLES: Readonly<Record<string, string>> = {
 
 const RETRY_AFTER: Json = {
 	"Retry-After": { description: "Seconds to wait before the next try.", schema: { type: "integer" } },
+};
+
+const IDEMPOTENCY_KEY = {
+	name: "Idempotency-Key",
+	in: "header",
+	required: false,
+	description:
+		"A text of the client's choice, 1 to 255 characters. A repetition of the request with the same key within a day gets the first answer, with the header `Idempotency-Replayed`.",
+	schema: { type: "string" },
+	example: "0f7f6d0c-2a1e-4f7e-9f0b-6a2c3b1d4e5f",
 };
 
 const SESSION_COOKIE = "session";
@@ -166,6 +181,7 @@ function parameters(endpoint: AnyEndpoint): Json[] {
 		schema: { type: "string" },
 		example,
 	}));
+	if (takesIdempotencyKey(endpoint)) inHeader.push(IDEMPOTENCY_KEY);
 	if (endpoint.query === undefined) return [...inPath, ...inHeader];
 	const schema = schemaOf(endpoint.query, "input") as { properties?: Record<string, Json>; required?: string[] };
 	const inQuery = Object.entries(schema.properties ?? {}).map(([name, property]) => ({
@@ -273,7 +289,8 @@ function pipelineErrors(endpoint: AnyEndpoint): ErrorCode[] {
 }
 
 function failures(endpoint: AnyEndpoint): Json {
-	const codes = new Set([...pipelineErrors(endpoint), ...endpoint.errors]);
+	const ofRepetition = takesIdempotencyKey(endpoint) ? IDEMPOTENCY_ERRORS : [];
+	const codes = new Set([...pipelineErrors(endpoint), ...endpoint.errors, ...ofRepetition]);
 	const byStatus = new Map<number, ErrorCode[]>();
 	for (const code of codes) byStatus.set(ERROR_STATUS[code], [...(byStatus.get(ERROR_STATUS[code]) ?? []), code]);
 	return Object.fromEntries(

@@ -8,7 +8,8 @@ import type { Permission } from "../authz/permissions";
 import { callerGone, type Principal, type PrincipalRow, principalFrom } from "../authz/principal";
 import { type RecentSignIn, requireRecentSignIn, type SessionRow, sessionPrincipalFrom } from "../authz/session";
 import type { Actor } from "../db/audit/entries";
-import { openDb, type StatementResult } from "../db/client";
+import { type Database, openDb, type StatementResult } from "../db/client";
+import type { EarlierCreation } from "../db/idempotency-keys";
 import { principalStatement, sessionStatement } from "../db/principals";
 import type { SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
@@ -20,6 +21,7 @@ import { type Credential, readCredential } from "./credentials";
 import { actorOf, type CallerSoFar, noteKey, reportDenied } from "./denied-attempts";
 import type { AnyEndpoint, Method } from "./endpoint";
 import { guardedWrites } from "./guarded-writes";
+import { repeatable } from "./idempotency";
 import type { CapstanApp, Isolate, RequestContext } from "./isolate";
 import { noteSessionUse } from "./last-used";
 import { readInput, validate } from "./request-input";
@@ -147,11 +149,13 @@ async function answer(
 	const source = "scope" in access ? (access.scope as ScopeSource<unknown>) : undefined;
 	// A repeated parameter names no target.
 	const scopeStatement = readIssues.length > 0 || failure !== undefined ? undefined : source?.statement(raw);
+	const repeat = credential === undefined ? undefined : repeatable(deps, endpoint, credential, read.raw, nowMs);
 	const ownStatements =
 		input === undefined || failure !== undefined ? [] : (untyped.load?.(input, nowMs, credential?.hash ?? "") ?? []);
 	const statements: CompiledQuery[] = [
 		...(credential === undefined ? [] : [callerStatement(credential, nowMs)]),
 		...(scopeStatement === undefined ? [] : [scopeStatement]),
+		...(repeat === undefined ? [] : [repeat.statement]),
 		...ownStatements,
 	];
 	const loading: Promise<StatementResult<unknown>[]> =
@@ -197,32 +201,35 @@ async function answer(
 	const waits = wantsToWait(endpoint, c.req.raw.headers);
 	const { requestId } = c.env;
 	const actor: Actor = { ...actorOf(principal), requestId, ipAddress };
-	const handling = untyped.handle({
-		deps,
-		db: wakingWrites(
-			principal === undefined ? db : guardedWrites(db, principal, target, source?.hidden ?? callerGone(principal)),
-			...([deps, nowMs, waitUntil] as const),
-		),
-		nowMs,
-		requestId,
-		request: c.req.raw,
-		origin,
-		input,
-		principal,
-		actor,
-		scope: target as unknown as Scope,
-		scopeRow,
-		loaded,
-		ownWorkOnly: (permission: Permission) => limits.get(permission),
-		snapshots,
-		liveApps,
-		edgeCache,
-		schemaVersion,
-		eventBuffer,
-		failedFiles,
-		strangers,
-		waitUntil,
-	});
+	const run = (db: Database) =>
+		untyped.handle({
+			deps,
+			db: wakingWrites(
+				principal === undefined ? db : guardedWrites(db, principal, target, source?.hidden ?? callerGone(principal)),
+				...([deps, nowMs, waitUntil] as const),
+			),
+			nowMs,
+			requestId,
+			request: c.req.raw,
+			origin,
+			input,
+			principal,
+			actor,
+			scope: target as unknown as Scope,
+			scopeRow,
+			loaded,
+			ownWorkOnly: (permission: Permission) => limits.get(permission),
+			snapshots,
+			liveApps,
+			edgeCache,
+			schemaVersion,
+			eventBuffer,
+			failedFiles,
+			strangers,
+			waitUntil,
+		});
+	const earlier = results[results.length - ownStatements.length - 1]?.rows[0] as EarlierCreation | undefined;
+	const handling = repeat === undefined ? run(db) : repeat.run(earlier, db, run);
 	const mayWrite = endpoint.method !== "GET" && endpoint.safe !== true;
 	const finished = handling.then((output) => {
 		if (target !== null && mayWrite) {

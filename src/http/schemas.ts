@@ -225,7 +225,7 @@ export const pageLimit = (most: number) =>
 	);
 
 /** Items on a page of a list that has rows of a few hundred bytes. */
-export const MOST_ITEMS_PER_PAGE = 100;
+export const MOST_ITEMS_PER_PAGE = 1_000;
 export const itemsPerPage = optional(pageLimit(MOST_ITEMS_PER_PAGE));
 
 /** The query of a signed link. Without a signature the link is invalid, not the request. */
