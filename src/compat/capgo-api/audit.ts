@@ -7,11 +7,10 @@ import { countEntries, entriesPage } from "../../db/audit/records";
 import { RECORD_TABLES } from "../../domain/webhook-records";
 import { organizationAudit } from "../../features/audit/routes";
 import { endpoint } from "../../http/endpoint";
-import { optional, PAGE_SIZE, pageLimit, pageNumber, rfc3339, time, uuid } from "../../http/schemas";
+import { itemsPerPage, optional, PAGE_SIZE, pageNumber, rfc3339, time, uuid } from "../../http/schemas";
 import { orgScope, type RawInput } from "../../http/scope";
 import { withForm } from "./form";
 
-const MOST_ENTRIES = 100;
 /** An answer counts no more. */
 const MOST_COUNTED = 10_000;
 const OPERATIONS = ["INSERT", "UPDATE", "DELETE"] as const;
@@ -19,7 +18,7 @@ const OPERATIONS = ["INSERT", "UPDATE", "DELETE"] as const;
 const further = {
 	tableName: optional(v.picklist(RECORD_TABLES, `must be one of ${RECORD_TABLES.join(", ")}`)),
 	operation: optional(v.picklist(OPERATIONS, `must be one of ${OPERATIONS.join(", ")}`)),
-	limit: optional(pageLimit(MOST_ENTRIES)),
+	limit: itemsPerPage,
 } as const;
 
 const values = v.nullable(v.record(v.string(), v.unknown()));

@@ -19,10 +19,10 @@ import {
 	booleanText,
 	channelName,
 	imageUrl,
+	itemsPerPage,
 	label,
 	optional,
 	PAGE_SIZE,
-	pageLimit,
 	pageNumber,
 	previewAccessEnded,
 	previewDays,
@@ -39,7 +39,6 @@ import { refusedFields, refuseSettings } from "../../http/stock-settings";
 import { changeAppStatements, changedSettings } from "./change";
 import { creationStatements } from "./creation";
 
-const MOST_APPS_PER_PAGE = 1_000;
 /** Two years, in seconds. */
 const LONGEST_RETENTION_SECONDS = 63_113_904;
 
@@ -136,7 +135,7 @@ export const listApps = endpoint({
 		"`limit` is the number of apps on a page (1 to 1000, default 50). `org_id` lists those of one organization; one that is not there, or not the caller's, has none. `deleted=true` lists the deleted apps that the caller may bring back with POST /app/restore, the last deleted first; they are gone for good at `restorable_until`.",
 	query: v.object({
 		page: pageNumber,
-		limit: optional(pageLimit(MOST_APPS_PER_PAGE)),
+		limit: itemsPerPage,
 		org_id: optional(uuid),
 		deleted: optional(booleanText),
 	}),

@@ -10,12 +10,12 @@ import { joinedColumns, type ReportedRow } from "../../db/reported-devices";
 import { openTelemetry } from "../../db/telemetry-reads";
 import { invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
-import { optional, PAGE_SIZE, pageLimit, pageNumber, publicAppId, timestamp } from "../../http/schemas";
+import { itemsPerPage, optional, PAGE_SIZE, pageNumber, publicAppId, timestamp } from "../../http/schemas";
 import { appScope } from "../../http/scope";
 import { deviceAnswer, deviceSchema, EXAMPLE_DEVICE_RECORD } from "./record";
 
-export const MOST_DEVICES_PER_PAGE = 1_000;
 const LONGEST_CURSOR = 256;
+const NO: readonly (string | undefined)[] = [undefined, "", "false", "0"];
 
 /** As SQL databases print a time of UTC. */
 const spacedTime = v.pipe(
@@ -29,8 +29,8 @@ const anyText = v.pipe(v.string(), v.maxLength(LONGEST_CURSOR, `must have at mos
 
 export const devicePageFields = {
 	cursor: optional(anyText),
-	limit: optional(pageLimit(MOST_DEVICES_PER_PAGE)),
-	/** Every text but an empty one asks for devices with a custom id. */
+	limit: itemsPerPage,
+	/** Asks for devices with a custom id, unless it is one of NO. */
 	customIdMode: optional(anyText),
 	updated_at: optional(v.union([timestamp, spacedTime], 'must be a time such as "2026-11-21T08:00:00Z"')),
 	order: optional(v.picklist(["asc", "desc"], "must be asc or desc")),
@@ -71,12 +71,13 @@ function listOf(
 	hidden: boolean,
 ): DevicesAfter {
 	const after = cursorOf(cursor);
+	const hasCustomId = !NO.includes(customIdMode);
 	if (order !== undefined && after !== undefined && after.atMs === undefined) {
 		throw invalidRequest([{ path: "cursor", message: "belongs to another order; begin without it" }]);
 	}
 	return {
-		order: order ?? (customIdMode === undefined || customIdMode === "" ? "id" : "custom id"),
-		hasCustomId: customIdMode !== undefined && customIdMode !== "",
+		order: order ?? (hasCustomId ? "custom id" : "id"),
+		hasCustomId,
 		isHidden: hidden,
 		updatedAfterMs: updated_at,
 		after,

@@ -238,6 +238,7 @@ describe("devices", () => {
 		expect((await list({ updated_at: third })).data).toHaveLength(all.data.length - 3);
 		expect((await list({ updated_at: third.slice(0, 19).replace("T", " ") })).data).toHaveLength(all.data.length - 3);
 		expect((await list({ customIdMode: "true" })).data).toEqual([]);
+		expect((await list({ customIdMode: "false" })).data).toHaveLength(all.data.length);
 		expect(Array.isArray(await list({}))).toBe(true);
 		const asked = await scene.send("GET", "/device", { query: ofApp(), headers: { capgo_api: "2025-10-01" } });
 		expect(asked.body.data).toHaveLength(8);

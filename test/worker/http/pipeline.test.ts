@@ -365,6 +365,7 @@ describe("every endpoint", () => {
 			// Lists that stand beside quotas or a total.
 			const NAMES: Readonly<Record<string, string>> = {
 				...{ "/organization/usage": "apps", "/device/list": "devices", "/bundle/list": "bundles" },
+				"/webhooks/deliveries": "deliveries",
 			};
 			const listOf = ({ body }: { readonly body: unknown }) => {
 				const name = NAMES[endpoint.path];
