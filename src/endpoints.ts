@@ -89,6 +89,7 @@ import { appsOverview } from "./features/statistics/app-overview";
 import { bundleUsage, installStatistics } from "./features/statistics/bundle-routes";
 import { healthStatistics } from "./features/statistics/health";
 import { reportStats } from "./features/statistics/ingest";
+import { nativeUsage } from "./features/statistics/native-routes";
 import { appStatistics, organizationStatistics, userStatistics } from "./features/statistics/routes";
 import { chooseChannel, currentChannel, selectableChannels, unsetChannel } from "./features/updates/channel-self";
 import { checkUpdate, updatesHealth } from "./features/updates/check";
@@ -182,6 +183,7 @@ export const allEndpoints = withCapgoForms([
 	downloadObject,
 	appStatistics,
 	bundleUsage,
+	nativeUsage,
 	installStatistics,
 	healthStatistics,
 	userStatistics,

@@ -19,11 +19,37 @@ import { booleanText, optional, time } from "../../http/schemas";
 import { appScope } from "../../http/scope";
 import { adoption } from "./active-devices";
 import { CSV, csvAnswer, lineAnswer, markersOf, SVG, stackedAnswer } from "./answers";
-import { adoptionOf, byBundle, byBundleAndChannel, byChannel, byDay, sumOutcomes, timesOf } from "./bundle-figures";
+import {
+	adoptionOf,
+	byBundle,
+	byBundleAndChannel,
+	byChannel,
+	byDay,
+	type Dataset,
+	sumOutcomes,
+	timesOf,
+} from "./bundle-figures";
 import { definitionsOf } from "./definitions";
 import { daysOf, nameOfDay, rangeFields, rangeOf } from "./range";
 
-const format = optional(v.picklist(["json", "csv"], "must be json or csv"));
+export const format = optional(v.picklist(["json", "csv"], "must be json or csv"));
+
+export const usageSchema = v.strictObject({
+	labels: v.array(v.string()),
+	datasets: v.array(
+		v.strictObject({
+			label: v.string(),
+			data: v.array(v.nullable(v.number())),
+			metaCounts: v.array(v.nullable(v.number())),
+		}),
+	),
+});
+
+/** Rows of a table: day, version, devices, share. */
+export const usageRows = (labels: readonly string[], datasets: readonly Dataset[]) =>
+	labels.flatMap((label, index) =>
+		datasets.map((one) => [label, one.label, one.metaCounts[index] ?? null, one.data[index] ?? null]),
+	);
 
 export const bundleUsage = endpoint({
 	method: "GET",
@@ -38,16 +64,7 @@ export const bundleUsage = endpoint({
 		strict: optional(booleanText),
 		graph: optional(v.picklist(["stacked", "line"], "must be stacked or line")),
 	}),
-	response: v.strictObject({
-		labels: v.array(v.string()),
-		datasets: v.array(
-			v.strictObject({
-				label: v.string(),
-				data: v.array(v.nullable(v.number())),
-				metaCounts: v.array(v.nullable(v.number())),
-			}),
-		),
-	}),
+	response: usageSchema,
 	rawResponse: [CSV, SVG],
 	errors: [],
 	example: {
@@ -90,10 +107,8 @@ export const bundleUsage = endpoint({
 				: stackedAnswer({ ...chart, series, shares: true });
 		}
 		if (input.query.format === "csv") {
-			const rows = labels.flatMap((label, index) =>
-				datasets.map((bundle) => [label, bundle.label, bundle.metaCounts[index] ?? null, bundle.data[index] ?? null]),
-			);
-			return csvAnswer(`bundle-usage-${name}`, ["date", "bundle", "devices", "share_percent"], rows);
+			const header = ["date", "bundle", "devices", "share_percent"];
+			return csvAnswer(`bundle-usage-${name}`, header, usageRows(labels, datasets));
 		}
 		if (input.query.strict === true) return { labels, datasets };
 		const numbers = (values: readonly (number | null)[]) => values.map((value) => value ?? 0);

@@ -2,7 +2,7 @@
  * Requests of scripts for Capgo's public API whose names or shapes differ from this server's, one by one.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import { type CapgoScene, createCapgoScene } from "../support/capgo-api-scene";
+import { type CapgoScene, createCapgoScene, problemOf, RECORDS } from "../support/capgo-api-scene";
 import { createTestApp, createTestKey, createWorld } from "../support/world";
 
 let scene: CapgoScene;
@@ -287,6 +287,39 @@ describe("bundles", () => {
 			...{ checksum: scene.file.checksum, warning: undefined },
 		});
 		expect((await register("4.0.2", "0".repeat(64))).body.error).toBe("checksum_mismatch");
+	});
+});
+
+describe("the shares of store versions", () => {
+	test("have the shape of those of bundles, and add up to 100 %", async () => {
+		const { world, check, send } = await createCapgoScene();
+		await check(crypto.randomUUID(), crypto.randomUUID());
+		await world.deps.d1
+			.prepare(
+				"UPDATE devices SET version_build = '1.10' WHERE device_id IN (SELECT device_id FROM devices WHERE app_id = (SELECT id FROM apps WHERE owner_org = ?) LIMIT 1)",
+			)
+			.bind(world.orgId)
+			.run();
+		const [{ app_id }] = (await send("GET", "/app")).body;
+		const path = `/statistics/app/${app_id}/native_usage`;
+		const days = { from: "2026-11-20", to: "2026-11-21" };
+		const { body } = await send("GET", path, { query: days });
+		expect(body).toEqual({
+			labels: ["2026-11-20", "2026-11-21"],
+			datasets: [
+				{ label: "1.0.0", data: [0, 66.7], metaCounts: [0, 2] },
+				{ label: "1.10", data: [0, 33.3], metaCounts: [0, 1] },
+			],
+		});
+		expect(problemOf(RECORDS.usage, body)).toBeUndefined();
+		const csv = await send("GET", path, { query: { ...days, format: "csv" } });
+		expect(new TextDecoder().decode(csv.body).split("\r\n")[0]).toContain("store_version");
+		world.clock.nowMs += 8 * 86_400_000;
+		const later = await send("GET", path, { query: { from: "2026-11-27", to: "2026-11-28" } });
+		expect(later.body.datasets.map(({ metaCounts }: { metaCounts: number[] }) => metaCounts)).toEqual([
+			[2, 0],
+			[1, 0],
+		]);
 	});
 });
 

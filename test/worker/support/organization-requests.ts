@@ -194,6 +194,7 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /organization/audit": async (world) => ({ path: "/organization/audit", query: { orgId: world.orgId } }),
 	"GET /statistics/app/:app_id": async (_, app) => ({ path: `/statistics/app/${app.appId}` }),
 	"GET /statistics/app/:app_id/bundle_usage": async (_, app) => ({ path: `/statistics/app/${app.appId}/bundle_usage` }),
+	"GET /statistics/app/:app_id/native_usage": async (_, app) => ({ path: `/statistics/app/${app.appId}/native_usage` }),
 	"GET /statistics/app/:app_id/installs": async (_, app) => ({ path: `/statistics/app/${app.appId}/installs` }),
 	"GET /statistics/app/:app_id/health": async (_, app) => ({ path: `/statistics/app/${app.appId}/health` }),
 	"GET /statistics/apps": async () => ({ path: "/statistics/apps" }),
