@@ -79,6 +79,7 @@ export const ROLE_NAMES = [
 	"org_super_admin",
 	"org_admin",
 	"org_member",
+	"org_billing_admin",
 	"app_admin",
 	"app_developer",
 	"app_uploader",
@@ -104,6 +105,7 @@ export const ROLES: Readonly<Record<RoleName, Role>> = {
 		permissions: ["org.read", "org.read_members", "org.create_app", ...APP_READER],
 		roleOnCreatedApp: "app_admin",
 	},
+	org_billing_admin: { scopeType: "org", assignable: true, permissions: ["org.read", "org.read_members"] },
 	app_admin: { scopeType: "app", assignable: true, permissions: EVERY_APP_PERMISSION },
 	app_developer: {
 		scopeType: "app",

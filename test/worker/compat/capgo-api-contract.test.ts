@@ -45,6 +45,12 @@ async function madeApp(): Promise<string> {
 	return app_id;
 }
 
+const EXPECTED_ROLES: Readonly<Record<string, string>> = {
+	admin: "org_admin",
+	super_admin: "org_super_admin",
+	org_billing_admin: "org_billing_admin",
+};
+
 const OPERATIONS: Readonly<Record<string, Operation>> = {
 	"GET /organization/": { request: () => ({ path: "/organization/" }), shape: v.array(RECORDS.organization) },
 	"GET /organization/ of one": {
@@ -86,7 +92,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
 		shape: v.array(RECORDS.member),
 	},
 	...Object.fromEntries(
-		["read", "upload", "write", "admin", "super_admin"].map((role) => [
+		["read", "upload", "write", "admin", "super_admin", "org_billing_admin"].map((role) => [
 			`POST /organization/members/ as ${role}`,
 			{
 				request: () => ({
@@ -96,7 +102,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
 				shape: RECORDS.status,
 				async effect(_: Answer<Body>, { email }: Body) {
 					const members = await read("/organization/members", ofOrg());
-					const expected = { admin: "org_admin", super_admin: "org_super_admin" }[role] ?? "org_member";
+					const expected = EXPECTED_ROLES[role] ?? "org_member";
 					expect(members).toContainEqual(expect.objectContaining({ email, role: expected }));
 				},
 			},
