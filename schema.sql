@@ -423,6 +423,16 @@ CREATE TABLE issuer_keys (
   attempted_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Creations that carried an Idempotency-Key, for a day. `id` is a hash of the caller's key or session and of the key of the request;
+-- `sealed_answer` is NULL while the creation runs, and after a fault.
+CREATE TABLE idempotency_keys (
+  id TEXT PRIMARY KEY,
+  request_hash TEXT NOT NULL,
+  sealed_answer TEXT,
+  created_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at_ms);
+
 -- An invitation to an organization. Its link admits one person, and only the hash of the token is stored. Deleted on acceptance, on
 -- withdrawal, and with the membership of the inviter.
 CREATE TABLE invitations (

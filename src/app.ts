@@ -4,6 +4,7 @@
  */
 import { Hono } from "hono";
 import { cors } from "hono/cors";
+import { absentService } from "./compat/capgo-api/absent";
 import { refusedRequest } from "./compat/capgo-cli/service";
 import type { Deps, Env } from "./deps";
 import { allEndpoints } from "./endpoints";
@@ -16,13 +17,36 @@ import { KEY_HEADERS } from "./http/credentials";
 import { createDeviceState } from "./http/device-state";
 import type { AnyEndpoint } from "./http/endpoint";
 import { createFastPath, type Route } from "./http/fast-path";
+import { REPLAYED_HEADER } from "./http/idempotency";
 import { createIsolate, type Isolate, type RequestBindings } from "./http/isolate";
 import { mount } from "./http/pipeline";
+import { IGNORED_HEADER } from "./http/unknown-fields";
 import { WAIT_HEADER } from "./http/wait-visible";
 
 /** Headers and methods that browsers may use across origins. */
 const CORS_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
-const CORS_REQUEST_HEADERS = ["authorization", "content-type", WAIT_HEADER, ...KEY_HEADERS];
+const CORS_REQUEST_HEADERS = [
+	"authorization",
+	"content-type",
+	"capgo_api",
+	"idempotency-key",
+	"x-limited-key-id",
+	WAIT_HEADER,
+	...KEY_HEADERS,
+];
+const CORS_ANSWER_HEADERS = [
+	"x-request-id",
+	"link",
+	"location",
+	"retry-after",
+	"etag",
+	"x-ratelimit-reset",
+	"ratelimit-limit",
+	"ratelimit-policy",
+	"x-total-count",
+	REPLAYED_HEADER,
+	IGNORED_HEADER,
+];
 const TUS_HEADERS = [
 	"tus-resumable",
 	"tus-version",
@@ -38,27 +62,28 @@ export function createRouter(isolate: Isolate, served: readonly AnyEndpoint[] = 
 	const { deps } = isolate;
 	const app = new Hono<{ Bindings: RequestBindings }>({ strict: false });
 
+	// The key is the right, so any origin may send one; cookies are for the own origin alone, because no answer allows credentials.
+	const { corsAllowedOrigins: allowed } = deps.config;
 	const crossOrigin = cors({
-		origin: (origin) => (deps.config.corsAllowedOrigins.includes(origin) ? origin : null),
+		origin: allowed.length === 0 ? "*" : (origin) => (allowed.includes(origin) ? origin : null),
 		allowMethods: CORS_METHODS,
 		allowHeaders: [...CORS_REQUEST_HEADERS, ...TUS_HEADERS],
-		exposeHeaders: ["x-request-id", "link", "location", "retry-after", "etag", ...TUS_HEADERS],
+		exposeHeaders: [...CORS_ANSWER_HEADERS, ...TUS_HEADERS],
 		maxAge: 86_400,
 	});
-	if (deps.config.corsAllowedOrigins.length > 0) {
-		app.use(async (c, next) => {
-			// An OPTIONS request that is no preflight comes from a TUS client.
-			const preflight = c.req.header("access-control-request-method") !== undefined;
-			if (c.req.method === "OPTIONS" && !preflight) return next();
-			return crossOrigin(c, next);
-		});
-	}
+	app.use(async (c, next) => {
+		// An OPTIONS request that is no preflight comes from a TUS client.
+		const preflight = c.req.header("access-control-request-method") !== undefined;
+		if (c.req.header("origin") === undefined || (c.req.method === "OPTIONS" && !preflight)) return next();
+		return crossOrigin(c, next);
+	});
 
 	mount(app, served, isolate);
 
 	app.notFound((c) => {
 		const error =
 			refusedRequest(c.req.method, c.req.path) ??
+			absentService(c.req.path) ??
 			new ApiError("not_found", "No endpoint has this path; the API is documented at /docs.");
 		return errorAnswer(deps, error, c.req.raw, c.env.requestId);
 	});

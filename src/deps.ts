@@ -34,6 +34,8 @@ export interface Limiter {
 
 export interface RequestLimit {
 	readonly limiter: Limiter;
+	/** `limit` of the limiter in wrangler.toml, for the headers of answers. */
+	readonly limit?: number;
 	/** `period` of the limiter in wrangler.toml, seconds: how long a refused client waits. */
 	readonly periodSeconds: number;
 }
@@ -118,7 +120,7 @@ export function createDeps(env: Env): Deps {
 		randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
 		requestLimits: {
 			failedAuthentications: { limiter: env.FAILED_AUTHENTICATIONS, periodSeconds: 60 },
-			perKey: { limiter: env.KEY_REQUESTS, periodSeconds: 10 },
+			perKey: { limiter: env.KEY_REQUESTS, limit: 1_000, periodSeconds: 10 },
 			signIns: { limiter: env.SIGN_INS, periodSeconds: 60 },
 			newDevices: { limiter: env.NEW_DEVICES, periodSeconds: 60 },
 			questions: { limiter: env.QUESTIONS, periodSeconds: 60 },

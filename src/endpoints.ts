@@ -3,6 +3,7 @@
  * client derive from this list.
  */
 
+import { capgoEndpoints, withCapgoForms } from "./compat/capgo-api/endpoints";
 import { compatEndpoints } from "./compat/capgo-cli/endpoints";
 import { accountLog, deleteAccount, getAccount } from "./features/accounts/account";
 import { changeEmail, sendEmailCode } from "./features/accounts/email";
@@ -89,6 +90,7 @@ import { bundleUsage, installStatistics } from "./features/statistics/bundle-rou
 import { failureStatistics } from "./features/statistics/failure-figures";
 import { healthStatistics } from "./features/statistics/health";
 import { reportStats } from "./features/statistics/ingest";
+import { nativeUsage } from "./features/statistics/native-routes";
 import { appStatistics, organizationStatistics, userStatistics } from "./features/statistics/routes";
 import { chooseChannel, currentChannel, selectableChannels, unsetChannel } from "./features/updates/channel-self";
 import { checkUpdate, updatesHealth } from "./features/updates/check";
@@ -103,7 +105,7 @@ import {
 	rotateWebhookSecret,
 } from "./features/webhooks/routes";
 
-export const allEndpoints = [
+export const allEndpoints = withCapgoForms([
 	listOrganizations,
 	createOrganization,
 	updateOrganization,
@@ -138,6 +140,7 @@ export const allEndpoints = [
 	createApp,
 	createSampleApp,
 	// Before the paths with an app id, which would match these as ids.
+	...capgoEndpoints,
 	listReservations,
 	releaseReservation,
 	restoreApp,
@@ -181,6 +184,7 @@ export const allEndpoints = [
 	downloadObject,
 	appStatistics,
 	bundleUsage,
+	nativeUsage,
 	installStatistics,
 	healthStatistics,
 	failureStatistics,
@@ -252,4 +256,4 @@ export const allEndpoints = [
 	removePublisher,
 	exchangeToken,
 	...compatEndpoints,
-] as const;
+]);

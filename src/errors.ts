@@ -79,6 +79,7 @@ export const ERROR_STATUS = {
 	api_key_changed: 409,
 	api_key_of_publisher: 409,
 	identity_token_replayed: 409,
+	idempotency_key_in_use: 409,
 	publisher_changed: 409,
 	already_member: 409,
 	passkey_already_registered: 409,
@@ -119,6 +120,7 @@ export const ERROR_STATUS = {
 	payload_too_large: 413,
 	unsupported_media_type: 415,
 	range_not_satisfiable: 416,
+	idempotency_key_reused: 422,
 	bundle_invalid: 422,
 	bundle_signature_invalid: 422,
 	bundle_signature_required: 422,
@@ -126,6 +128,7 @@ export const ERROR_STATUS = {
 	not_acceptable: 406,
 	too_many_requests: 429,
 	internal_error: 500,
+	not_on_this_server: 501,
 	service_unavailable: 503,
 	issuer_unavailable: 503,
 } as const;
@@ -159,7 +162,7 @@ export class ApiError extends Error {
 		this.code = code;
 		this.status = ERROR_STATUS[code];
 		this.moreInfo = options.moreInfo ?? {};
-		this.headers = options.headers ?? {};
+		this.headers = { ...options.headers };
 		this.account = options.account;
 	}
 }

@@ -8,6 +8,7 @@ import { removeTombstones } from "./db/bundle-deletion";
 import { deletedAppIds, tendFeed } from "./db/change-triggers";
 import { openDb } from "./db/client";
 import { removeUnusedDeltaFiles } from "./db/delta-files";
+import { deleteOldIdempotencyKeys } from "./db/idempotency-keys";
 import { deleteExpiredInvitations } from "./db/invitations";
 import { SEALED_HOOKS } from "./db/preview-hooks";
 import { deleteOldPreviews } from "./db/previews";
@@ -63,6 +64,7 @@ export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = 
 	"expired invitations": batchOf((nowMs) => [deleteExpiredInvitations(nowMs)]),
 	"old sign-ins": deleteOldSignIns,
 	"old identity tokens": batchOf(deleteOldIdentities),
+	"old idempotency keys": batchOf((nowMs) => [deleteOldIdempotencyKeys(nowMs)]),
 	"expired previews": closeExpiredPreviews,
 	"rows of old previews": batchOf((nowMs) => [deleteOldPreviews(nowMs)]),
 	"previews that fleets name": stopPreviewsOfFleets,

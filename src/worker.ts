@@ -52,6 +52,7 @@ function notConfigured(error: ConfigError, url: string): Response {
 		error: "service_unavailable",
 		message: "This deployment is not configured; its log names the variable to set.",
 		moreInfo: { retryAfterSeconds: CONFIGURATION_RETRY_SECONDS },
+		status: "KO",
 		// Nothing was started that could give it one, and every answer has the same cause.
 		requestId: "",
 	};

@@ -9,8 +9,8 @@ export const MEMBER_ROLES: readonly RoleName[] = ROLE_NAMES.filter(
 	(name) => ROLES[name].assignable && ROLES[name].scopeType === "org",
 ).sort((left, right) => ROLES[right].permissions.length - ROLES[left].permissions.length);
 
-/** The weakest assignable role. */
-export const WEAKEST_MEMBER_ROLE: RoleName | undefined = MEMBER_ROLES.at(-1);
+/** The weakest role that sees the apps. */
+export const WEAKEST_MEMBER_ROLE: RoleName | undefined = memberRolesHolding(["app.read"]).at(-1);
 
 /** The strongest role of a whole organization among these names; undefined when there is none. */
 export function strongestMemberRole(names: readonly string[]): RoleName | undefined {

@@ -79,6 +79,7 @@ export const ROLE_NAMES = [
 	"org_super_admin",
 	"org_admin",
 	"org_member",
+	"org_billing_admin",
 	"app_admin",
 	"app_developer",
 	"app_uploader",
@@ -104,6 +105,7 @@ export const ROLES: Readonly<Record<RoleName, Role>> = {
 		permissions: ["org.read", "org.read_members", "org.create_app", ...APP_READER],
 		roleOnCreatedApp: "app_admin",
 	},
+	org_billing_admin: { scopeType: "org", assignable: true, permissions: ["org.read", "org.read_members"] },
 	app_admin: { scopeType: "app", assignable: true, permissions: EVERY_APP_PERMISSION },
 	app_developer: {
 		scopeType: "app",
@@ -164,6 +166,16 @@ export const STAGE_ROLES: Readonly<
 	propose: { role: "app_publisher_upload", promoting: "app_publisher_propose" },
 	promote: { role: "app_publisher_upload", promoting: "app_publisher_promote" },
 };
+
+/** The roles that a mode stands for, in clients that know modes of keys instead of roles: on an app, and on a whole organization. */
+export const MODE_ROLES = {
+	read: { app: "app_reader", organization: undefined },
+	upload: { app: "app_uploader", organization: undefined },
+	write: { app: "app_developer", organization: undefined },
+	all: { app: "app_admin", organization: "org_admin" },
+} as const satisfies Readonly<Record<string, { app: RoleName; organization: RoleName | undefined }>>;
+export type KeyMode = keyof typeof MODE_ROLES;
+export const KEY_MODES = Object.keys(MODE_ROLES) as KeyMode[];
 
 /** The role that the creator of an organization gets on it. */
 export const ORGANIZATION_CREATOR_ROLE: RoleName = "org_super_admin";

@@ -7,6 +7,7 @@ export const ROLE_TEXTS: Readonly<Record<RoleName, string>> = {
 	org_super_admin: "Owner",
 	org_admin: "Administrator",
 	org_member: "Member",
+	org_billing_admin: "Billing administrator",
 	app_admin: "App administrator",
 	app_developer: "App developer",
 	app_uploader: "App uploader",

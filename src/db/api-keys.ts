@@ -7,6 +7,7 @@ import type { OrgId } from "../authz/decide";
 import type { RoleName, ScopeType } from "../authz/permissions";
 import type { PolicyColumns, Principal } from "../authz/principal";
 import { jsonList, query } from "./client";
+import { appIdOf } from "./public-app-id";
 import type { SealedRows } from "./reseal";
 import type { ApiKeysTable, Flag } from "./schema";
 
@@ -127,13 +128,26 @@ function keysBoundIn(orgIds: RawBuilder<string>) {
 		.where("api_key_id", "is not", null);
 }
 
+/** An id, or the statement that finds it. */
+export type KeyId = string | RawBuilder<string>;
+
+/** The id of the key with this secret. */
+export const keyIdOfSecret = (keyHash: string): KeyId =>
+	sql<string>`(SELECT id FROM api_keys WHERE key_hash = ${keyHash})`;
+
+/** The organization of a new key: that of an app by its public id, or of the key with this hash. */
+export const organizationOfNewKey = (publicAppId: string | undefined, keyHash: string): RawBuilder<string> =>
+	publicAppId === undefined
+		? sql<string>`(SELECT org_id FROM api_keys WHERE key_hash = ${keyHash})`
+		: sql<string>`(SELECT owner_org FROM apps WHERE id = ${appIdOf(publicAppId)})`;
+
 /** One key by its id; for loads in the authorization batch. */
-export function apiKeyById(id: string): CompiledQuery<ApiKeyRow> {
+export function apiKeyById(id: KeyId): CompiledQuery<ApiKeyRow> {
 	return apiKeyRows().where("api_keys.id", "=", id).compile();
 }
 
 /** One key by its id. If `orgId` is given and is not the key's organization, only the bindings in `orgId`. For loads in the authorization batch. */
-export function apiKeyAsSeenBy(orgId: string | undefined, id: string): CompiledQuery<ApiKeyRow> {
+export function apiKeyAsSeenBy(orgId: string | undefined, id: KeyId): CompiledQuery<ApiKeyRow> {
 	if (orgId === undefined) return apiKeyById(id);
 	return apiKeyRows(sql`(b.org_id = ${orgId} OR api_keys.org_id = ${orgId})`).where("api_keys.id", "=", id).compile();
 }

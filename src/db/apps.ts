@@ -154,6 +154,24 @@ export function appUuidsInOrg(orgId: string, appIds: readonly string[]): Compile
 		.compile();
 }
 
+/** Apps of an organization by their public ids, or all of them up to a limit; for loading beside the decision. */
+export function appsForKey(
+	orgId: string | RawBuilder<string>,
+	publicAppIds: readonly string[] | undefined,
+	limit: number,
+): CompiledQuery<{ id: string; app_id: string; owner_org: string }> {
+	const found = publicAppIds?.map((publicAppId) => appIdOf(publicAppId));
+	return query
+		.selectFrom("apps")
+		.select(["id", "app_id", "owner_org"])
+		.where("owner_org", "=", orgId)
+		.whereRef("app_id", "<>", "id")
+		.$if(found !== undefined, (apps) => apps.where("id", "in", sql<string>`(${sql.join(found ?? [])})`))
+		.orderBy("created_at_ms")
+		.limit(limit)
+		.compile();
+}
+
 /** The same for the organization that a key belongs to; for loading beside the decision about that key. */
 export function appUuidsInOrgOfKey(keyId: string, appIds: readonly string[]): CompiledQuery<{ id: string }> {
 	return query

@@ -31,6 +31,7 @@ import type {
 	ApiKeysTable,
 	AuditLogTable,
 	CiKeysTable,
+	IdempotencyKeysTable,
 	IdentitiesTable,
 	InstallationTable,
 	InvitationsTable,
@@ -97,6 +98,7 @@ export interface Schema {
 	ci_keys: CiKeysTable;
 	spent_identity_tokens: SpentIdentityTokensTable;
 	issuer_keys: IssuerKeysTable;
+	idempotency_keys: IdempotencyKeysTable;
 	invitations: InvitationsTable;
 	channels: ChannelsTable;
 	bundles: BundlesTable;

@@ -52,6 +52,8 @@ export interface ClaimedDelivery {
 	readonly sealed: string;
 	readonly previous_until_ms: number | null;
 	readonly failing_since_ms: number | null;
+	/** JSON: the events that the webhook chose. */
+	readonly events: string;
 	readonly user_id: string | null;
 }
 
@@ -64,7 +66,7 @@ export function claimDeliveries(webhookId: string, claim: string, nowMs: number,
 				WHERE d.webhook_id = ${webhookId} AND d.state = 'pending' AND d.next_attempt_at_ms <= ${nowMs} AND w.disabled_at_ms IS NULL
 				ORDER BY d.next_attempt_at_ms, d.created_at_ms, d.id LIMIT ${most})`.compile(query),
 		sql<ClaimedDelivery>`SELECT d.id, d.org_id, d.attempts, d.event_id, e.type, e.at_ms, e.data, d.webhook_id, w.format, w.description,
-				w.sealed, w.previous_until_ms, w.failing_since_ms, w.user_id
+				w.sealed, w.previous_until_ms, w.failing_since_ms, w.events, w.user_id
 			FROM webhook_deliveries d INNER JOIN webhook_events e ON e.id = d.event_id INNER JOIN webhooks w ON w.id = d.webhook_id
 			WHERE d.webhook_id = ${webhookId} AND d.claim = ${claim} ORDER BY d.created_at_ms, d.id`.compile(query),
 	] as const;
@@ -173,6 +175,19 @@ export function deliveriesOf(
 		.limit(limit)
 		.offset(offset)
 		.compile();
+}
+
+/** Deliveries of a webhook since a time, by their state; no more than `most` of each are counted. */
+export function deliveryCounts(
+	orgId: string,
+	webhookId: string,
+	sinceMs: number,
+	most: number,
+): CompiledQuery<{ delivered: number; failed: number; pending: number }> {
+	const count = (state: DeliveryRow["state"]) => sql<number>`(SELECT count(*) FROM (SELECT 1 FROM webhook_deliveries
+		WHERE org_id = ${orgId} AND webhook_id = ${webhookId} AND created_at_ms >= ${sinceMs} AND state = ${state} LIMIT ${most}))`;
+	return sql<{ delivered: number; failed: number; pending: number }>`SELECT ${count("delivered")} AS delivered,
+		${count("failed")} AS failed, ${count("pending")} AS pending`.compile(query);
 }
 
 export function deliveryById(orgId: string, id: string): CompiledQuery<DeliveryRow> {

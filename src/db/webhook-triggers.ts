@@ -7,7 +7,9 @@
  */
 import type { CompiledQuery } from "kysely";
 import type { Deps } from "../deps";
+import { OPERATION_OF_ACTION, RECORD_OF_TARGET } from "../domain/audit-records";
 import { type EventType, TEST_EVENT } from "../domain/webhook-events";
+import { RECORD_TABLES } from "../domain/webhook-records";
 import { openDb } from "./client";
 import { plain } from "./plain";
 
@@ -47,28 +49,39 @@ const RULES: readonly (readonly [Exclude<EventType, "bundle.first_device">, stri
 ];
 
 const TYPE = `CASE ${RULES.map(([type, condition]) => `WHEN ${condition} THEN '${type}'`).join("\n\t\t\t")} END`;
+/** The record of an audit entry, and what happened to it; NULL: no record of those that webhooks know. */
+const RECORD_TYPE = `${RECORD_OF_TARGET("NEW.target_type", "NEW.action")} || '.' || ${OPERATION_OF_ACTION("NEW.action")}`;
+const TABLE_OF_TYPE = (type: string) => `substr(${type}, 1, instr(${type}, '.') - 1)`;
+const IS_RECORD_EVENT = `${TABLE_OF_TYPE("NEW.type")} IN (${RECORD_TABLES.map((table) => `'${table}'`).join(", ")})`;
+const DATA = `json_object(
+		    'organization_id', NEW.org_id, 'app_id', NEW.app_id, 'action', NEW.action,
+		    'actor', json_object('type', NEW.actor_type, 'id', NEW.actor_id, 'name', NEW.actor_name),
+		    'target', json_object('type', NEW.target_type, 'id', NEW.target_id, 'name', NEW.target_name),
+		    'before', json(NEW.before), 'after', json(NEW.after), 'details', json(NEW.details))`;
+
 /** Signatures are computed over the id, in which no "." may be. */
 const NEW_EVENT_ID = "'msg_' || lower(hex(randomblob(16)))";
 
 const WEBHOOK_TRIGGERS: readonly string[] = [
-	`CREATE TRIGGER IF NOT EXISTS webhook_events_of_audit_2 AFTER INSERT ON audit_log
+	`CREATE TRIGGER IF NOT EXISTS webhook_events_of_audit_3 AFTER INSERT ON audit_log
 		WHEN EXISTS (SELECT 1 FROM webhooks WHERE org_id = NEW.org_id AND disabled_at_ms IS NULL)
 		BEGIN
 		  INSERT INTO webhook_events (id, org_id, app_id, type, at_ms, data)
-		  SELECT ${NEW_EVENT_ID}, NEW.org_id, NEW.app_uuid, event.type, NEW.at_ms, json_object(
-		    'organization_id', NEW.org_id, 'app_id', NEW.app_id, 'action', NEW.action,
-		    'actor', json_object('type', NEW.actor_type, 'id', NEW.actor_id, 'name', NEW.actor_name),
-		    'target', json_object('type', NEW.target_type, 'id', NEW.target_id, 'name', NEW.target_name),
-		    'before', json(NEW.before), 'after', json(NEW.after), 'details', json(NEW.details))
+		  SELECT ${NEW_EVENT_ID}, NEW.org_id, NEW.app_uuid, event.type, NEW.at_ms, ${DATA}
 		  FROM (SELECT ${TYPE} AS type) AS event WHERE event.type IS NOT NULL;
+		  INSERT INTO webhook_events (id, org_id, app_id, type, at_ms, data)
+		  SELECT ${NEW_EVENT_ID}, NEW.org_id, NEW.app_uuid, record.type, NEW.at_ms, ${DATA}
+		  FROM (SELECT ${RECORD_TYPE} AS type) AS record WHERE EXISTS (SELECT 1 FROM webhooks w, json_each(w.events)
+		    WHERE w.org_id = NEW.org_id AND w.disabled_at_ms IS NULL AND value = ${TABLE_OF_TYPE("record.type")});
 		END`,
-	`CREATE TRIGGER IF NOT EXISTS webhook_deliveries_of_event_1 AFTER INSERT ON webhook_events
+	`CREATE TRIGGER IF NOT EXISTS webhook_deliveries_of_event_2 AFTER INSERT ON webhook_events
 		WHEN NEW.type <> '${TEST_EVENT}'
 		BEGIN
 		  INSERT INTO webhook_deliveries (id, org_id, webhook_id, event_id, state, next_attempt_at_ms, created_at_ms)
 		  SELECT lower(hex(randomblob(16))), NEW.org_id, w.id, NEW.id, 'pending', NEW.at_ms, NEW.at_ms FROM webhooks w
 		  WHERE w.org_id = NEW.org_id AND w.disabled_at_ms IS NULL AND (w.app_id IS NULL OR w.app_id = NEW.app_id)
-		    AND (w.events = '[]' OR EXISTS (SELECT 1 FROM json_each(w.events) WHERE value = NEW.type));
+		    AND (w.events = '[]' AND NOT ${IS_RECORD_EVENT} OR EXISTS (SELECT 1 FROM json_each(w.events)
+		      WHERE value = CASE WHEN ${IS_RECORD_EVENT} THEN ${TABLE_OF_TYPE("NEW.type")} ELSE NEW.type END));
 		END`,
 ];
 

@@ -13,13 +13,27 @@ export function errorAnswer(deps: Deps, error: unknown, request: Request, reques
 			? error
 			: new ApiError("internal_error", "Something went wrong on our side; include the requestId when you report it.");
 	const path = new URL(request.url).pathname;
-	if (known.status >= 500) {
+	// A service that is absent on purpose is no fault.
+	if (known.status >= 500 && known.status !== 501) {
 		deps.log("error", "request_failed", { requestId, method: request.method, path, cause: causeText(error) });
 	}
 	// TUS requires its version in every answer of its paths.
 	const tus = path.startsWith("/files/upload/attachments") ? { "Tus-Resumable": "1.0.0" } : {};
-	const body = { error: known.code, message: known.message, moreInfo: known.moreInfo, requestId };
-	return Response.json(body, { status: known.status, headers: { ...tus, ...known.headers } });
+	const reset = known.status === 429 ? resetOf(known, deps.now()) : undefined;
+	const moreInfo = { ...known.moreInfo, ...reset?.moreInfo };
+	const body = { error: known.code, message: known.message, moreInfo, status: "KO", requestId };
+	return Response.json(body, { status: known.status, headers: { ...tus, ...known.headers, ...reset?.headers } });
+}
+
+/** The end of a limit as a time, for clients that do not read Retry-After. */
+function resetOf({ moreInfo }: ApiError, nowMs: number) {
+	const seconds = moreInfo.retryAfterSeconds;
+	if (typeof seconds !== "number") return undefined;
+	const resetAtMs = nowMs + seconds * 1000;
+	return {
+		moreInfo: { rateLimitResetAt: resetAtMs },
+		headers: { "X-RateLimit-Reset": String(Math.ceil(resetAtMs / 1000)) },
+	};
 }
 
 /** Set on the response itself, because the router's way would create each response twice. */

@@ -44,7 +44,9 @@ export async function readBody(
 	if (acceptsForm && type === "application/x-www-form-urlencoded") {
 		return Object.fromEntries(new URLSearchParams(new TextDecoder().decode(bytes)));
 	}
-	if (type !== undefined && type !== "" && !/^application\/([\w.-]+\+)?json$/.test(type)) {
+	// `curl -d` without a header declares its JSON as a form.
+	const isJsonOfCurl = type === "application/x-www-form-urlencoded" && bytes[0] === OPENING_BRACE;
+	if (type !== undefined && type !== "" && !isJsonOfCurl && !/^application\/([\w.-]+\+)?json$/.test(type)) {
 		throw new ApiError("unsupported_media_type", "Send the body as JSON, with `content-type: application/json`.");
 	}
 	return parseJson(bytes, limitBytes);
@@ -62,6 +64,7 @@ export function parseJson(bytes: Uint8Array, limitBytes: number): unknown {
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
+const OPENING_BRACE = 0x7b;
 const OPENING: ReadonlySet<number> = new Set([0x5b, 0x7b]);
 const CLOSING: ReadonlySet<number> = new Set([0x5d, 0x7d]);
 

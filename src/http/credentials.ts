@@ -5,12 +5,15 @@
 
 import { invalidApiKey, invalidSession } from "../authz/principal";
 import { hashKey, isWellFormedKey, isWellFormedSessionToken } from "../authz/secrets";
-import { ApiError } from "../errors";
+import { ApiError, invalidRequest } from "../errors";
 import { readSessionToken } from "./cookies";
 import { refuseCrossSite } from "./cross-site";
 
 /** Our header, and the names that existing clients use. */
-export const KEY_HEADERS = ["capstankey", "servicekey", "capgkey"] as const;
+export const KEY_HEADERS = ["capstankey", "servicekey", "capgkey", "x-api-key"] as const;
+
+/** Asks another service to act with fewer rights than the key. No key here is a part of another one. */
+const LIMITED_KEY_HEADER = "x-limited-key-id";
 
 /**
  * Stock clients need a public value that they send as `authorization: Bearer …` beside the real key. It is published at /private/config and
@@ -26,14 +29,19 @@ export interface Credential {
 
 /**
  * @param sources `ownSession`: the endpoint is about the account of the signed-in person. `keyOnly`: cookies are ignored.
- * @throws {ApiError} `ambiguous_api_key`, `missing_api_key`, `invalid_api_key` or `invalid_session` for malformed text, and
- * `cross_site_request` for a session
+ * @throws {ApiError} `ambiguous_api_key`, `missing_api_key`, `invalid_api_key` or `invalid_session` for malformed text,
+ * `cross_site_request` for a session, and `invalid_request` for a header that asks for fewer rights
  */
 export function readCredential(
 	{ ownSession, keyOnly }: { readonly ownSession: boolean; readonly keyOnly: boolean },
 	request: Request,
 	origin: string,
 ): Credential {
+	if (request.headers.has(LIMITED_KEY_HEADER)) {
+		const message =
+			"is not supported, and without it the request would have all rights of its key; send a key that has only the wanted rights instead";
+		throw invalidRequest([{ path: LIMITED_KEY_HEADER, message }]);
+	}
 	const key = findKey(request.headers);
 	if (key !== undefined) {
 		if (ownSession) {
@@ -60,12 +68,21 @@ export function readCredential(
 	return { kind: "session", hash: hashKey(token) };
 }
 
+/** The hash of the API key in the request, for statements that need it before the decision; undefined: none, or a wrong one. */
+export function keyHashOf(headers: Headers): string | undefined {
+	try {
+		const key = findKey(headers);
+		return key === undefined ? undefined : hashKey(key);
+	} catch {
+		return undefined;
+	}
+}
+
 /** @throws {ApiError} `ambiguous_api_key`, or `invalid_api_key` for a malformed key */
 function findKey(headers: Headers): string | undefined {
 	const values = new Set<string>();
-	const authorization = headers.get("authorization")?.replace(/^Bearer(\s+|$)/i, "");
-	for (const value of [authorization, ...KEY_HEADERS.map((name) => headers.get(name))]) {
-		const key = value?.trim() ?? "";
+	for (const name of ["authorization", ...KEY_HEADERS]) {
+		const key = (headers.get(name) ?? "").replace(/^Bearer(\s+|$)/i, "").trim();
 		if (key !== "" && key !== ANONYMOUS_VALUE) values.add(key);
 	}
 	const [key] = values;

@@ -15,6 +15,8 @@ export interface CallerSoFar {
 	/** The organization of the presented key, or of the target. */
 	orgId?: string;
 	key?: Pick<PrincipalRow, "id" | "name">;
+	/** Fields of the request that have no effect. */
+	ignored?: readonly string[];
 }
 
 /** Errors that are logged. */

@@ -19,7 +19,7 @@ import type { ErrorCode } from "../errors";
 import type { EventBuffer } from "../queue/event-buffer";
 import type { EdgeCache } from "../storage/edge-cache";
 import type { Memory } from "./memory";
-import type { ScopeSource } from "./scope";
+import type { RawInput, ScopeSource } from "./scope";
 import type { StrangerLimits } from "./stranger-limits";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" | "HEAD";
@@ -136,6 +136,18 @@ export interface HeaderDescription {
 	readonly example: string;
 }
 
+/** Further forms of a request, which clients of another service send. They are translated before anything else looks at the request. */
+export interface RequestForms {
+	/** The request in the endpoint's own form. */
+	readonly read?: (raw: RawInput) => RawInput;
+	/** The endpoint of the same path that the request is for, if it is another one. */
+	readonly instead?: (raw: RawInput) => AnyEndpoint | undefined;
+	/** Names of unknown fields that the endpoint's own client always sends, and that ask for nothing. */
+	readonly expected?: readonly string[];
+	/** Names of accepted fields whose values have no effect. */
+	readonly withoutEffect?: (raw: RawInput) => readonly string[];
+}
+
 interface EndpointExample {
 	readonly query?: Record<string, string>;
 	readonly body?: unknown;
@@ -177,8 +189,13 @@ interface EndpointDefinition<
 	readonly recentSignIn?: true | "passkey" | ((input: Input<Path, Query, Body>) => RecentSignIn);
 	/** Largest JSON body, bytes. Default 1 MiB; more is only for callers that hold the endpoint's permission somewhere. */
 	readonly bodyLimitBytes?: number;
+	/** Other methods that are answered alike; for an answer that depends on nothing of the request. */
+	readonly alsoMethods?: readonly Method[];
 	/** A POST that only reads (its query does not fit a URL). The snapshot cache is not invalidated. */
 	readonly safe?: true;
+	/** Unknown fields are 400, because the request gives rights. Deletions refuse them in any case. */
+	readonly refusesUnknown?: true;
+	readonly forms?: RequestForms;
 	/** 200 by default. The first is the usual one. */
 	readonly status?: readonly [number, ...number[]];
 	readonly response: Answer;
@@ -216,7 +233,10 @@ export interface AnyEndpoint {
 	readonly keyOnly?: true;
 	readonly recentSignIn?: true | "passkey" | ((input: never) => RecentSignIn);
 	readonly bodyLimitBytes?: number;
+	readonly alsoMethods?: readonly Method[];
 	readonly safe?: true;
+	readonly refusesUnknown?: true;
+	readonly forms?: RequestForms;
 	readonly status?: readonly [number, ...number[]];
 	readonly response: v.GenericSchema | RawAnswer;
 	readonly rawResponse?: RawAnswer | readonly RawAnswer[];

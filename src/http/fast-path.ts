@@ -69,8 +69,6 @@ export function createFastPath(
 	const { diagnostics } = deps.config;
 	const originOf = createOriginReader();
 	const common = createCommonHeaders();
-	/** Requests with an Origin must then go through the router, which sets their CORS headers. */
-	const corsEnabled = deps.config.corsAllowedOrigins.length > 0;
 
 	async function answer(
 		endpoint: FastEndpoint,
@@ -129,7 +127,8 @@ export function createFastPath(
 			if (!(length > 0 && length <= LIMIT_BYTES)) return undefined;
 			const type = headers.get("content-type");
 			if (type !== "application/json" && type?.startsWith("application/json;") !== true) return undefined;
-			if (corsEnabled && headers.has("origin")) return undefined;
+			// The router sets the CORS headers.
+			if (headers.has("origin")) return undefined;
 			return answer(endpoint, request, deps.config.publicUrl ?? originOf(url.slice(0, pathStart)), ctx);
 		}
 		return undefined;

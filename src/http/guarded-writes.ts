@@ -104,7 +104,7 @@ function decidingBindings({ bindings }: Principal, target: Target | null): Princ
 }
 
 /** A read with a condition would fail, and end a session, when the caller's roles change meanwhile. */
-function isRead({ sql }: Statement): boolean {
+export function isRead({ sql }: Statement): boolean {
 	return (
 		/^\s*SELECT\b/i.test(sql) || (/^\s*WITH\b/i.test(sql) && !/\b(?:INSERT|UPDATE|DELETE|REPLACE\s+INTO)\b/i.test(sql))
 	);

@@ -5,7 +5,10 @@ import { toJsonSchema } from "@valibot/to-json-schema";
 import type * as v from "valibot";
 import { RECENT_SIGN_IN_MS } from "../authz/session";
 import { ERROR_STATUS, type ErrorCode } from "../errors";
+import { KEY_HEADERS as OWN_KEY_HEADERS } from "./credentials";
 import { type AnyEndpoint, isRaw, permissionsOf, type RawAnswer } from "./endpoint";
+import { IDEMPOTENCY_ERRORS, takesIdempotencyKey } from "./idempotency";
+import { withNames } from "./openapi-names";
 import { PIPELINE_ERRORS } from "./pipeline";
 import type { ScopeSource } from "./scope";
 
@@ -14,15 +17,22 @@ type Json = Record<string, unknown>;
 const INTRODUCTION = `Live updates for Capacitor and Electron apps.
 
 Send an API key in \`authorization\` (raw, or after \`Bearer \`) or in \`capstankey\`. Lists are paged by \`page\` from 0, 50 items each, with
-\`Link: rel="next"\` while more follow. Unknown fields are ignored; an optional field that is null is absent.`;
+\`Link: rel="next"\` while more follow. An optional field that is null is absent. Fields that an operation does not know have no effect and are
+named in the header \`x-ignored-fields\`, and in \`ignored\` of an answer that is an object; in deletions, in requests that give rights, and where
+a name says that it limits something, they are refused.`;
 
 const ERROR_SCHEMA: Json = {
 	type: "object",
-	required: ["error", "message", "moreInfo", "requestId"],
+	required: ["error", "message", "moreInfo", "status", "requestId"],
 	properties: {
 		error: { type: "string", description: "A code from the operation's list." },
 		message: { type: "string", description: "The problem, then the remedy." },
-		moreInfo: { type: "object", description: "Machine-readable details; `issues` lists invalid fields by path." },
+		moreInfo: {
+			type: "object",
+			additionalProperties: true,
+			description: "Machine-readable details; `issues` lists invalid fields by path.",
+		},
+		status: { const: "KO" },
 		requestId: { type: "string" },
 	},
 };
@@ -43,8 +53,18 @@ const RETRY_AFTER: Json = {
 	"Retry-After": { description: "Seconds to wait before the next try.", schema: { type: "integer" } },
 };
 
+const IDEMPOTENCY_KEY = {
+	name: "Idempotency-Key",
+	in: "header",
+	required: false,
+	description:
+		"A text of the client's choice, 1 to 255 characters. A repetition of the request with the same key within a day gets the first answer, with the header `Idempotency-Replayed`.",
+	schema: { type: "string" },
+	example: "0f7f6d0c-2a1e-4f7e-9f0b-6a2c3b1d4e5f",
+};
+
 const SESSION_COOKIE = "session";
-const KEY_HEADERS = ["authorization", "capstankey", "servicekey", "capgkey"];
+const KEY_HEADERS = ["authorization", ...OWN_KEY_HEADERS];
 
 /** The document of these endpoints, in order. */
 export function openApiDocument(endpoints: readonly AnyEndpoint[]): Json {
@@ -53,6 +73,7 @@ export function openApiDocument(endpoints: readonly AnyEndpoint[]): Json {
 		const path = endpoint.path.replace(/\{.+?\}$/, "").replace(/:(\w+)/g, "{$1}");
 		paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(endpoint) };
 	}
+	const named = withNames(paths);
 	return {
 		openapi: "3.1.0",
 		info: {
@@ -61,10 +82,11 @@ export function openApiDocument(endpoints: readonly AnyEndpoint[]): Json {
 			description: INTRODUCTION,
 			license: { name: "MIT", identifier: "MIT" },
 		},
+		servers: [{ url: "/", description: "The server that answers with this document." }],
 		tags: [...new Set(endpoints.map((endpoint) => endpoint.tag))].map((name) => ({ name })),
-		paths,
+		paths: named.paths,
 		components: {
-			schemas: { Error: ERROR_SCHEMA },
+			schemas: { Error: ERROR_SCHEMA, ...named.schemas },
 			securitySchemes: {
 				...Object.fromEntries(
 					KEY_HEADERS.map((name) => [name, { type: "apiKey", in: "header", name, description: "An API key." }]),
@@ -159,6 +181,7 @@ function parameters(endpoint: AnyEndpoint): Json[] {
 		schema: { type: "string" },
 		example,
 	}));
+	if (takesIdempotencyKey(endpoint)) inHeader.push(IDEMPOTENCY_KEY);
 	if (endpoint.query === undefined) return [...inPath, ...inHeader];
 	const schema = schemaOf(endpoint.query, "input") as { properties?: Record<string, Json>; required?: string[] };
 	const inQuery = Object.entries(schema.properties ?? {}).map(([name, property]) => ({
@@ -226,11 +249,17 @@ function rawContent(answer: RawAnswer): Json {
 
 function successContent({ response, rawResponse, example }: AnyEndpoint): Json {
 	if (isRaw(response)) return rawContent(response);
-	const schema = schemaOf(response, "output");
+	const schema = withIgnored(schemaOf(response, "output"));
 	return {
 		"application/json": { schema, ...(example.response === undefined ? {} : { example: example.response }) },
 		...Object.assign({}, ...[rawResponse ?? []].flat().map(rawContent)),
 	};
+}
+
+/** An answer that is an object names the ignored fields of its request; records in lists and choices are left as they are. */
+function withIgnored(schema: Json): Json {
+	if (schema.type !== "object" || typeof schema.properties !== "object") return schema;
+	return { ...schema, properties: { ...schema.properties, ignored: { type: "array", items: { type: "string" } } } };
 }
 
 /** Errors of the pipeline that this endpoint can answer with. */
@@ -260,7 +289,8 @@ function pipelineErrors(endpoint: AnyEndpoint): ErrorCode[] {
 }
 
 function failures(endpoint: AnyEndpoint): Json {
-	const codes = new Set([...pipelineErrors(endpoint), ...endpoint.errors]);
+	const ofRepetition = takesIdempotencyKey(endpoint) ? IDEMPOTENCY_ERRORS : [];
+	const codes = new Set([...pipelineErrors(endpoint), ...endpoint.errors, ...ofRepetition]);
 	const byStatus = new Map<number, ErrorCode[]>();
 	for (const code of codes) byStatus.set(ERROR_STATUS[code], [...(byStatus.get(ERROR_STATUS[code]) ?? []), code]);
 	return Object.fromEntries(

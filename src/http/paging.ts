@@ -1,6 +1,6 @@
 /**
  * Paging of lists: `page` counts from 0, a page holds 50 items by default, and `Link: rel="next"` exists while more follow. One extra row
- * is read to know that. A page past the end is an empty list.
+ * is read to know that. The last page has the number of items in `X-Total-Count`. A page past the end is an empty list.
  */
 import { Reply } from "./endpoint";
 import { PAGE_SIZE } from "./schemas";
@@ -19,7 +19,11 @@ export function pageReply<Row, Item>(
 	size = PAGE_SIZE,
 ): Reply<Item[]> {
 	const items = rows.slice(0, size).map(item);
-	if (rows.length <= size) return new Reply(200, items);
+	if (rows.length <= size) {
+		// The last page says how long the list is, without counting it. A page past the end does not know.
+		const total = page === 0 || items.length > 0 ? { "X-Total-Count": String(page * size + items.length) } : {};
+		return new Reply(200, items, total);
+	}
 	const { pathname, searchParams } = new URL(context.request.url);
 	searchParams.set("page", String(page + 1));
 	if (size !== PAGE_SIZE) searchParams.set("limit", String(size));

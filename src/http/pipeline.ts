@@ -9,6 +9,7 @@ import { callerGone, type Principal, type PrincipalRow, principalFrom } from "..
 import { type RecentSignIn, requireRecentSignIn, type SessionRow, sessionPrincipalFrom } from "../authz/session";
 import type { Actor } from "../db/audit/entries";
 import { type Database, openDb, type StatementResult } from "../db/client";
+import type { EarlierCreation } from "../db/idempotency-keys";
 import { principalStatement, sessionStatement } from "../db/principals";
 import type { SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
@@ -21,13 +22,15 @@ import { type Credential, readCredential } from "./credentials";
 import { actorOf, type CallerSoFar, noteKey, reportDenied } from "./denied-attempts";
 import { type AnyEndpoint, type Method, permissionsOf } from "./endpoint";
 import { guardedWrites } from "./guarded-writes";
+import { repeatable } from "./idempotency";
 import type { CapstanApp, Isolate, RequestContext } from "./isolate";
 import { noteSessionUse } from "./last-used";
-import { readInput, validate } from "./request-input";
+import { readInput, readsQueryFromBody, validate } from "./request-input";
 import { addressKey, countCallerRequest, countFailure, countLargeBody } from "./request-limits";
 import type { ScopeSource } from "./scope";
 import { serialize } from "./serialize";
 import type { StrangerLimits } from "./stranger-limits";
+import { IGNORED_HEADER, namesForHeader } from "./unknown-fields";
 import { SEEN_EVERYWHERE_AFTER_MS, wantsToWait } from "./wait-visible";
 
 /** Errors that any endpoint may answer with. */
@@ -63,12 +66,13 @@ export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], isolat
 	// All methods of a path at once, so that no method of /app/restore falls through to /app/:app_id.
 	for (const [path, ofPath] of byPath) {
 		for (const endpoint of ofPath) {
-			app.on(endpoint.method, path, async (c) => {
+			app.on([endpoint.method, ...(endpoint.alsoMethods ?? [])], path, async (c) => {
 				const ipAddress = deps.config.clientAddress ?? c.req.raw.headers.get("cf-connecting-ip");
 				const caller: CallerSoFar = {};
 				try {
 					return await answer(endpoint, c, isolate, ipAddress, caller);
 				} catch (error) {
+					nameIgnored(error, caller);
 					reportDenied(error, endpoint, c, isolate, ipAddress, caller);
 					const answered = await countFailure(deps, withoutCookie(error, c, deps), ipAddress);
 					if (answered !== error && isTooMany(answered)) isolate.strangers.noteFailing(ipAddress);
@@ -83,6 +87,11 @@ export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], isolat
 			throw new ApiError("method_not_allowed", `This path takes ${allow}.`, { headers: { Allow: allow } });
 		});
 	}
+}
+
+/** A refused request says as well which of its fields had no effect. */
+function nameIgnored(error: unknown, { ignored = [] }: CallerSoFar): void {
+	if (error instanceof ApiError && ignored.length > 0) error.headers[IGNORED_HEADER] = namesForHeader(ignored);
 }
 
 const isTooMany = (error: unknown) => error instanceof ApiError && error.code === "too_many_requests";
@@ -174,7 +183,7 @@ async function answer(
 	if (credential !== undefined && isLarge && mayBeLarge) await countLargeBody(deps, credential);
 	const limitBytes = isLarge && mayBeLarge ? bodyLimitBytes : Math.min(bodyLimitBytes, DEFAULT_LIMIT_BYTES);
 	const begun = { ipAddress, nowMs, url, origin, waitUntil, db, credential, known, counting, accept, limitBytes };
-	const bytes = endpoint.body === undefined && endpoint.queryOrBody !== true ? 0 : memoryOfBody(c.req.raw, limitBytes);
+	const bytes = endpoint.body === undefined && !readsQueryFromBody(endpoint) ? 0 : memoryOfBody(c.req.raw, limitBytes);
 	if (bytes === 0) return answerBegun(endpoint, c, isolate, begun, caller);
 	const [budget, owner] =
 		credential === undefined ? [memory.strangers, addressKey(ipAddress)] : [memory.callers, credential.hash];
@@ -182,31 +191,34 @@ async function answer(
 }
 
 async function answerBegun(
-	endpoint: AnyEndpoint,
+	routed: AnyEndpoint,
 	c: RequestContext,
 	isolate: Isolate,
 	{ ipAddress, nowMs, url, origin, waitUntil, db, credential, known, counting, accept, limitBytes }: Begun,
 	caller: CallerSoFar,
 ): Promise<Response> {
 	const { deps, snapshots, liveApps, edgeCache, schemaVersion, eventBuffer, strangers, failedFiles, memory } = isolate;
-	const untyped = endpoint as unknown as Untyped;
+	const read = await readInput(routed, c, url.searchParams, limitBytes, deps.deadline);
+	const { issues: readIssues, failure } = read;
+	const endpoint = routed.forms?.instead?.(read.raw) ?? routed;
 	const access = endpoint.access;
-	const {
-		raw,
-		issues: readIssues,
-		failure,
-	} = await readInput(endpoint, c, url.searchParams, limitBytes, deps.deadline);
-	const { input, issues } = validate(endpoint, raw, readIssues);
+	const untyped = endpoint as unknown as Untyped;
+	const raw = endpoint.forms?.read?.(read.raw) ?? read.raw;
+	const { input, issues, ignored: unknown } = validate(endpoint, raw, readIssues);
+	const ignored = [...unknown, ...(endpoint.forms?.withoutEffect?.(read.raw) ?? [])];
+	caller.ignored = ignored;
 
 	const source = "scope" in access ? (access.scope as ScopeSource<unknown>) : undefined;
 	// A repeated parameter names no target.
 	const scopeStatement = readIssues.length > 0 || failure !== undefined ? undefined : source?.statement(raw);
+	const repeat = credential === undefined ? undefined : repeatable(deps, endpoint, credential, read.raw, nowMs);
 	const ownStatements =
 		input === undefined || failure !== undefined ? [] : (untyped.load?.(input, nowMs, credential?.hash ?? "") ?? []);
 	const lookUp = credential === undefined || known !== undefined ? [] : [callerStatement(credential, nowMs)];
 	const statements: CompiledQuery[] = [
 		...lookUp,
 		...(scopeStatement === undefined ? [] : [scopeStatement]),
+		...(repeat === undefined ? [] : [repeat.statement]),
 		...ownStatements,
 	];
 	const loading: Promise<StatementResult<unknown>[]> =
@@ -246,33 +258,36 @@ async function answerBegun(
 	const waits = wantsToWait(endpoint, c.req.raw.headers);
 	const { requestId } = c.env;
 	const actor: Actor = { ...actorOf(principal), requestId, ipAddress };
-	const handling = untyped.handle({
-		deps,
-		db: wakingWrites(
-			principal === undefined ? db : guardedWrites(db, principal, target, source?.hidden ?? callerGone(principal)),
-			...([deps, nowMs, waitUntil] as const),
-		),
-		nowMs,
-		requestId,
-		request: c.req.raw,
-		origin,
-		input,
-		principal,
-		actor,
-		scope: target as unknown as Scope,
-		scopeRow,
-		loaded,
-		ownWorkOnly: (permission: Permission) => limits.get(permission),
-		snapshots,
-		liveApps,
-		edgeCache,
-		schemaVersion,
-		eventBuffer,
-		failedFiles,
-		strangers,
-		memory,
-		waitUntil,
-	});
+	const run = (db: Database) =>
+		untyped.handle({
+			deps,
+			db: wakingWrites(
+				principal === undefined ? db : guardedWrites(db, principal, target, source?.hidden ?? callerGone(principal)),
+				...([deps, nowMs, waitUntil] as const),
+			),
+			nowMs,
+			requestId,
+			request: c.req.raw,
+			origin,
+			input,
+			principal,
+			actor,
+			scope: target as unknown as Scope,
+			scopeRow,
+			loaded,
+			ownWorkOnly: (permission: Permission) => limits.get(permission),
+			snapshots,
+			liveApps,
+			edgeCache,
+			schemaVersion,
+			eventBuffer,
+			failedFiles,
+			strangers,
+			memory,
+			waitUntil,
+		});
+	const earlier = results[results.length - ownStatements.length - 1]?.rows[0] as EarlierCreation | undefined;
+	const handling = repeat === undefined ? run(db) : repeat.run(earlier, db, run);
 	const mayWrite = endpoint.method !== "GET" && endpoint.safe !== true;
 	const finished = handling.then((output) => {
 		if (target !== null && mayWrite) {
@@ -286,7 +301,7 @@ async function answerBegun(
 	const output = await finished;
 	// Also when nothing changed: the request may repeat one whose answer was lost.
 	if (waits) await deps.delay(SEEN_EVERYWHERE_AFTER_MS);
-	return serialize(endpoint, output, deps, db);
+	return serialize(endpoint, output, deps, db, ignored);
 }
 
 /** Counts a request of the caller. Its rejection has a handler, because it may be awaited late. */

@@ -7,6 +7,7 @@ import { readBody } from "./body";
 import type { AnyEndpoint } from "./endpoint";
 import type { RequestContext } from "./isolate";
 import type { RawInput } from "./scope";
+import { ignoredFields, refusedUnknown } from "./unknown-fields";
 
 const DRY_RUN = "dry_run";
 
@@ -32,46 +33,86 @@ export async function readInput(
 		}
 		fields.set(name, value);
 	}
+	const bodyIsQuery = readsQueryFromBody(endpoint);
 	let body: unknown;
 	let failure: ApiError | undefined;
 	try {
-		if (endpoint.body !== undefined || endpoint.queryOrBody) {
+		if (endpoint.body !== undefined || bodyIsQuery) {
 			body = await readBody(c.req.raw, limitBytes, deadline, endpoint.formBody);
 		}
 	} catch (error) {
 		if (!(error instanceof ApiError)) throw error;
 		failure = error;
 	}
-	if (endpoint.queryOrBody && typeof body === "object" && body !== null && !Array.isArray(body)) {
+	const differs = (name: string) =>
+		new ApiError("conflicting_parameters", `${name} differs between the query and the body; send it once.`);
+	if (bodyIsQuery && isRecord(body)) {
 		for (const [name, value] of Object.entries(body)) {
-			if (value === null) continue;
+			// A deletion refuses it, because a program that sends null may mean one thing and not all.
+			if (value === null && endpoint.method !== "DELETE") continue;
 			const asText = typeof value === "number" || typeof value === "boolean" ? String(value) : value;
-			if (fields.has(name) && fields.get(name) !== asText) {
-				failure = new ApiError(
-					"conflicting_parameters",
-					`${name} differs between the query and the body; send it once.`,
-				);
-			}
+			if (fields.has(name) && fields.get(name) !== asText) failure = differs(name);
 			fields.set(name, asText);
+		}
+		body = undefined;
+	} else if (bodyIsQuery && body !== undefined) {
+		issues.push({ path: "", message: "The body must be a JSON object." });
+		body = undefined;
+	}
+	if (endpoint.body !== undefined && !("public" in endpoint.access) && (body === undefined || isRecord(body))) {
+		const moved = bodyFieldsOf(endpoint, fields);
+		for (const [name, { text, value }] of moved) {
+			if (isRecord(body) && Object.hasOwn(body, name) && String(body[name]) !== text) failure = differs(name);
+			body = { [name]: value, ...(body as object | undefined) };
+			fields.delete(name);
 		}
 	}
 	const query = Object.fromEntries(fields);
-	return { raw: { params: c.req.param(), query, body, headers: c.req.raw.headers }, issues, failure };
+	const raw = { params: c.req.param(), query, body, headers: c.req.raw.headers };
+	return { raw, issues, failure };
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+	typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Parameters of reads and deletions may come as a JSON body. Devices read from no body, so that a check costs no more. */
+export const readsQueryFromBody = ({ access, method, queryOrBody, body, rawBody }: AnyEndpoint): boolean =>
+	queryOrBody === true ||
+	(["GET", "DELETE"].includes(method) && !("public" in access) && body === undefined && rawBody === undefined);
+
+/** Parameters of the query that are fields of the body, with the value that the field's schema accepts. */
+function bodyFieldsOf({ query, body }: AnyEndpoint, fields: ReadonlyMap<string, unknown>) {
+	const [inQuery, entries] = [fieldsOf(query), entriesOf(body)];
+	return [...fields].flatMap(([name, text]) => {
+		const schema = Object.hasOwn(entries, name) ? entries[name] : undefined;
+		if (schema === undefined || name === DRY_RUN || inQuery.has(name) || typeof text !== "string") return [];
+		const number = text === "" ? Number.NaN : Number(text);
+		const others = [
+			...(text === "true" || text === "false" ? [text === "true"] : []),
+			...(Number.isFinite(number) ? [number] : []),
+			...(text === "null" ? [null] : []),
+		];
+		const value = [text, ...others].find((each) => v.safeParse(schema, each).success) ?? text;
+		return [[name, { text, value }] as const];
+	});
+}
+
+function entriesOf(schema: v.GenericSchema | undefined): Readonly<Record<string, v.GenericSchema>> {
+	const entries = schema !== undefined && "entries" in schema ? schema.entries : {};
+	return entries as Readonly<Record<string, v.GenericSchema>>;
 }
 
 /** Field names of an object schema. */
-function fieldsOf(schema: v.GenericSchema | undefined): ReadonlySet<string> {
-	const entries = schema !== undefined && "entries" in schema ? schema.entries : {};
-	return new Set(Object.keys(entries as object));
-}
+const fieldsOf = (schema: v.GenericSchema | undefined): ReadonlySet<string> => new Set(Object.keys(entriesOf(schema)));
 
 /** @returns `input` unless there are issues */
 export function validate(
 	endpoint: AnyEndpoint,
 	raw: RawInput,
 	readIssues: readonly RequestIssue[],
-): { input: unknown; issues: readonly RequestIssue[] } {
+): { input: unknown; issues: readonly RequestIssue[]; ignored: readonly string[] } {
 	const issues = [...readIssues];
+	const ignored = ignoredFields(endpoint, raw);
 	const parse = (schema: v.GenericSchema | undefined, value: unknown): unknown => {
 		if (schema === undefined) return undefined;
 		const result = v.safeParse(schema, value);
@@ -82,7 +123,9 @@ export function validate(
 	const body = parse(endpoint.body, raw.body === undefined ? {} : raw.body);
 	if (isNoObject(endpoint.body, raw.body)) issues.push({ path: "", message: "The body must be a JSON object." });
 	issues.push(...misplacedDryRun(endpoint, raw));
-	return { input: issues.length > 0 ? undefined : { params: raw.params, query, body, headers: raw.headers }, issues };
+	issues.push(...refusedUnknown(endpoint, raw, ignored).filter(({ path }) => !issues.some((one) => one.path === path)));
+	const input = issues.length > 0 ? undefined : { params: raw.params, query, body, headers: raw.headers };
+	return { input, issues, ignored: "public" in endpoint.access ? [] : ignored };
 }
 
 /** Object schemas accept an array as an object without fields. */
@@ -91,15 +134,15 @@ function isNoObject(schema: v.GenericSchema | undefined, body: unknown): boolean
 }
 
 /**
- * Unknown fields are ignored, except `dry_run`: an endpoint without one refuses it, because the caller expects that nothing happens.
- * Public endpoints are exempt, because devices call them.
+ * An endpoint without `dry_run` refuses it, because the caller expects that nothing happens. Public endpoints are exempt, because devices
+ * call them.
  */
 function misplacedDryRun(endpoint: AnyEndpoint, raw: RawInput): RequestIssue[] {
-	const { access, method, query, body, queryOrBody } = endpoint;
+	const { access, method, query, body } = endpoint;
 	if (method === "GET" || "public" in access) return [];
 	const isKnown = { query: fieldsOf(query).has(DRY_RUN), body: fieldsOf(body).has(DRY_RUN) };
 	const isSent = (sent: unknown) => typeof sent === "object" && sent !== null && Object.hasOwn(sent, DRY_RUN);
-	const isUnread = isSent(raw.body) && !isKnown.body && !(isKnown.query && queryOrBody === true);
+	const isUnread = isSent(raw.body) && !isKnown.body;
 	const isMisplaced = isUnread || (isSent(raw.query) && !isKnown.query);
 	if (!isMisplaced) return [];
 	const place = isKnown.body ? "body" : isKnown.query ? "query" : undefined;

@@ -57,6 +57,16 @@ export const uuid = v.pipe(
 	v.toLowerCase(),
 );
 
+/**
+ * The id of a device as a caller names it. Updaters send UUIDs, which are compared in lower case; other ids may be prepared for clients
+ * that have their own.
+ */
+export const deviceIdOfRequest = v.pipe(
+	v.string(),
+	v.regex(/^[\x21-\x7e]{1,64}$/, "must have 1 to 64 printable characters without spaces"),
+	v.transform((id) => (v.is(uuid, id) ? id.toLowerCase() : id)),
+);
+
 /** The public reverse-domain id of an app. */
 export const publicAppId = v.pipe(
 	v.string(),
@@ -213,6 +223,10 @@ export const pageLimit = (most: number) =>
 		v.transform(Number),
 		v.maxValue(most, `must be a whole number from 1 to ${most}`),
 	);
+
+/** Items on a page of a list that has rows of a few hundred bytes. */
+export const MOST_ITEMS_PER_PAGE = 1_000;
+export const itemsPerPage = optional(pageLimit(MOST_ITEMS_PER_PAGE));
 
 /** The query of a signed link. Without a signature the link is invalid, not the request. */
 export const linkQuery = v.object({

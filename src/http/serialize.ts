@@ -1,20 +1,37 @@
 /**
- * Turns the output of a handler into a response. In diagnostics it must match the declared schema and statuses.
+ * Turns the output of a handler into a response, which names the ignored fields of the request. In diagnostics the output must match the
+ * declared schema and statuses.
  */
 import * as v from "valibot";
 import type { Database } from "../db/client";
 import type { Deps } from "../deps";
 import { type AnyEndpoint, isRaw, Reply } from "./endpoint";
+import { IGNORED_HEADER, namesForHeader, shownNames } from "./unknown-fields";
 
 /** An answer that the endpoint does not declare; thrown in diagnostics only, so that a test fails. */
 class UndeclaredAnswer extends Error {
 	override readonly name = "UndeclaredAnswer";
 }
 
-export function serialize(endpoint: AnyEndpoint, output: unknown, deps: Deps, db: Database): Response {
-	const counters: Record<string, string> = deps.config.diagnostics
-		? { "Server-Timing": `d1;desc="trips=${db.trips}"` }
-		: {};
+/** The limit on a key or session, and its period. The platform does not tell how much of it is left. */
+function limitHeaders({ requestLimits: { perKey } }: Deps): Record<string, string> {
+	const { limit, periodSeconds } = perKey;
+	if (limit === undefined) return {};
+	return { "RateLimit-Limit": String(limit), "RateLimit-Policy": `${limit};w=${periodSeconds}` };
+}
+
+export function serialize(
+	endpoint: AnyEndpoint,
+	output: unknown,
+	deps: Deps,
+	db: Database,
+	ignored: readonly string[],
+): Response {
+	const counters: Record<string, string> = {
+		...(deps.config.diagnostics ? { "Server-Timing": `d1;desc="trips=${db.trips}"` } : {}),
+		...("public" in endpoint.access ? {} : limitHeaders(deps)),
+		...(ignored.length === 0 ? {} : { [IGNORED_HEADER]: namesForHeader(ignored) }),
+	};
 	const statuses: readonly number[] = endpoint.status ?? [200];
 	if (isRaw(endpoint.response) || output instanceof Response) {
 		const response = output as Response;
@@ -37,6 +54,8 @@ export function serialize(endpoint: AnyEndpoint, output: unknown, deps: Deps, db
 	for (const [name, values] of Object.entries(reply.headers)) {
 		for (const value of [values].flat()) headers.append(name, value);
 	}
-	const empty = reply.status === 204;
-	return new Response(empty ? null : JSON.stringify(reply.body), { status: reply.status, headers });
+	if (reply.status === 204) return new Response(null, { status: reply.status, headers });
+	const isObject = typeof reply.body === "object" && reply.body !== null && !Array.isArray(reply.body);
+	const body = isObject && ignored.length > 0 ? { ...reply.body, ignored: shownNames(ignored) } : reply.body;
+	return new Response(JSON.stringify(body), { status: reply.status, headers });
 }

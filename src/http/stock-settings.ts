@@ -14,9 +14,6 @@ interface RefusedSetting {
 }
 
 const NO_PICTURES = "this server stores no images; send the https address of one as icon_url with PUT /app/:app_id";
-const NO_ONBOARDING = "this server has no onboarding; leave it out";
-const NO_CACHED_DRAW =
-	"a device's place in a rollout is computed at each check and never cached, so there is no time to set; leave it out";
 const NO_NATIVE_BUILDS = "this server builds no native apps; leave it out";
 const NO_TWO_FACTOR_RULE =
 	"this server has no passwords that need a second factor: people sign in with passkeys, codes by e-mail, or your identity provider; leave it out";
@@ -25,9 +22,6 @@ const NO_ENCRYPTION_RULE =
 	"the server does not enforce encryption; encrypt with `bundle upload --key-v2`, and devices refuse bundles that their key cannot open";
 
 const APP_PROFILE: Readonly<Record<string, RefusedSetting>> = {
-	icon: { accepts: [""], remedy: NO_PICTURES },
-	need_onboarding: { accepts: [false], remedy: NO_ONBOARDING },
-	existing_app: { accepts: [false], remedy: NO_ONBOARDING },
 	build_timeout_seconds: { remedy: NO_NATIVE_BUILDS },
 };
 const ORGANIZATION_RULES: Readonly<Record<string, RefusedSetting>> = {
@@ -36,10 +30,8 @@ const ORGANIZATION_RULES: Readonly<Record<string, RefusedSetting>> = {
 	enforce_encrypted_bundles: { accepts: [false], remedy: NO_ENCRYPTION_RULE },
 	required_encryption_key: { accepts: [""], remedy: NO_ENCRYPTION_RULE },
 };
-const ROLLOUT_CACHE: RefusedSetting = { accepts: [0], remedy: NO_CACHED_DRAW };
 
 export const REFUSED_SETTINGS = {
-	"POST /channel": { rolloutCacheTtlSeconds: ROLLOUT_CACHE, rollout_cache_ttl_seconds: ROLLOUT_CACHE },
 	"POST /app": APP_PROFILE,
 	"PUT /app/:app_id": APP_PROFILE,
 	"POST /organization": ORGANIZATION_RULES,

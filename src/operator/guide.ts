@@ -19,6 +19,7 @@ export const GUIDES = {
 	statistics: { title: "Statistics", text: "What each figure counts, and how long data is kept." },
 	webhooks: { title: "Webhooks", text: "Events to your server, Slack, Discord, Teams and mail." },
 	access: { title: "Organizations, roles and keys", text: "Who may do what, and what an error means." },
+	"capgo-api": { title: "Scripts for Capgo's API", text: "What works unchanged, and the short list of differences." },
 	security: { title: "Security", text: "What is protected, against whom, and the tests that show it." },
 	deploying: { title: "Deploying", text: "A domain, data places, updates, logs and all settings." },
 } as const;

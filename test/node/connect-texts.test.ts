@@ -225,11 +225,17 @@ describe("a release workflow", () => {
 });
 
 describe("a workflow without a stored key", () => {
+	const MAIN = "refs/heads/main";
 	const JOBS = {
 		github: GITHUB_JOB,
 		gitlab: {
-			...{ project_id: "20", namespace_id: "72", project_path: REPOSITORIES.gitlab },
-			...{ pipeline_source: "push", ref_path: "refs/heads/main" },
+			...{
+				project_id: "20",
+				namespace_id: "72",
+				project_path: REPOSITORIES.gitlab,
+				pipeline_source: "push",
+				ref_path: MAIN,
+			},
 		},
 	};
 	const REQUESTS = {
@@ -241,11 +247,10 @@ describe("a workflow without a stored key", () => {
 		const issuer = await startLocalIssuer();
 		const scene = await newApp();
 		const login = { kind: "keyless", origin: product.url } as const;
-		const ids = system === "github" ? ["repository_id", "repository_owner_id"] : ["project_id", "namespace_id"];
+		const ids = ["repository_id", "repository_owner_id", "project_id", "namespace_id"];
 		const claims = Object.fromEntries(Object.entries(JOBS[system]).filter(([name]) => ids.includes(name)));
 		for (const stage of ["promote", "preview"]) {
-			const ref = system === "github" ? { ref: "refs/heads/main" } : { ref_path: "refs/heads/main" };
-			const wanted = stage === "promote" ? { ...claims, ...ref } : claims;
+			const wanted = stage === "promote" ? { ...claims, [system === "github" ? "ref" : "ref_path"]: MAIN } : claims;
 			const body = { app_id: scene.appId, name: stage, stage, provider: system, issuer: issuer.url, claims: wanted };
 			expect((await product.api("POST", "/publisher", body)).status).toBe(201);
 		}
@@ -266,15 +271,14 @@ describe("a workflow without a stored key", () => {
 		const channel = () => product.api("GET", `/channel?app_id=${scene.appId}&channel=pr-12`);
 		const { name } = (await channel()).body.version;
 		expect(name).toMatch(/^0\.0\.0-pr-12\./);
-		expect(await receiveOnElectron(product, { appId: scene.appId, build: "2.3.0", defaultChannel: "pr-12" })).toBe(
-			name,
-		);
+		const tester = { appId: scene.appId, build: "2.3.0", defaultChannel: "pr-12" };
+		expect(await receiveOnElectron(product, tester)).toBe(name);
 		const previews = async () => (await product.api("GET", `/preview?app_id=${scene.appId}`)).body;
 		expect(await previews()).toMatchObject([
 			{ repository: REPOSITORIES[system], number: 12, title: TITLE, commit: GITHUB_JOB.sha, bundles: 1, state: "open" },
 		]);
 		// After the merge, GitHub's token has the ref of the target branch.
-		const merged = system === "github" ? { ...request, ref: "refs/heads/main", base_ref: "main" } : request;
+		const merged = system === "github" ? { ...request, ref: MAIN, base_ref: "main" } : request;
 		await runJob(scene, system, preview, "clean-up", as(merged), { run: "9", request: "12" });
 		expect((await channel()).status).toBe(404);
 		expect(await previews()).toMatchObject([{ state: "closed", closed_as: "request", bundles: 0 }]);

@@ -15,7 +15,7 @@ import { type Product, startProduct } from "./support/product";
 import { writeTools } from "./support/tools";
 
 /** The first one begins with a single organization, to which the next ones add. */
-const PAGES = ["cli", "access", "previews", "rollouts", "webhooks"] as const;
+const PAGES = ["cli", "access", "previews", "rollouts", "webhooks", "capgo-api"] as const;
 const pagePath = (page: string) => fileURLToPath(new URL(`../../src/docs/${page}.md`, import.meta.url));
 
 /** The policy refuses them. */

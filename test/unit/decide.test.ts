@@ -57,7 +57,7 @@ describe("the role table", () => {
 	});
 
 	test("allows members only roles of a whole organization, strongest first", () => {
-		expect(MEMBER_ROLES).toEqual(["org_super_admin", "org_admin", "org_member"]);
+		expect(MEMBER_ROLES).toEqual(["org_super_admin", "org_admin", "org_member", "org_billing_admin"]);
 	});
 
 	test("makes channel_preview assignable only by the service, to holders of app_preview, and the roles of publishers", () => {

@@ -59,8 +59,22 @@ const all = [
 	deleteFailedVersion,
 ] as const;
 
+/** Fields that the CLI sends with its requests and that repeat what the key or the path says, or ask about services that are not here. */
+const EXPECTED: Readonly<Record<string, readonly string[]>> = {
+	"/rpc/": ["apikey", "app_id", "appid", "orgid", "org_id", "actions", "cli_version"],
+	"/app_versions": ["owner_org", "user_id"],
+	"/upload_link": ["version", "bucket_id"],
+};
+
+const expectedAt = (path: string): readonly string[] =>
+	Object.entries(EXPECTED).flatMap(([part, names]) => (path.includes(part) ? names : []));
+
 /** The stock CLI uses keys only, so these endpoints ignore session cookies. */
 const keyOnly = <const List extends readonly AnyEndpoint[]>(list: List) =>
-	list.map((endpoint) => ({ ...endpoint, keyOnly: true })) as unknown as List;
+	list.map((endpoint) => ({
+		...endpoint,
+		keyOnly: true,
+		forms: { ...endpoint.forms, expected: expectedAt(endpoint.path) },
+	})) as unknown as List;
 
 export const compatEndpoints = keyOnly(all);

@@ -96,8 +96,8 @@ export const insertOrganization = endpoint({
 	summary: "Create an organization, like PUT /organization",
 	access: { globalPermission: "org.create" },
 	query: filters({ select: optional(v.literal("*", "must be *")) }),
-	// The CLI also sends `created_by`, always the account of the key.
-	body: v.object({ name: label(), management_email: optional(emailAddress) }),
+	// `created_by` is always the account of the key.
+	body: v.object({ name: label(), management_email: optional(emailAddress), created_by: v.optional(v.unknown()) }),
 	status: [200, 406],
 	response: v.union([
 		v.array(v.strictObject({ id: v.string(), name: v.string() })),

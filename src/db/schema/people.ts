@@ -171,6 +171,13 @@ export interface SpentIdentityTokensTable {
 	expires_at_ms: number;
 }
 
+export interface IdempotencyKeysTable {
+	id: string;
+	request_hash: string;
+	sealed_answer: string | null;
+	created_at_ms: number;
+}
+
 export interface IssuerKeysTable {
 	issuer: string;
 	keys: string | null;

@@ -19,8 +19,10 @@ import {
 	booleanText,
 	channelName,
 	imageUrl,
+	itemsPerPage,
 	label,
 	optional,
+	PAGE_SIZE,
 	pageNumber,
 	previewAccessEnded,
 	previewDays,
@@ -130,13 +132,19 @@ export const listApps = endpoint({
 	summary: "List the apps that the caller can read, by name",
 	access: { anyKey: "Lists the apps on which a binding of the caller holds app.read." },
 	description:
-		"`org_id` lists those of one organization; one that is not there, or not the caller's, has none. `deleted=true` lists the deleted apps that the caller may bring back with POST /app/restore, the last deleted first; they are gone for good at `restorable_until`.",
-	query: v.object({ page: pageNumber, org_id: optional(uuid), deleted: optional(booleanText) }),
+		"`limit` is the number of apps on a page (1 to 1000, default 50). `org_id` lists those of one organization; one that is not there, or not the caller's, has none. `deleted=true` lists the deleted apps that the caller may bring back with POST /app/restore, the last deleted first; they are gone for good at `restorable_until`.",
+	query: v.object({
+		page: pageNumber,
+		limit: itemsPerPage,
+		org_id: optional(uuid),
+		deleted: optional(booleanText),
+	}),
 	response: v.union([v.array(appSchema), v.array(deletedAppSchema)]),
 	errors: [],
 	example: { query: { page: "0" }, response: [EXAMPLE_APP] },
 	async handle({ db, principal, input, request, origin, nowMs }) {
-		const { limit, offset } = pageBounds(input.query.page);
+		const { limit: size = PAGE_SIZE } = input.query;
+		const { limit, offset } = pageBounds(input.query.page, size);
 		const permission = input.query.deleted === true ? "app.delete" : "app.read";
 		const filter = {
 			orgIds: orgsWhere(principal, permission),
@@ -145,15 +153,21 @@ export const listApps = endpoint({
 		};
 		if (input.query.deleted === true) {
 			const [deleted] = await db.batch([deletedAppsPage(filter, nowMs - RESTORABLE_MS, limit, offset)]);
-			return pageReply({ request, origin }, input.query.page, deleted.rows, (row) => ({
-				...appAnswer({ ...row, app_id: row.public_app_id, owner_org: row.deleted_from }),
-				deleted_at: rfc3339(row.deleted_at_ms),
-				deleted_by: row.deleted_by,
-				restorable_until: rfc3339(row.deleted_at_ms + RESTORABLE_MS),
-			}));
+			return pageReply(
+				{ request, origin },
+				input.query.page,
+				deleted.rows,
+				(row) => ({
+					...appAnswer({ ...row, app_id: row.public_app_id, owner_org: row.deleted_from }),
+					deleted_at: rfc3339(row.deleted_at_ms),
+					deleted_by: row.deleted_by,
+					restorable_until: rfc3339(row.deleted_at_ms + RESTORABLE_MS),
+				}),
+				size,
+			);
 		}
 		const [apps] = await db.batch([appsPage(filter, limit, offset)]);
-		return pageReply({ request, origin }, input.query.page, apps.rows, appAnswer);
+		return pageReply({ request, origin }, input.query.page, apps.rows, appAnswer, size);
 	},
 });
 
@@ -198,7 +212,7 @@ export const createApp = endpoint({
 		keep_live_bundles: optional(keptLiveBundles()),
 	}),
 	status: [201],
-	response: appSchema,
+	response: v.strictObject({ ...appSchema.entries, warning: v.optional(v.string()) }),
 	errors: ["quota_exceeded", "app_id_already_exists", "setting_not_supported"],
 	example: {
 		body: { app_id: "com.example.app", name: "Example", owner_org: EXAMPLE_APP.owner_org },
@@ -220,7 +234,7 @@ export const createApp = endpoint({
 					icon_url: body.icon_url ?? null,
 					ios_store_url: body.ios_store_url ?? null,
 					android_store_url: body.android_store_url ?? null,
-					...(body.retention === undefined ? {} : { retention: body.retention }),
+					...(body.retention === undefined ? {} : { retention: keptSeconds(body.retention) }),
 					...(body.keep_live_bundles === undefined ? {} : { keep_live_bundles: body.keep_live_bundles }),
 					...(body.default_upload_channel === undefined ? {} : { default_upload_channel: body.default_upload_channel }),
 				}),
@@ -229,7 +243,7 @@ export const createApp = endpoint({
 		);
 		const [app] = lastResult(results).rows;
 		if (app === undefined) throw new Error("the app that was just inserted is missing");
-		return new Reply(201, appAnswer(app));
+		return new Reply(201, { ...appAnswer(app), ...warningOf(body.retention) });
 	},
 });
 
@@ -239,7 +253,7 @@ export const updateApp = endpoint({
 	tag: "Apps",
 	summary: "Change an app's settings",
 	description:
-		"`allow_device_custom_id: false` stores no custom ids that devices send, and hides stored ones until it is true again. `block_provider_infra_requests` offers no update to devices in the networks of Google and Apple, where apps run for review, and does not count them. `allow_preview` opens GET /preview/channel and GET /preview/bundle, the links that `get-qr` of the stock CLI prints, to everybody who has or guesses one; signed links (GET /preview/link) do not need it. Names of preview channels begin with `preview_channel_prefix` (`pr-` by default, which null restores): previews get such names, preview keys create only channels of this form, and devices reach a preview by its name only if it has the form. The prefix ends with `-`, `_`, `.` or `/`. With `preview_prereleases_only` preview keys register only pre-releases (`1.4.0-pr.128`), so that none takes the version of a release. `preview_max_days` (1 to 365, default 30) is the longest time that a preview of POST /preview stays open after its last upload. `preview_access_ended` names the preview keys that created the new `default_upload_channel` and lose their access to it. GET /device/explain sends testers who need a newer store build to the store URLs; null removes one. `retention` is the time in seconds for which an unused bundle is kept; 0 keeps everything. Automatic clean-up, every 15 minutes, deletes a bundle that is older, that no channel or rollout serves, that no operator set for a device and that no device was seen running in that time, but never the app's newest. `keep_live_bundles` (0 to 50, default 5) is the number of bundles that were live on a channel before the present one and are kept, so that the channel can be rolled back to them: neither automatic clean-up nor the deletion of unused bundles deletes them.",
+		"`allow_device_custom_id: false` stores no custom ids that devices send, and hides stored ones until it is true again. `block_provider_infra_requests` offers no update to devices in the networks of Google and Apple, where apps run for review, and does not count them. `allow_preview` opens GET /preview/channel and GET /preview/bundle, the links that `get-qr` of the stock CLI prints, to everybody who has or guesses one; signed links (GET /preview/link) do not need it. Names of preview channels begin with `preview_channel_prefix` (`pr-` by default, which null restores): previews get such names, preview keys create only channels of this form, and devices reach a preview by its name only if it has the form. The prefix ends with `-`, `_`, `.` or `/`. With `preview_prereleases_only` preview keys register only pre-releases (`1.4.0-pr.128`), so that none takes the version of a release. `preview_max_days` (1 to 365, default 30) is the longest time that a preview of POST /preview stays open after its last upload. `preview_access_ended` names the preview keys that created the new `default_upload_channel` and lose their access to it. GET /device/explain sends testers who need a newer store build to the store URLs; null removes one. `retention` is the time in seconds for which an unused bundle is kept, at least a day (a smaller number is raised to it, with a `warning`); 0 keeps everything. Automatic clean-up, every 15 minutes, deletes a bundle that is older, that no channel or rollout serves, that no operator set for a device and that no device was seen running in that time, but never the app's newest. `keep_live_bundles` (0 to 50, default 5) is the number of bundles that were live on a channel before the present one and are kept, so that the channel can be rolled back to them: neither automatic clean-up nor the deletion of unused bundles deletes them.",
 	access: { permission: "app.update_settings", scope: appScope("params.app_id") },
 	body: v.object({
 		name: optional(label()),
@@ -258,7 +272,11 @@ export const updateApp = endpoint({
 		android_store_url: v.optional(v.nullable(storeUrl)),
 		...refusedFields("PUT /app/:app_id"),
 	}),
-	response: v.strictObject({ ...appSchema.entries, preview_access_ended: v.optional(previewAccessEnded) }),
+	response: v.strictObject({
+		...appSchema.entries,
+		preview_access_ended: v.optional(previewAccessEnded),
+		warning: v.optional(v.string()),
+	}),
 	errors: ["setting_not_supported"],
 	example: { body: { name: "Example 2" }, response: { ...EXAMPLE_APP, name: "Example 2" } },
 	load: ({ params }) => [appByPublicId(params.app_id)] as const,
@@ -266,8 +284,11 @@ export const updateApp = endpoint({
 		refuseSettings("PUT /app/:app_id", input.body);
 		const [current] = loaded[0].rows;
 		if (current === undefined) throw appNotFound();
-		const changes = changedSettings(current, input.body);
-		if (Object.keys(changes).length === 0) return appAnswer(current);
+		const { retention } = input.body;
+		const settings = retention === undefined ? input.body : { ...input.body, retention: keptSeconds(retention) };
+		const changes = changedSettings(current, settings);
+		const warning = warningOf(retention);
+		if (Object.keys(changes).length === 0) return { ...appAnswer(current), ...warning };
 		const results = await db.batch([
 			previewAccessOf(scope.appId, changes.default_upload_channel?.toString() ?? ""),
 			...changeAppStatements(actor, nowMs, { ...scope, publicAppId: scopeRow.app_id }, changes),
@@ -276,7 +297,7 @@ export const updateApp = endpoint({
 		const [row] = lastResult(results).rows;
 		if (row === undefined) throw appNotFound();
 		const ended = results[0].rows;
-		return { ...appAnswer(row), ...(ended.length === 0 ? {} : { preview_access_ended: ended }) };
+		return { ...appAnswer(row), ...(ended.length === 0 ? {} : { preview_access_ended: ended }), ...warning };
 	},
 });
 
@@ -288,6 +309,18 @@ function keptLiveBundles() {
 		v.maxValue(MOST_KEPT_LIVE_BUNDLES, `must be at most ${MOST_KEPT_LIVE_BUNDLES}`),
 	);
 }
+
+/** The shortest time for which an app keeps an unused bundle: numbers below it were meant as days. */
+const SHORTEST_RETENTION_SECONDS = 86_400;
+const RETENTION_WARNING =
+	"retention is in seconds, and at least one day (86400) is kept; send 0 to keep everything, or the seconds you want.";
+
+/** In the answer to a request whose retention was raised. */
+const warningOf = (asked: number | undefined) =>
+	asked !== undefined && asked > 0 && asked < SHORTEST_RETENTION_SECONDS ? { warning: RETENTION_WARNING } : {};
+
+/** Never less than a day, except for 0, which keeps everything. */
+const keptSeconds = (asked: number) => (asked === 0 ? 0 : Math.max(asked, SHORTEST_RETENTION_SECONDS));
 
 function retentionSeconds() {
 	return v.pipe(

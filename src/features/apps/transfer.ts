@@ -107,6 +107,7 @@ export const offerTransfer = endpoint({
 	description:
 		"A caller of the other organization who may create apps can accept the offer within 7 days, while the account and the key that made it may still give the app away. Channels, bundles, devices, statistics and the audit log move with the app. Role bindings on the app end (`ends.bindings`, the first 100), and unfinished uploads are dropped. A second offer replaces the first. `dry_run: true` shows what would end and creates no offer.",
 	access: { ...GIVING, scope: appScope("body.app_id") },
+	refusesUnknown: true,
 	recentSignIn: ({ body }) => body.dry_run !== true,
 	body: v.object({ app_id: publicAppId, to_org: uuid, dry_run: optional(v.boolean()) }),
 	status: [201, 200],

@@ -37,7 +37,7 @@ const deleteBundleQuery = v.pipe(
 		dry_run: optional(booleanText),
 	}),
 	v.check(
-		({ version, all }) => (version !== undefined) !== (all === true),
+		({ version, all }) => (version === undefined ? all !== false : all !== true),
 		"send either version=<version> or all=true (every unused bundle)",
 	),
 );
@@ -49,9 +49,9 @@ export const deleteBundle = endpoint({
 	method: "DELETE",
 	path: "/bundle",
 	tag: "Bundles",
-	summary: "Delete one bundle, or with all=true every unused bundle",
+	summary: "Delete one bundle, or every unused bundle",
 	description:
-		"A bundle is unused if no channel and no rollout serves it, and if it is not one of the last bundles that were live on a channel (the app's `keep_live_bundles`), because a channel can be rolled back to those. `version` deletes such a bundle too, and then no channel can be rolled back to it. `dry_run=true` changes nothing. It answers with the bundles that would be deleted (the newest 100 in `bundles`), the number of devices that run each, the channels that could be rolled back to it, and `kept_for_rollback`, the number of bundles outside of channels that `all=true` keeps. It fails where the deletion would fail.",
+		"Without `version` every unused bundle is deleted, with `all=true` or without. An unknown or an empty parameter is refused, so that a misspelt `version` deletes nothing. A bundle is unused if no channel and no rollout serves it, and if it is not one of the last bundles that were live on a channel (the app's `keep_live_bundles`), because a channel can be rolled back to those. `version` deletes such a bundle too, and then no channel can be rolled back to it. `dry_run=true` changes nothing. It answers with the bundles that would be deleted (the newest 100 in `bundles`), the number of devices that run each, the channels that could be rolled back to it, and `kept_for_rollback`, the number of bundles outside of channels that `all=true` keeps. It fails where the deletion would fail.",
 	access: { permission: "bundle.delete", scope: appScope("query.app_id") },
 	query: deleteBundleQuery,
 	queryOrBody: true,
@@ -77,7 +77,7 @@ export const deleteBundle = endpoint({
 	async handle(context) {
 		const { db, deps, scope, input, loaded, nowMs, actor, waitUntil } = context;
 		const dryRun = input.query.dry_run === true;
-		if (input.query.all === true) {
+		if (input.query.version === undefined) {
 			const unused = unusedBundles(scope.appId);
 			if (dryRun) return wouldRemove(context, unused);
 			await db.batch([...deleteBundles({ actor, nowMs, appId: scope.appId }, unused), bumpRevision(scope.appId)]);

@@ -12,6 +12,7 @@ import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {
 	bundleVersion,
+	itemsPerPage,
 	nullableRfc3339,
 	nullableTime,
 	optional,
@@ -99,21 +100,22 @@ export const listBundles = endpoint({
 	description:
 		"`expires_at` is the time after which automatic clean-up may delete the bundle, by the app's `retention`; a time in the past means the next run, within 15 minutes. Each check of a device that runs the bundle extends it. It is null for a bundle that is kept: the app's newest bundle, one that a channel or a rollout serves, one of the last that were live on a channel (`keep_live_bundles`), one that an operator set for a device, and every bundle of an app with retention 0. With `version` the answer has `native_packages`, null if the uploader named none.",
 	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
-	query: v.object({ app_id: publicAppId, version: optional(bundleVersion), page: pageNumber }),
+	query: v.object({ app_id: publicAppId, version: optional(bundleVersion), page: pageNumber, limit: itemsPerPage }),
 	response: v.array(v.strictObject({ ...bundleFields, native_packages: v.optional(nativePackages) })),
 	errors: [],
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_BUNDLE] },
-	load: ({ query: { app_id, version, page } }) => {
-		const { limit, offset } = pageBounds(page);
+	load: ({ query: { app_id, version, page, limit: size } }) => {
+		const { limit, offset } = pageBounds(page, size);
 		return [bundlesPage(app_id, version, limit, offset)] as const;
 	},
 	async handle({ deps, loaded, input, scope, scopeRow, request, origin }) {
 		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry, loaded[0].rows);
-		const { version, page } = input.query;
-		return pageReply({ request, origin }, page, rows, (row) => ({
+		const { version, page, limit } = input.query;
+		const shown = (row: BundleListRow) => ({
 			...bundleAnswer(row),
 			...(version === undefined ? {} : { native_packages: packagesOf(row.native_packages) }),
-		}));
+		});
+		return pageReply({ request, origin }, page, rows, shown, limit);
 	},
 });
 

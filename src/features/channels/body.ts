@@ -6,7 +6,6 @@
 import * as v from "valibot";
 import type { RequestIssue } from "../../errors";
 import { channelName, integerId, optional, publicAppId, text } from "../../http/schemas";
-import { refusedFields } from "../../http/stock-settings";
 import {
 	acceptanceBody,
 	basisPoints,
@@ -61,7 +60,6 @@ export const channelBody = v.object({
 	...rolloutRulesBody,
 	...acceptanceBody,
 	...protectionFields,
-	...refusedFields("POST /channel"),
 });
 export type ChannelBody = v.InferOutput<typeof channelBody>;
 

@@ -41,7 +41,6 @@ import { ApiError } from "../../errors";
 import type { Context } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";
 import { appNotFound, bundleNotFound, type ChannelScopeRow } from "../../http/scope";
-import { refuseSettings } from "../../http/stock-settings";
 import { promoting } from "../signing/verify";
 import { type ChannelBody, rolloutOf } from "./body";
 import { compatibilityGuards, refuseIncompatible } from "./compatibility";
@@ -187,7 +186,6 @@ export async function changeChannel(
 	action: "channel.update" | "channel.promote" = "channel.update",
 ): Promise<ChangedChannel> {
 	const { deps, principal, scope, input, loaded, nowMs } = context;
-	refuseSettings("POST /channel", input.body);
 	const request = requestOf(input.body, loaded);
 	const { channel } = request;
 	const change = changeOf(request, deps.newId(), nowMs);

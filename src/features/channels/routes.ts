@@ -11,7 +11,16 @@ import { DAY_MS } from "../../domain/time";
 import type { Bundle } from "../../domain/update-model";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
-import { channelName, optional, pageNumber, previewAccessEnded, publicAppId, rfc3339, time } from "../../http/schemas";
+import {
+	channelName,
+	itemsPerPage,
+	optional,
+	pageNumber,
+	previewAccessEnded,
+	publicAppId,
+	rfc3339,
+	time,
+} from "../../http/schemas";
 import { appScope, channelNotFound, channelOrAppScope } from "../../http/scope";
 import { MAY_WAIT } from "../../http/wait-visible";
 import { channelBody } from "./body";
@@ -132,12 +141,12 @@ export const listChannels = endpoint({
 	description:
 		"With `channel` the answer is that channel instead of a list. `is_preview` marks the channels of pull requests, which preview keys created. `misconfigured` has the settings that keep every device from the channel's bundle: no platform, no kind of device or build, no `min_update_version` although the channel updates by it, or no store build that accepts the bundle, among those that a sample of the app's devices ran in the last 30 days. A preview channel that serves no device by its name is there as well: `name_without_preview_form`, or `named_by_many_devices` once more than 20 devices sent it.",
 	access: { permission: "app.read", scope: appScope("query.app_id") },
-	query: v.object({ app_id: publicAppId, channel: optional(channelName), page: pageNumber }),
+	query: v.object({ app_id: publicAppId, channel: optional(channelName), page: pageNumber, limit: itemsPerPage }),
 	response: v.union([v.array(channelSchema), channelSchema]),
 	errors: ["channel_not_found"],
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_CHANNEL] },
-	load: ({ query: { app_id, channel, page } }) => {
-		const { limit, offset } = pageBounds(page);
+	load: ({ query: { app_id, channel, page, limit: size } }) => {
+		const { limit, offset } = pageBounds(page, size);
 		return [
 			channel === undefined
 				? channelsPage({ publicAppId: app_id, limit, offset })
@@ -149,7 +158,9 @@ export const listChannels = endpoint({
 		const builds = telemetry == null ? undefined : await reportedStoreBuilds(deps, telemetry, scope.appId, nowMs);
 		const shown = (row: ListedChannelRow) => channelAnswer(row, (builds ?? row).store_builds, scopeRow.app_id, nowMs);
 		const { rows } = loaded[0];
-		if (input.query.channel === undefined) return pageReply({ request, origin }, input.query.page, rows, shown);
+		if (input.query.channel === undefined) {
+			return pageReply({ request, origin }, input.query.page, rows, shown, input.query.limit);
+		}
 		const [channel] = rows;
 		if (channel === undefined) throw channelNotFound();
 		return shown(channel);

@@ -8,7 +8,6 @@ import { requiredForm } from "../../domain/update-package";
 import { endpoint } from "../../http/endpoint";
 import { optional, uuid } from "../../http/schemas";
 import { appScope } from "../../http/scope";
-import { refuseSettings } from "../../http/stock-settings";
 import { channelBody } from "./body";
 import { channelChangeReads, requestOf } from "./change";
 import { compatibilityAnswer, compatibilityFields, compatibilityOfChange, refuseIncompatible } from "./compatibility";
@@ -123,7 +122,6 @@ export const whatIf = endpoint({
 	},
 	async handle({ db, deps, scope, scopeRow, input, loaded, nowMs }) {
 		const { body } = input;
-		refuseSettings("POST /channel", body);
 		const request = requestOf(body, loaded);
 		const { channel: row } = request;
 		const change = changeOf(request, deps.newId(), nowMs);

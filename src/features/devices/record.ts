@@ -23,7 +23,9 @@ export const deviceSchema = v.strictObject({
 	channel: v.nullable(v.string()),
 	override_channel: v.nullable(v.string()),
 	override_version: v.nullable(v.string()),
+	key_id: v.nullable(v.string()),
 	last_seen_at: nullableTime,
+	created_at: time,
 	updated_at: time,
 });
 
@@ -48,7 +50,9 @@ export function deviceAnswer(appId: string, row: DeviceRow): v.InferOutput<typeo
 		channel: row.channel,
 		override_channel: row.override_channel_id === null ? null : row.channel,
 		override_version: row.override_version,
+		key_id: row.key_id,
 		last_seen_at: nullableRfc3339(row.last_seen_at_ms),
+		created_at: rfc3339(row.created_at_ms),
 		updated_at: rfc3339(row.updated_at_ms),
 	};
 }
@@ -71,6 +75,8 @@ export const EXAMPLE_DEVICE_RECORD: v.InferInput<typeof deviceSchema> = {
 	channel: "production",
 	override_channel: null,
 	override_version: null,
+	key_id: null,
 	last_seen_at: "2026-11-21T08:00:00.000Z",
+	created_at: "2026-11-01T08:00:00.000Z",
 	updated_at: "2026-11-21T08:00:00.000Z",
 };

@@ -6,7 +6,7 @@ import * as v from "valibot";
 import type { ChannelId } from "../../authz/decide";
 import { appByPublicId } from "../../db/apps";
 import { auditStatement } from "../../db/audit/entries";
-import { bundleById, bundleIsReady } from "../../db/bundles";
+import { bundleById, bundleByName, bundleIsReady } from "../../db/bundles";
 import { channelByName, channelExists } from "../../db/channels";
 import { guard } from "../../db/client";
 import {
@@ -30,6 +30,7 @@ import { pageBounds, pageReply } from "../../http/paging";
 import {
 	acknowledgement,
 	channelName,
+	deviceIdOfRequest,
 	fromTime,
 	integerId,
 	OK,
@@ -38,7 +39,6 @@ import {
 	publicAppId,
 	text,
 	toTime,
-	uuid,
 } from "../../http/schemas";
 import { appScope, bundleNotFound, channelNotFound } from "../../http/scope";
 import { MAY_WAIT } from "../../http/wait-visible";
@@ -47,13 +47,16 @@ import { promoting } from "../signing/verify";
 import { deviceAnswer, deviceSchema, EXAMPLE_DEVICE_RECORD } from "./record";
 import { readDevice, readDevices } from "./reported";
 
+const bundleOf = (publicAppId: string, named: number | string) =>
+	typeof named === "number" ? bundleById(publicAppId, named) : bundleByName(publicAppId, named);
+
 const deviceNotFound = () =>
 	new ApiError("device_not_found", "The app has no device with this id; check device_id against GET /device.");
 
 const listQuery = v.object({
 	app_id: publicAppId,
 	page: pageNumber,
-	device_id: optional(uuid),
+	device_id: optional(deviceIdOfRequest),
 	channel: optional(text(128)),
 	version: optional(text(128)),
 	platform: optional(v.picklist(["ios", "android", "electron"], "must be ios, android or electron")),
@@ -125,9 +128,9 @@ export const setDevice = endpoint({
 	body: v.pipe(
 		v.object({
 			app_id: publicAppId,
-			device_id: uuid,
+			device_id: deviceIdOfRequest,
 			channel: optional(channelName),
-			version_id: optional(integerId),
+			version_id: optional(v.union([integerId, text(128)], "must be the id of a bundle, or its version")),
 		}),
 		v.check(
 			({ channel, version_id }) => channel !== undefined || version_id !== undefined,
@@ -144,7 +147,7 @@ export const setDevice = endpoint({
 	load: ({ body }) =>
 		[
 			channelByName(body.app_id, body.channel ?? ""),
-			bundleById(body.app_id, body.version_id ?? 0),
+			bundleOf(body.app_id, body.version_id ?? 0),
 			deviceById(body.app_id, body.device_id),
 		] as const,
 	async handle(context) {
@@ -217,24 +220,22 @@ export const unsetDevice = endpoint({
 	path: "/device",
 	tag: "Devices",
 	summary: "Remove the override of a device; the device stays",
+	description: "Idempotent: a device without an override, or one that is not known, is answered alike.",
 	access: { permission: "app.manage_devices", scope: appScope("query.app_id") },
-	query: v.object({ app_id: publicAppId, device_id: uuid }),
+	query: v.object({ app_id: publicAppId, device_id: deviceIdOfRequest }),
 	queryOrBody: true,
 	headers: MAY_WAIT,
 	response: acknowledgement,
-	errors: ["device_not_found"],
+	errors: [],
 	example: { query: { app_id: "com.example.app", device_id: EXAMPLE_DEVICE_RECORD.device_id }, response: OK },
 	load: ({ query }) => [deviceById(query.app_id, query.device_id)] as const,
 	async handle({ deps, db, scope, scopeRow, input, loaded, nowMs, actor, waitUntil }) {
 		const [device] = loaded[0].rows;
-		if (device === undefined) throw deviceNotFound();
+		const isSet = device !== undefined && (device.override_channel_id ?? device.override_version_id) !== null;
+		if (!isSet) return OK;
 		const { device_id } = input.query;
-		await db.batch([
-			guard(
-				hasOverride(scope.appId, device_id),
-				() =>
-					new ApiError("device_not_found", "device_id: this device has no override, so there is nothing to remove."),
-			),
+		const removal = db.batch([
+			guard(hasOverride(scope.appId, device_id), deviceNotFound),
 			deleteOverride(scope.appId, device_id),
 			bumpRevision(scope.appId),
 			auditStatement(actor, nowMs, {
@@ -245,6 +246,13 @@ export const unsetDevice = endpoint({
 				before: shownOverride(device),
 			}),
 		]);
+		try {
+			await removal;
+		} catch (error) {
+			// Another request removed it in between.
+			if (error instanceof ApiError && error.code === "device_not_found") return OK;
+			throw error;
+		}
 		waitUntil(
 			tellStory(deps, {
 				...{ appId: scopeRow.app_id, deviceId: device_id, atMs: nowMs, by: actor.name ?? "" },

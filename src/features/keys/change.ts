@@ -94,6 +94,7 @@ export const changeKey = endpoint({
 		"`regenerate: true` returns a new secret, shown once. `hashed` then decides whether it can be revealed later, and `overlap_seconds` (up to 86400) how long the old secret stays valid, never past its own expiry.",
 	].join(" "),
 	access: { permission: "org.manage_apikeys", scope: keyScope },
+	refusesUnknown: true,
 	recentSignIn: ({ body: { name: _, ...rest } }) => Object.values(rest).some((value) => value !== undefined),
 	body,
 	response: v.union([keySchema, keyWithSecretSchema]),

@@ -45,6 +45,7 @@ export const createKey = endpoint({
 	description:
 		"`org_id` may be omitted if the bindings name the organization; all bindings must name the same one. The secret is in this response only, unless `hashed: false` stores it so that managers of the key can reveal it later. `ip_allow_list` limits the key to addresses; without it the key inherits the list of the calling key.",
 	access: { permission: "org.manage_apikeys", scope: newKeyScope },
+	refusesUnknown: true,
 	recentSignIn: true,
 	query: v.object({ org_id: optional(uuid) }),
 	body: v.object({

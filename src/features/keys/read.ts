@@ -10,7 +10,7 @@ import { DAY_MS } from "../../domain/time";
 import { invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
-import { booleanText, optional, pageNumber, uuid } from "../../http/schemas";
+import { booleanText, itemsPerPage, optional, pageNumber, uuid } from "../../http/schemas";
 import { EXAMPLE_KEY, keyAnswer, keySchema, keyWithSecretSchema } from "./record";
 import { refuseStrongerSecret } from "./rules";
 import { boundKeyScope, keyNotFound } from "./scope";
@@ -27,6 +27,7 @@ export const listKeys = endpoint({
 	},
 	query: v.object({
 		page: pageNumber,
+		limit: itemsPerPage,
 		org_id: optional(uuid),
 		unused_for_days: optional(
 			v.pipe(
@@ -40,8 +41,8 @@ export const listKeys = endpoint({
 	errors: [],
 	example: { query: { page: "0" }, response: [EXAMPLE_KEY] },
 	async handle({ db, principal, input, request, origin, nowMs }) {
-		const { page, org_id, unused_for_days } = input.query;
-		const { limit, offset } = pageBounds(page);
+		const { page, limit: size, org_id, unused_for_days } = input.query;
+		const { limit, offset } = pageBounds(page, size);
 		const filter = {
 			orgIds: orgsWhere(principal, "org.manage_apikeys"),
 			ownKeyId: principal.keyId ?? "",
@@ -49,7 +50,7 @@ export const listKeys = endpoint({
 			unusedSinceMs: unused_for_days === undefined ? undefined : nowMs - unused_for_days * DAY_MS,
 		};
 		const [keys] = await db.batch([apiKeysPage(filter, limit, offset)]);
-		return pageReply({ request, origin }, page, keys.rows, (row) => keyAnswer(row, nowMs));
+		return pageReply({ request, origin }, page, keys.rows, (row) => keyAnswer(row, nowMs), size);
 	},
 });
 

@@ -17,7 +17,7 @@ import { acknowledgement, booleanText, OK, optional, uuid } from "../../http/sch
 import { organizationChanged } from "./policy-change";
 import { bindingSchema, keyAnswer } from "./record";
 import { refuseToWeakenStrongerKey } from "./rules";
-import { boundKeyScope, keyChanged, keyNotFound } from "./scope";
+import { keyChanged, keyNamed, keyNotFound, revokedKeyScope } from "./scope";
 
 export const revokeKey = endpoint({
 	method: "DELETE",
@@ -26,7 +26,7 @@ export const revokeKey = endpoint({
 	summary: "Revoke an API key immediately",
 	description:
 		"`org_id` selects another organization in which the key has a binding: only these bindings are removed, and the key stays in its own organization. A key that loses its last administering role loses `org.create` as well. `dry_run=true` shows what would be removed and changes nothing.",
-	access: { permission: "org.manage_apikeys", scope: boundKeyScope },
+	access: { permission: "org.manage_apikeys", scope: revokedKeyScope },
 	query: v.object({ org_id: optional(uuid), dry_run: optional(booleanText) }),
 	response: v.union([
 		acknowledgement,
@@ -42,7 +42,7 @@ export const revokeKey = endpoint({
 	]),
 	errors: ["api_key_not_found", "api_key_changed", "organization_changed", "cannot_delete_own_api_key"],
 	example: { response: OK },
-	load: (input) => [apiKeyAsSeenBy(input.query.org_id, input.params.id.toLowerCase())] as const,
+	load: (input) => [apiKeyAsSeenBy(input.query.org_id, keyNamed(input.params.id))] as const,
 	async handle({ db, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const [row] = loaded[0].rows;
 		if (row === undefined) throw keyNotFound();

@@ -25,20 +25,9 @@ export const createOrganization = endpoint({
 	path: "/organization",
 	tag: "Organizations",
 	summary: "Create an organization",
-	description:
-		"The calling key administers the new organization, and its account becomes a member with the same role. A body with `orgId` is refused, because POST /organization changes an organization.",
+	description: "The calling key administers the new organization, and its account becomes a member with the same role.",
 	access: { globalPermission: "org.create" },
 	body: v.object({
-		// First field, so that its message comes first: clients of other services use PUT for a change, with few fields.
-		orgId: optional(
-			v.pipe(
-				v.string(),
-				v.check(
-					() => false,
-					"is for a change, but PUT creates an organization; send this body to POST /organization, or use the organization's settings in the dashboard",
-				),
-			),
-		),
 		name: label(),
 		management_email: optional(emailAddress),
 		website: optional(webUrl),

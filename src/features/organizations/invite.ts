@@ -10,7 +10,7 @@ import { mintInvitationToken } from "../../authz/secrets";
 import { auditStatement } from "../../db/audit/entries";
 import { guard } from "../../db/client";
 import { invitationByEmail, invitationIsAsRead, replaceInvitation } from "../../db/invitations";
-import { isNoMember, memberHolds } from "../../db/members";
+import { isNoMember, type Membership, memberHolds, membershipByEmail } from "../../db/members";
 import { invitationsOfOrganization } from "../../db/quotas";
 import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
@@ -18,12 +18,16 @@ import { endpoint, Reply } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";
 import { optional, personsAddress, rfc3339, time, uuid } from "../../http/schemas";
 import { orgScope } from "../../http/scope";
+import { changeMemberRole } from "./member-change";
 import {
 	EXAMPLE_ORG_ID,
 	EXAMPLE_TOKEN,
 	invitationLink,
 	inviterMustBeMember,
+	keySchema,
 	memberRole,
+	named,
+	namesOf,
 	refuseToTake,
 	rolesThatMayInvite,
 	shownInvitation,
@@ -32,7 +36,7 @@ import {
 const INVITATION_LIFETIME_MS = 7 * DAY_MS;
 
 /** Values of `invite_type`, an alternative to `role`: role names that similar services use. */
-const INVITE_TYPES: ReadonlyMap<string, RoleName> = new Map(
+export const INVITE_TYPES: ReadonlyMap<string, RoleName> = new Map(
 	[
 		...MEMBER_ROLES.flatMap((role): [string, RoleName][] => [
 			[role, role],
@@ -53,25 +57,48 @@ export const inviteMember = endpoint({
 	tag: "Members",
 	summary: "Invite a person by their e-mail address",
 	description:
-		"The response contains a single-use link that is valid for 7 days. The service stores no copy of the link and sends no mail. A second invitation of the same address replaces the first. `invite_type` is an alternative to `role`.",
-	access: { permission: "org.invite_user", scope: orgScope("body.orgId") },
-	recentSignIn: true,
+		"The response contains a single-use link that is valid for 7 days. The service stores no copy of the link and sends no mail. A second invitation of the same address replaces the first. For somebody who is a member the request changes the role as PUT /organization/members does, with its permission, and answers 200 with `uid` and `lowered_api_keys`. `invite_type` is an alternative to `role`.",
 	body: v.object({
 		orgId: uuid,
 		email: personsAddress,
 		role: optional(memberRole),
 		invite_type: optional(v.picklist([...INVITE_TYPES.keys()], `must be one of ${MEMBER_ROLES.join(", ")}`)),
 	}),
-	status: [201],
-	response: v.strictObject({
-		status: v.literal("ok"),
-		invitation_id: v.string(),
-		email: v.string(),
-		role: v.string(),
-		expires_at: time,
-		link: v.string(),
-	}),
-	errors: ["quota_exceeded", "already_member", "invitation_changed", "cannot_remove_higher_role"],
+	load: ({ body }, nowMs) =>
+		[invitationByEmail(body.orgId, body.email), membershipByEmail(body.orgId, body.email, nowMs)] as const,
+	access: {
+		permissions: ["org.invite_user", "org.update_user_roles"],
+		scope: orgScope("body.orgId"),
+		choose: ({ loaded }) => [isMember(loaded[1].rows[0]) ? "org.update_user_roles" : "org.invite_user"],
+	},
+	refusesUnknown: true,
+	recentSignIn: true,
+	status: [201, 200],
+	response: v.union([
+		v.strictObject({
+			status: v.literal("ok"),
+			invitation_id: v.string(),
+			email: v.string(),
+			role: v.string(),
+			expires_at: time,
+			link: v.string(),
+		}),
+		v.strictObject({
+			status: v.literal("ok"),
+			uid: v.string(),
+			email: v.string(),
+			role: v.string(),
+			lowered_api_keys: v.array(keySchema),
+		}),
+	]),
+	errors: [
+		"quota_exceeded",
+		"already_member",
+		"invitation_changed",
+		"member_changed",
+		"cannot_remove_higher_role",
+		"cannot_remove_last_super_admin",
+	],
 	example: {
 		body: { orgId: EXAMPLE_ORG_ID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE },
 		response: {
@@ -83,10 +110,21 @@ export const inviteMember = endpoint({
 			link: `https://updates.example.com/invitation#token=${EXAMPLE_TOKEN}`,
 		},
 	},
-	load: ({ body }) => [invitationByEmail(body.orgId, body.email)] as const,
 	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor, origin }) {
 		const { email } = input.body;
 		const role = roleOf(input.body);
+		const [member] = loaded[1].rows;
+		if (member !== undefined && isMember(member)) {
+			const caller = { db, deps, principal, nowMs, actor };
+			const { lowered } = await changeMemberRole(caller, scope.orgId, member, { role, keepKeys: false, dryRun: false });
+			return new Reply(200, {
+				status: "ok" as const,
+				uid: member.user_id,
+				email: member.email,
+				role,
+				lowered_api_keys: lowered.map(named),
+			});
+		}
 		refuseStronger(principal, role, { orgId: scope.orgId });
 		// The invitee's first key has no address limit.
 		refuseMoreAddresses(principal, []);
@@ -150,6 +188,9 @@ export const inviteMember = endpoint({
 		});
 	},
 });
+
+/** Somebody with only a role on an app holds nothing in the organization yet. */
+const isMember = (member: Membership | undefined) => member !== undefined && namesOf(member.roles).length > 0;
 
 function roleOf(body: { readonly role?: RoleName | undefined; readonly invite_type?: string | undefined }): RoleName {
 	const type = body.invite_type === undefined ? undefined : INVITE_TYPES.get(body.invite_type);

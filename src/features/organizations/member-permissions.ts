@@ -31,6 +31,7 @@ export const updateMemberPermissions = endpoint({
 	description:
 		"`global_permissions` replaces the account's global permissions: `org.create` or none. Only for the operator: an owner of the first organization whose key or account holds the permission. `orgId` is any organization in which the account is a member. The permission takes effect while the account administers an organization.",
 	access: { permission: "org.delete", scope: operatorScope },
+	refusesUnknown: true,
 	recentSignIn: true,
 	body: v.object({ orgId: uuid, email: emailAddress, global_permissions: globalPermissionNames }),
 	response: v.strictObject({

@@ -6,12 +6,12 @@ import { strongestMemberRole, WEAKEST_MEMBER_ROLE } from "../../authz/member-rol
 import { type MemberRow, membersOf } from "../../db/members";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
-import { optional, PAGE_SIZE, pageLimit, pageNumberIfAny, uuid } from "../../http/schemas";
+import { itemsPerPage, MOST_ITEMS_PER_PAGE, optional, PAGE_SIZE, pageNumberIfAny, uuid } from "../../http/schemas";
 import { orgScope } from "../../http/scope";
 import { EXAMPLE_ORG_ID, EXAMPLE_UID, namesOf } from "./member-rules";
 
 /** Members per response without paging; the stock CLI reads one list. */
-const MOST_MEMBERS = 1000;
+const MOST_MEMBERS = MOST_ITEMS_PER_PAGE;
 
 const memberSchema = v.strictObject({
 	uid: v.string(),
@@ -46,7 +46,7 @@ export const listMembers = endpoint({
 		orgId: uuid,
 		uid: optional(uuid),
 		page: optional(pageNumberIfAny),
-		limit: optional(pageLimit(MOST_MEMBERS)),
+		limit: itemsPerPage,
 	}),
 	response: v.array(memberSchema),
 	errors: [],

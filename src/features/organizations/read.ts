@@ -13,7 +13,7 @@ import {
 } from "../../db/organizations";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
-import { booleanText, optional, pageNumber, rfc3339, time, uuid } from "../../http/schemas";
+import { booleanText, itemsPerPage, optional, pageNumber, rfc3339, time, uuid } from "../../http/schemas";
 import { organizationNotFound } from "../../http/scope";
 
 export const organizationSchema = v.strictObject({
@@ -78,7 +78,7 @@ export const listOrganizations = endpoint({
 		"With `orgId` the response is one organization instead of a list. `deleted=true` lists the deleted organizations that the caller can restore with POST /organization/restore, most recently deleted first; they are removed permanently at `restorable_until`.",
 	access: { anyKey: "Shows the organizations in which a binding of the caller grants org.read." },
 	query: v.pipe(
-		v.object({ orgId: optional(uuid), deleted: optional(booleanText), page: pageNumber }),
+		v.object({ orgId: optional(uuid), deleted: optional(booleanText), page: pageNumber, limit: itemsPerPage }),
 		v.forward(
 			v.partialCheck(
 				[["orgId"], ["deleted"]],
@@ -92,24 +92,30 @@ export const listOrganizations = endpoint({
 	errors: ["permission_denied", "organization_not_found"],
 	example: { query: { page: "0" }, response: [EXAMPLE_ORGANIZATION] },
 	async handle({ db, principal, input, request, origin, nowMs }) {
-		const { orgId, deleted, page } = input.query;
+		const { orgId, deleted, page, limit: size } = input.query;
 		if (deleted === true) {
-			const { limit, offset } = pageBounds(page);
+			const { limit, offset } = pageBounds(page, size);
 			const restorable = deletedOrgsWhere(principal, "org.delete");
 			const [organizations] = await db.batch([
 				deletedOrganizationsPage(restorable, nowMs - RESTORABLE_MS, limit, offset),
 			]);
-			return pageReply({ request, origin }, page, organizations.rows, (row) => ({
-				...organizationAnswer(row),
-				deleted_at: rfc3339(row.deleted_at_ms),
-				restorable_until: rfc3339(row.deleted_at_ms + RESTORABLE_MS),
-			}));
+			return pageReply(
+				{ request, origin },
+				page,
+				organizations.rows,
+				(row) => ({
+					...organizationAnswer(row),
+					deleted_at: rfc3339(row.deleted_at_ms),
+					restorable_until: rfc3339(row.deleted_at_ms + RESTORABLE_MS),
+				}),
+				size,
+			);
 		}
 		const readable = orgsWhere(principal, "org.read");
 		if (orgId === undefined) {
-			const { limit, offset } = pageBounds(page);
+			const { limit, offset } = pageBounds(page, size);
 			const [organizations] = await db.batch([organizationsPage(readable, limit, offset)]);
-			return pageReply({ request, origin }, page, organizations.rows, organizationAnswer);
+			return pageReply({ request, origin }, page, organizations.rows, organizationAnswer, size);
 		}
 		const decision = decide(principal, "org.read", { orgId });
 		if (decision.outcome === "hidden") throw organizationNotFound();

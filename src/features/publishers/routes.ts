@@ -98,6 +98,7 @@ export const createPublisher = endpoint({
 		"`channels` limits promotions to these channels. `once_per_run` allows one exchange for each attempt of a run. Refused in any case: `pull_request_target`, `workflow_run`, comments and other events that run foreign code, and pull requests except for `preview`.",
 	].join(" "),
 	access: { permission: PERMISSION, scope: appScope("body.app_id") },
+	refusesUnknown: true,
 	recentSignIn: true,
 	body: newPublisherBody,
 	status: [201],
@@ -168,6 +169,7 @@ export const changePublisher = endpoint({
 	description:
 		'Omitted fields stay; provider and issuer cannot be changed. `claims` replaces all claims, and `channels` all channels; `channels: "all"` allows every channel. `expires_at: "never"` removes the expiry. Keys that jobs got before are revoked.',
 	access: { permission: PERMISSION, scope: appScope("body.app_id") },
+	refusesUnknown: true,
 	recentSignIn: true,
 	body: v.object({
 		app_id: publicAppId,

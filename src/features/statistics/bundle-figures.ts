@@ -19,7 +19,7 @@ import { daysOf, startOfDay } from "./range";
 export const UNKNOWN = "unknown";
 export const labelOf = (name: string) => (name === "" ? UNKNOWN : name);
 
-interface Dataset {
+export interface Dataset {
 	readonly label: string;
 	/** In %, with one decimal; the shares of a day add up to exactly 100. Null on days without devices. */
 	readonly data: (number | null)[];
@@ -33,9 +33,14 @@ function inOrder(one: string, other: string): number {
 	return rank(one) - rank(other) || (rank(one) === 1 ? compareVersions(one, other) : 0);
 }
 
-export function adoptionOf(rows: readonly VersionRow[], range: DayRange, firstKeptDay: number): Dataset[] {
+export function adoptionOf(
+	rows: readonly VersionRow[],
+	range: DayRange,
+	firstKeptDay: number,
+	order: (one: string, other: string) => number = inOrder,
+): Dataset[] {
 	const days = daysOf(range);
-	const labels = [...new Set(rows.map((row) => row.version_name))].sort(inOrder);
+	const labels = [...new Set(rows.map((row) => row.version_name))].sort(order);
 	const byDay = Map.groupBy(rows, ({ day }) => day);
 	const shares = new Map([...byDay].map(([day, ofDay]) => [day, sharesOf(ofDay)]));
 	return labels.map((name) => ({

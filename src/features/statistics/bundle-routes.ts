@@ -15,38 +15,56 @@ import {
 import { openTelemetry } from "../../db/telemetry-reads";
 import { firstStatisticsDay } from "../../domain/days";
 import { endpoint } from "../../http/endpoint";
-import { optional, time } from "../../http/schemas";
+import { booleanText, optional, time } from "../../http/schemas";
 import { appScope } from "../../http/scope";
 import { adoption } from "./active-devices";
 import { CSV, csvAnswer, lineAnswer, markersOf, SVG, stackedAnswer } from "./answers";
-import { adoptionOf, byBundle, byBundleAndChannel, byChannel, byDay, sumOutcomes, timesOf } from "./bundle-figures";
+import {
+	adoptionOf,
+	byBundle,
+	byBundleAndChannel,
+	byChannel,
+	byDay,
+	type Dataset,
+	sumOutcomes,
+	timesOf,
+} from "./bundle-figures";
 import { definitionsOf } from "./definitions";
 import { daysOf, nameOfDay, rangeFields, rangeOf } from "./range";
 
-const format = optional(v.picklist(["json", "csv"], "must be json or csv"));
+export const format = optional(v.picklist(["json", "csv"], "must be json or csv"));
+
+export const usageSchema = v.strictObject({
+	labels: v.array(v.string()),
+	datasets: v.array(
+		v.strictObject({
+			label: v.string(),
+			data: v.array(v.nullable(v.number())),
+			metaCounts: v.array(v.nullable(v.number())),
+		}),
+	),
+});
+
+/** Rows of a table: day, version, devices, share. */
+export const usageRows = (labels: readonly string[], datasets: readonly Dataset[]) =>
+	labels.flatMap((label, index) =>
+		datasets.map((one) => [label, one.label, one.metaCounts[index] ?? null, one.data[index] ?? null]),
+	);
 
 export const bundleUsage = endpoint({
 	method: "GET",
 	path: "/statistics/app/:app_id/bundle_usage",
 	tag: "Statistics",
 	summary: "Show the share of an app's devices on each bundle, by day",
-	description: `Each dataset is a bundle: \`data\` has its share of each day's devices in %, \`metaCounts\` their number. A day without devices has null shares. \`format=csv\` returns a table, \`graph=stacked\` a chart of the shares, \`graph=line\` a chart of the numbers.\n\n${definitionsOf(["bundle_usage"])}`,
+	description: `Each dataset is a bundle: \`data\` has its share of each day's devices in %, \`metaCounts\` their number. A day without devices has shares of 0, and null with \`strict=true\`. \`format=csv\` returns a table, \`graph=stacked\` a chart of the shares, \`graph=line\` a chart of the numbers.\n\n${definitionsOf(["bundle_usage"])}`,
 	access: { permission: "app.read", scope: appScope("params.app_id") },
 	query: v.object({
 		...rangeFields,
 		format,
+		strict: optional(booleanText),
 		graph: optional(v.picklist(["stacked", "line"], "must be stacked or line")),
 	}),
-	response: v.strictObject({
-		labels: v.array(v.string()),
-		datasets: v.array(
-			v.strictObject({
-				label: v.string(),
-				data: v.array(v.nullable(v.number())),
-				metaCounts: v.array(v.nullable(v.number())),
-			}),
-		),
-	}),
+	response: usageSchema,
 	rawResponse: [CSV, SVG],
 	errors: [],
 	example: {
@@ -89,12 +107,19 @@ export const bundleUsage = endpoint({
 				: stackedAnswer({ ...chart, series, shares: true });
 		}
 		if (input.query.format === "csv") {
-			const rows = labels.flatMap((label, index) =>
-				datasets.map((bundle) => [label, bundle.label, bundle.metaCounts[index] ?? null, bundle.data[index] ?? null]),
-			);
-			return csvAnswer(`bundle-usage-${name}`, ["date", "bundle", "devices", "share_percent"], rows);
+			const header = ["date", "bundle", "devices", "share_percent"];
+			return csvAnswer(`bundle-usage-${name}`, header, usageRows(labels, datasets));
 		}
-		return { labels, datasets };
+		if (input.query.strict === true) return { labels, datasets };
+		const numbers = (values: readonly (number | null)[]) => values.map((value) => value ?? 0);
+		return {
+			labels,
+			datasets: datasets.map(({ label, data, metaCounts }) => ({
+				label,
+				data: numbers(data),
+				metaCounts: numbers(metaCounts),
+			})),
+		};
 	},
 });
 

@@ -6,6 +6,7 @@ import type { Metric } from "./figures";
 export type Figure =
 	| Metric
 	| "bundle_usage"
+	| "native_usage"
 	| "success_rate"
 	| "install_time"
 	| "health"
@@ -23,6 +24,8 @@ export const DEFINITIONS: Readonly<Record<Figure, string>> = {
 	fail: "Failures that devices reported: `download_fail`, `set_fail` and `update_fail`.",
 	bundle_usage:
 		"Share of the day's devices that ran a bundle. Each device counts once a day, under its last version of that day. A device that changes its version and returns within a day, in checks that two isolates answer and without a report of the return, may count under the version in between. The number of devices of a bundle is exact while each bundle has at most 1,000 on the day; above that it lies within 2 % of the devices that ran the bundle on that day. `builtin` is the store build, `unknown` a version that the app never had on this server.",
+	native_usage:
+		"Share of the day's devices that run a store version, by the one that they reported last: a device counts under it on every day from its first report to a week after its last stored one, so an update in the store changes past days too. `unknown` are devices that reported no store version.",
 	success_rate:
 		"Installs divided by installs plus failures, in %; null without either. A failure counts for the version that the report names, and for the channel that served the device when the report arrived.",
 	install_time:

@@ -14,7 +14,12 @@ export type Metric = (typeof METRICS)[number];
 export const LOSSES = ["lost_events", "refused_devices"] as const;
 type Losses = Readonly<Partial<Record<(typeof LOSSES)[number], number>>>;
 
-export type Item = { readonly date: string } & Readonly<Record<Metric, number | null>> & Losses;
+export type Item = {
+	readonly date: string;
+	/** A figure of the day is 0 because it is not known. */
+	readonly known?: false;
+} & Readonly<Record<Metric, number | null>> &
+	Losses;
 
 export interface Figures {
 	readonly range: DayRange;

@@ -47,6 +47,7 @@ const itemFields = {
 	get: figure,
 	install: figure,
 	fail: figure,
+	known: v.optional(v.literal(false)),
 	lost_events: v.optional(v.number()),
 	refused_devices: v.optional(v.number()),
 };
@@ -62,11 +63,12 @@ const queryFields = {
 	noAccumulate: optional(booleanText),
 	format: optional(v.picklist(["json", "csv"], "must be json or csv")),
 	graph: optional(v.picklist(METRICS, `must be one of ${METRICS.join(", ")}`)),
+	strict: optional(booleanText),
 };
 const querySchema = v.object(queryFields);
 type Query = v.InferOutput<typeof querySchema>;
 
-const DESCRIPTION = `Figures by day. Each is the total since the first day of the range; with \`noAccumulate=true\` it is the figure of that day. \`format=csv\` returns a table, \`graph=<figure>\` a chart of that figure. A day with losses has \`lost_events\` (events that were not counted: beyond a limit of the device or its address, of a refused device, or while the buffer or the database was full) or \`refused_devices\` (new devices beyond the daily limit).\n\n${definitionsOf(METRICS)}`;
+const DESCRIPTION = `Figures by day. Each is the total since the first day of the range; with \`noAccumulate=true\` it is the figure of that day. \`format=csv\` returns a table, \`graph=<figure>\` a chart of that figure. A figure that is not known, such as that of a day beyond the retention, is 0 with \`known: false\` beside it, and null with \`strict=true\`. A day with losses has \`lost_events\` (events that were not counted: beyond a limit of the device or its address, of a refused device, or while the buffer or the database was full) or \`refused_devices\` (new devices beyond the daily limit).\n\n${definitionsOf(METRICS)}`;
 
 const EXAMPLE_ITEM = {
 	date: "2026-11-01T00:00:00.000Z",
@@ -244,12 +246,20 @@ function answer(
 				)
 			: csvAnswer(`statistics-${name}`, ["date", ...METRICS], items.map(cells));
 	}
+	const shown = query.strict === true ? (item: Item) => item : withoutNull;
 	return breakdown
 		? {
-				global: [...items],
-				byApp: byApp.flatMap(({ appId, items }) => items.map((item) => ({ ...item, app_id: appId }))),
+				global: items.map(shown),
+				byApp: byApp.flatMap(({ appId, items }) => items.map((item) => ({ ...shown(item), app_id: appId }))),
 			}
-		: [...items];
+		: items.map(shown);
+}
+
+/** An unknown figure as 0, so that programs can add up; `known` says so. */
+function withoutNull(item: Item): Item {
+	const unknown = METRICS.filter((metric) => item[metric] === null);
+	if (unknown.length === 0) return item;
+	return { ...item, ...Object.fromEntries(unknown.map((metric) => [metric, 0])), known: false };
 }
 
 const ofApp = (appId: AppId): StatisticsOf => ({ orgIds: [], appIds: [appId] });

@@ -29,6 +29,7 @@ import {
 	webhookUrlProblem,
 } from "../../domain/webhook-delivery";
 import { eventSentence } from "../../domain/webhook-events";
+import { choosesRecords } from "../../domain/webhook-records";
 import { causeText } from "../../errors";
 import { sendMail } from "../../mail";
 import type { WebhookDue } from "../../messages";
@@ -132,7 +133,10 @@ async function send(deps: Deps, delivery: ClaimedDelivery): Promise<Answer> {
 	const secrets = [current, isOverlapping ? previous : undefined].filter((each) => each !== undefined);
 	const event = { id: delivery.event_id, type: delivery.type, atMs: delivery.at_ms, data: delivery.data };
 	const link = linkOf(event, deps.config.publicUrl);
-	const { headers, body } = await outgoingRequest(delivery.format as Format, event, secrets, nowMs, link);
+	const isOfRecords = choosesRecords(JSON.parse(delivery.events));
+	const { headers, body } = await outgoingRequest(delivery.format as Format, event, secrets, nowMs, {
+		...{ link, isOfRecords },
+	});
 	const aborted = new AbortController();
 	const fetching = (isLocal ? deps.fetchLocally : deps.fetch)(url, {
 		...{ method: "POST", headers, body, redirect: "manual", signal: aborted.signal },

@@ -1,10 +1,11 @@
 /**
  * The request of a delivery in each format. Names in events were chosen by people: each format escapes them, and mentions are switched off.
  */
-import type { WebhookSecret } from "../../authz/webhook-secrets";
-import { webhookSignature } from "../../authz/webhook-secrets";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { hmacSha256, type WebhookSecret, webhookSignature } from "../../authz/webhook-secrets";
 import { plainText } from "../../domain/plain-text";
-import { type EventData, eventBody, eventSentence, type WebhookEvent } from "../../domain/webhook-events";
+import { type EventData, eventBody, eventSentence, TEST_EVENT, type WebhookEvent } from "../../domain/webhook-events";
+import { choosesRecords, recordBody } from "../../domain/webhook-records";
 import type { Format } from "./record";
 
 interface DeliveredEvent extends WebhookEvent {
@@ -26,12 +27,14 @@ export async function outgoingRequest(
 	event: DeliveredEvent,
 	secrets: readonly WebhookSecret[],
 	nowMs: number,
-	link: string | undefined,
+	{ link, isOfRecords }: { readonly link: string | undefined; readonly isOfRecords: boolean },
 ): Promise<OutgoingRequest> {
 	if (format !== "standard") {
 		return { headers: HEADERS, body: JSON.stringify(CHATS[format](event, link)) };
 	}
-	const body = eventBody(event);
+	const [table = ""] = event.type.split(".");
+	const isRecord = isOfRecords && (choosesRecords([table]) || event.type === TEST_EVENT);
+	const body = isRecord ? recordBody(event) : eventBody(event);
 	const timestampSeconds = Math.floor(nowMs / 1000);
 	return {
 		headers: {
@@ -39,8 +42,26 @@ export async function outgoingRequest(
 			"webhook-id": event.id,
 			"webhook-timestamp": String(timestampSeconds),
 			"webhook-signature": await webhookSignature(secrets, event.id, timestampSeconds, body),
+			...(isRecord ? await recordHeaders(event, secrets, timestampSeconds, body) : {}),
 		},
 		body,
+	};
+}
+
+/** The headers that receivers of Capgo's webhooks verify, beside those of Standard Webhooks. The current secret signs, as a text. */
+async function recordHeaders(
+	event: DeliveredEvent,
+	[current]: readonly WebhookSecret[],
+	timestampSeconds: number,
+	body: string,
+): Promise<Record<string, string>> {
+	if (current === undefined) return {};
+	const signature = await hmacSha256(utf8ToBytes(current.secret), utf8ToBytes(`${timestampSeconds}.${body}`));
+	return {
+		"x-capgo-event": event.type,
+		"x-capgo-event-id": event.id,
+		"x-capgo-timestamp": String(timestampSeconds),
+		"x-capgo-signature": `v1=${timestampSeconds}.${bytesToHex(signature)}`,
 	};
 }
 

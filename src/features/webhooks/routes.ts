@@ -87,6 +87,7 @@ export const createWebhook = endpoint({
 		format: optional(v.picklist(FORMATS, `must be one of ${FORMATS.join(", ")}`)),
 		app_id: optional(publicAppId),
 		events: optional(eventsField),
+		enabled: optional(v.boolean()),
 	}),
 	status: [201],
 	response: webhookWithSecretSchema,
@@ -113,7 +114,9 @@ export const createWebhook = endpoint({
 			public_key: current === undefined ? null : await publicKeyOf(current),
 			previous_until_ms: null,
 			events: JSON.stringify([...new Set(input.body.events ?? [])]),
-			...{ failing_since_ms: null, disabled_at_ms: null, disabled_reason: null },
+			failing_since_ms: null,
+			disabled_at_ms: input.body.enabled === false ? nowMs : null,
+			disabled_reason: input.body.enabled === false ? ("requested" as const) : null,
 			...{ created_at_ms: nowMs, updated_at_ms: nowMs },
 		};
 		const shown = { ...row, org_id: scope.orgId, public_app_id: app_id };

@@ -14,6 +14,8 @@ export interface RecordedRequest {
 	/** The error code of an answer that has one. */
 	readonly error: string | undefined;
 	readonly headers: IncomingHttpHeaders;
+	/** Names of fields that the product says it ignored. */
+	readonly ignored: string | undefined;
 	/** The request body as text. */
 	readonly body: string;
 	/** The response body as text. */
@@ -42,13 +44,14 @@ export async function startRecorder(target: string): Promise<Recorder> {
 	const server = createServer(async (incoming, answer) => {
 		const { method = "", url: path = "", headers } = incoming;
 		const body = await buffer(incoming);
-		const record = (status: number, bytes: Buffer) =>
+		const record = (status: number, bytes: Buffer, ignored?: string) =>
 			requests.push({
 				method,
 				path: decodeURIComponent(path),
 				status,
 				error: errorOf(status, bytes),
 				headers,
+				ignored,
 				body: body.toString(),
 				answer: bytes.toString(),
 			});
@@ -61,7 +64,7 @@ export async function startRecorder(target: string): Promise<Recorder> {
 		const outgoing = forward({ hostname, port, method, path, headers }, async (received) => {
 			const bytes = await buffer(received);
 			const status = received.statusCode ?? 0;
-			record(status, bytes);
+			record(status, bytes, received.headers["x-ignored-fields"]?.toString());
 			if (fault === undefined) {
 				answer.writeHead(status, received.headers).end(bytes);
 			} else if ("bytes" in fault) {

@@ -13,6 +13,7 @@ export const CONTRACT: Readonly<Record<RoleName, readonly string[]>> = {
 	org_super_admin: [...PERMISSIONS],
 	org_admin: PERMISSIONS.filter((name) => name !== "org.delete"),
 	org_member: ["org.read", "org.read_members", "org.create_app", ...READER],
+	org_billing_admin: ["org.read", "org.read_members"],
 	app_admin: EVERYTHING_OF_AN_APP,
 	app_developer: [
 		...READER,

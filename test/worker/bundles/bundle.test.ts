@@ -218,12 +218,33 @@ describe("DELETE /bundle", () => {
 		expect((await putBytes(world, pending.body.upload_url, bundleOf(130))).status).toBe(200);
 	});
 
-	test("answers 400 without version and all, with both, or with all=false, and deletes nothing", async () => {
+	test("answers 400 with both version and all, with all=false, or with a parameter that is unknown or empty, and deletes nothing", async () => {
 		await uploadTestBundle(world, app, "1.0.0");
-		for (const parameters of [{}, { all: "false" }, { all: "true", version: "1.0.0" }, { all: "1" }]) {
-			expect((await remove(parameters as Record<string, string>)).status).toBe(400);
+		for (const parameters of [
+			{ all: "false" },
+			{ all: "true", version: "1.0.0" },
+			{ all: "1" },
+			{ vresion: "1.0.0" },
+			{ version: "" },
+			{ version: "1.0.0", channel: "production" },
+		]) {
+			expect((await remove(parameters as Record<string, string>)).status, JSON.stringify(parameters)).toBe(400);
+		}
+		for (const body of [{ version: null }, { version: ["1.0.0"] }, { Version: "1.0.0" }, ["1.0.0"], "1.0.0"]) {
+			const sent = typeof body === "object" && !Array.isArray(body) ? { app_id: app.appId, ...body } : body;
+			const { status } = await world.request("DELETE", `/bundle?app_id=${app.appId}`, {
+				...{ key: world.adminKey, body: sent },
+			});
+			expect(status, JSON.stringify(body)).toBe(400);
 		}
 		expect((await list()).body).toHaveLength(1);
+	});
+
+	test("without version deletes every unused bundle, and none that a channel serves", async () => {
+		for (const version of ["1.0.0", "1.0.1"]) await uploadTestBundle(world, app, version);
+		await setTestChannel(world, app, "production", { version: "1.0.0" });
+		expect((await remove({})).status).toBe(200);
+		expect((await list()).body.map((bundle: { name: string }) => bundle.name)).toEqual(["1.0.0"]);
 	});
 });
 
@@ -232,7 +253,7 @@ describe("POST /bundle/complete", () => {
 		await uploadTestBundle(world, app, "1.0.0");
 		const reader = await createTestKey(world, "app_reader", app);
 		expect((await complete(world, app, "9.0.0", world.adminKey)).status).toBe(404);
-		expect((await complete(world, app, "1.0.0", world.adminKey)).body).toEqual((await list()).body[0]);
+		expect((await list()).body[0]).toMatchObject((await complete(world, app, "1.0.0", world.adminKey)).body);
 		expect((await complete(world, app, "1.0.0", reader.text)).status).toBe(403);
 	});
 

@@ -94,7 +94,7 @@ describe("an unused bundle", () => {
 		expect(await rowsReadBySweep()).toBe(before);
 	});
 
-	test("is kept by its own app's retention; 1 keeps only the newest, 0 keeps everything", async () => {
+	test("is kept by its own app's retention; one day keeps only the newest, 0 keeps everything", async () => {
 		const long = app;
 		await upload("1.0.0", "1.1.0");
 		await changeApp({ retention: 63_113_904 });
@@ -103,7 +103,8 @@ describe("an unused bundle", () => {
 		await changeApp({ retention: 0 });
 		await startApp();
 		await upload("1.0.0", "1.1.0", "1.2.0");
-		await changeApp({ retention: 1 });
+		await changeApp({ retention: 86_400 });
+		world.clock.nowMs += 2 * DAY_MS;
 		await sweep(world.deps);
 		expect([await readyOf(), await readyOf(long)]).toEqual([["1.2.0"], ["1.0.0", "1.1.0"]]);
 		world.clock.nowMs += 700 * DAY_MS;
@@ -115,14 +116,14 @@ describe("an unused bundle", () => {
 	});
 
 	test("is kept if only deleted and pending bundles are newer", async () => {
-		await changeApp({ retention: 1 });
+		await changeApp({ retention: 86_400 });
 		await upload("1.0.0", "1.1.0", "1.2.0");
 		const { status } = await world.request("DELETE", "/bundle", {
 			key: world.adminKey,
 			query: { app_id: app.appId, version: "1.2.0" },
 		});
 		expect(status).toBe(200);
-		world.clock.nowMs += HOUR_MS;
+		world.clock.nowMs += 2 * DAY_MS;
 		await register(world, app, "1.3.0", world.adminKey);
 		await sweep(world.deps);
 		expect(await readyOf()).toEqual(["1.1.0"]);

@@ -117,6 +117,8 @@ describe("the list", () => {
 			channel: "production",
 			override_channel: null,
 			override_version: null,
+			key_id: null,
+			...{ version: null, install_source: null, country_code: null, created_at: "2026-11-21T08:00:00.000Z" },
 			last_seen_at: new Date(NOW_MS).toISOString(),
 			updated_at: new Date(NOW_MS).toISOString(),
 		});

@@ -85,7 +85,9 @@ describe("an override", () => {
 		expect((await unset(device)).body).toEqual({ status: "ok" });
 		expect((await check(device)).version).toBe("1.0.1");
 		expect((await show({ device_id: device })).body).toMatchObject({ device_id: device, override_version: null });
-		expect(await unset(device)).toMatchObject({ status: 404, body: { error: "device_not_found" } });
+		for (const id of [device, newDevice()]) {
+			expect(await unset(id)).toMatchObject({ status: 200, body: { status: "ok" } });
+		}
 	});
 
 	test("is listed apart from the channel that served the last check", async () => {
@@ -126,7 +128,8 @@ describe("an override", () => {
 		["nothing", {}, 400, "invalid_request"],
 		["a channel that is not there", { channel: "absent" }, 404, "channel_not_found"],
 		["a bundle that is not there", { version_id: 999_999 }, 404, "bundle_not_found"],
-		["a device that is no UUID", { device_id: "x", channel: "beta" }, 400, "invalid_request"],
+		["a device id with a space", { device_id: "device 456", channel: "beta" }, 400, "invalid_request"],
+		["a device id that is too long", { device_id: "d".repeat(65), channel: "beta" }, 400, "invalid_request"],
 	])("of %s is refused", async (_, fields, status, error) => {
 		expect(await set(newDevice(), fields)).toMatchObject({ status, body: { error } });
 	});

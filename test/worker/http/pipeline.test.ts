@@ -111,7 +111,7 @@ describe("input", () => {
 		["an organization that is a number", "POST /organization", "orgId", { orgId: 7, name: "x" }],
 		["a channel that is no whole number", "PUT /bundle", "channel_id", { version_id: 1, channel_id: 1.5 }],
 		["a channel that is too large a number", "PUT /bundle", "channel_id", { version_id: 1, channel_id: 1e300 }],
-		["a channel that is a text", "PUT /bundle", "channel_id", { version_id: 1, channel_id: "1" }],
+		["a channel that is a text", "PUT /bundle", "channel_id", { version_id: 1, channel_id: "one" }],
 		["a channel without its app", "POST /channel", "app_id", { channel: "production" }],
 		["an app without its channel", "POST /channel", "channel", { app_id: "com.example.app" }],
 		["no body at all", "POST /bundle", "app_id", undefined],
@@ -227,9 +227,10 @@ describe("input", () => {
 });
 
 describe("answers", () => {
-	test("include four fields in an error, with the request id of the header", async () => {
+	test("include five fields in an error, with the request id of the header", async () => {
 		const answer = await world.admin("GET /channel", { query: { app_id: "com.not.there" } });
-		expect(Object.keys(answer.body).sort()).toEqual(["error", "message", "moreInfo", "requestId"]);
+		expect(Object.keys(answer.body).sort()).toEqual(["error", "message", "moreInfo", "requestId", "status"]);
+		expect(answer.body.status).toBe("KO");
 		expect(answer.body.requestId).toBe(answer.headers.get("x-request-id"));
 		expect(answer.headers.get("cache-control")).toBe("private, no-store");
 	});
@@ -364,6 +365,7 @@ describe("every endpoint", () => {
 			// Lists that stand beside quotas or a total.
 			const NAMES: Readonly<Record<string, string>> = {
 				...{ "/organization/usage": "apps", "/device/list": "devices", "/bundle/list": "bundles" },
+				"/webhooks/deliveries": "deliveries",
 			};
 			const listOf = ({ body }: { readonly body: unknown }) => {
 				const name = NAMES[endpoint.path];

@@ -219,7 +219,6 @@ describe("app set", () => {
 
 /** How each refused setting arrives, by the request and the field of the list. */
 const WAYS: Record<SettingsRequest, (field: string, value: unknown) => Promise<{ status: number; body: unknown }>> = {
-	"POST /channel": (field, value) => postChannel({ [field]: value }),
 	"POST /app": (field, value) =>
 		asAdmin("POST", "/app", { app_id: "com.example.refused", name: "x", owner_org: world.orgId, [field]: value }),
 	"PUT /app/:app_id": (field, value) => asAdmin("PUT", `/app/${app.appId}`, { [field]: value }),
@@ -240,8 +239,6 @@ const VALUES: Readonly<Record<string, unknown>> = {
 	build_timeout_seconds: 900,
 	password_policy_config: { enabled: true, min_length: 10 },
 	required_encryption_key: "k".repeat(20),
-	rolloutCacheTtlSeconds: 3600,
-	rollout_cache_ttl_seconds: 3600,
 };
 const refusals = Object.entries(REFUSED_SETTINGS).flatMap(([request, settings]) =>
 	Object.entries(settings as Record<string, { accepts?: readonly unknown[] }>).map(

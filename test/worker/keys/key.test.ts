@@ -279,6 +279,7 @@ describe("DELETE and GET /apikey/:id", () => {
 		expect((await use()).status).toBe(200);
 		expect((await world.request("DELETE", `/apikey/${key.id}`, { key: world.adminKey })).body).toEqual({
 			status: "ok",
+			success: true,
 		});
 		expect(await use()).toMatchObject({ status: 401, body: { error: "invalid_api_key" } });
 		expect(await world.request("DELETE", `/apikey/${key.id}`, { key: world.adminKey })).toMatchObject({

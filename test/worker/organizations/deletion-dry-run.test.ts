@@ -222,7 +222,9 @@ describe("a dry run of deleting bundles", () => {
 		for (const [query, status] of [
 			[{ version: "absent" }, 404],
 			[{ version: "1.0.0" }, 409],
-			[{}, 400],
+			[{ all: "false" }, 400],
+			[{ vresion: "1.0.0" }, 400],
+			[{ version: "" }, 400],
 		] as const) {
 			const announced = await announce("/bundle", query);
 			expect(announced.status, JSON.stringify(query)).toBe(status);

@@ -59,6 +59,7 @@ describe("an invitation", () => {
 			role: "org_member",
 			expires_at: "2026-11-28T08:00:00.000Z",
 			link: expect.stringMatching(/^https:\/\/updates\.example\.com\/invitation#token=inv_[0-9A-Za-z]{38}$/),
+			data: { uid: body.invitation_id, email, role: "org_member", image_url: "" },
 		});
 		expect(await membersOf()).toContainEqual({
 			uid: body.invitation_id,
@@ -88,17 +89,28 @@ describe("an invitation", () => {
 		const [first, second] = [await invite(), await invite({ email: known })];
 		const shape = ({ status, body }: typeof first) => ({
 			status,
-			body: { ...body, email: "", link: body.link.length, invitation_id: body.invitation_id.length },
+			body: { ...body, email: "", link: body.link.length, invitation_id: body.invitation_id.length, data: undefined },
 		});
 		expect(shape(second)).toEqual(shape(first));
 		expect(await membersOf()).toContainEqual(expect.objectContaining({ email: known, is_tmp: true }));
 	});
 
-	test("of a member is refused, in any spelling of the address", async () => {
+	test("of a member changes the role, in any spelling of the address, and lowers the keys as a change does", async () => {
 		const member = await createTestMember(world, "org_member");
-		for (const spelling of [member.email, member.email.toUpperCase()]) {
-			expect(await invite({ email: spelling })).toMatchObject({ status: 409, body: { error: "already_member" } });
+		const roleNow = async () =>
+			(await membersOf()).find((each: { email: string }) => each.email === member.email)?.role;
+		for (const [spelling, role] of [
+			[member.email, "org_admin"],
+			[member.email.toUpperCase(), "org_member"],
+		] as const) {
+			const { status, body } = await invite({ email: spelling, role });
+			expect({ status, uid: body.uid, role: body.role, link: body.link }).toEqual({
+				...{ status: 200, uid: member.uid, role, link: undefined },
+			});
+			expect(await roleNow()).toBe(role);
 		}
+		const last = await invite({ email: world.adminEmail, role: "org_member" });
+		expect(last).toMatchObject({ status: 409, body: { error: "cannot_remove_last_super_admin" } });
 	});
 
 	test("replaces the previous one of the address, whose link stops working", async () => {

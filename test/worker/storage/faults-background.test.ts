@@ -53,6 +53,7 @@ const UNAVAILABLE = {
 	error: "service_unavailable",
 	message: "A storage service did not answer; try again after the seconds in Retry-After.",
 	moreInfo: { retryAfterSeconds: 5 },
+	status: "KO",
 	requestId: expect.stringMatching(/^[0-9a-f-]{36}$/),
 };
 
@@ -259,7 +260,7 @@ describe("the Worker", () => {
 		expect([response.status, response.headers.get("retry-after")]).toEqual([503, "60"]);
 		expect(response.headers.get("content-type")).toBe("application/json");
 		expect(response.headers.get("cache-control")).toBe("private, no-store");
-		expect(Object.keys(JSON.parse(body))).toEqual(["error", "message", "moreInfo", "requestId"]);
+		expect(Object.keys(JSON.parse(body))).toEqual(["error", "message", "moreInfo", "status", "requestId"]);
 		expect(JSON.parse(body)).toMatchObject({ error: "service_unavailable", moreInfo: { retryAfterSeconds: 60 } });
 		expect(body + lines.join()).not.toContain("nearly secret");
 		expect(lines.join()).toContain("CAPSTAN_SECRET");

@@ -106,7 +106,7 @@ const UNAVAILABLE = {
 
 function expectUnavailable(answer: Answer, where: string): void {
 	expect(answer, where).toMatchObject({ status: 503, body: UNAVAILABLE });
-	expect(Object.keys(answer.body as object), where).toHaveLength(4);
+	expect(Object.keys(answer.body as object), where).toHaveLength(5);
 	expect(answer.headers.get("retry-after"), where).toBe("5");
 	expect(answer.headers.get("cache-control"), where).toBe("private, no-store");
 }

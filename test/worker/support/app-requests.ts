@@ -103,6 +103,16 @@ async function overriddenDevice(world: Scene, app: TestApp): Promise<string> {
 	return device_id;
 }
 
+/** Once for each organization, so the one before goes. */
+async function sampleRequest(world: Scene, path: string) {
+	const { body } = await world.request("GET", "/app", { key: world.adminKey, query: { org_id: world.orgId } });
+	for (const { app_id } of body) {
+		if (!isSampleAppId(app_id)) continue;
+		await world.request("DELETE", `/app/${app_id}`, { key: world.adminKey });
+	}
+	return { path, body: { owner_org: world.orgId }, mostTrips: 3 };
+}
+
 export const APP_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /publisher": async (world, app) => {
 		await madePublisher(world, app);
@@ -145,15 +155,8 @@ export const APP_REQUESTS: Readonly<Record<string, Prepare>> = {
 	}),
 	"POST /app/restore": async (world) => ({ path: "/app/restore", body: { app_id: (await deletedApp(world)).appId } }),
 	"GET /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
-	// Once for each organization, so the one before goes.
-	"POST /app/sample": async (world) => {
-		const { body } = await world.request("GET", "/app", { key: world.adminKey, query: { org_id: world.orgId } });
-		for (const { app_id } of body) {
-			if (!isSampleAppId(app_id)) continue;
-			await world.request("DELETE", `/app/${app_id}`, { key: world.adminKey });
-		}
-		return { path: "/app/sample", body: { owner_org: world.orgId }, mostTrips: 3 };
-	},
+	"POST /app/sample": (world) => sampleRequest(world, "/app/sample"),
+	"POST /app/demo": (world) => sampleRequest(world, "/app/demo"),
 	"POST /app": async (world) => ({
 		path: "/app",
 		body: {

@@ -25,28 +25,39 @@ async function removeSigningKeys(world: Scene): Promise<void> {
 }
 
 /** An app and an organization take few of them. Those of requests that were not sent yet stay. */
-async function removeWebhooks(world: Scene, app: TestApp): Promise<void> {
+async function removeWebhooks(world: Scene, app: TestApp | undefined): Promise<void> {
 	const options = { key: world.adminKey, query: { orgId: world.orgId } };
 	const { body } = await world.request("GET", "/webhook", options);
-	const ofApp = body.filter(({ app_id }: { readonly app_id: string }) => app_id === app.appId);
-	const old = body.length >= 40 ? body.slice(0, 20) : ofApp.length >= 8 ? ofApp.slice(0, 4) : [];
+	const ofOwner = body.filter(({ app_id }: { readonly app_id: string | null }) => app_id === (app?.appId ?? null));
+	const most = app === undefined ? 30 : 8;
+	const old = ofOwner.length >= most ? ofOwner.slice(0, most / 2) : [];
 	for (const { id } of old) {
 		await world.request("DELETE", "/webhook", { ...options, query: { orgId: world.orgId, id } });
 	}
 }
 
-/** A webhook of the app whose events no other request causes. */
-async function madeWebhook(world: Scene, app: TestApp): Promise<string> {
+/** A webhook of the app, or of the organization, whose events no other request causes. */
+async function madeWebhook(world: Scene, app?: TestApp): Promise<string> {
 	await removeWebhooks(world, app);
 	const { status, body } = await world.request("POST", "/webhook", {
 		key: world.adminKey,
 		body: {
-			...{ orgId: world.orgId, app_id: app.appId },
+			...{ orgId: world.orgId, ...(app === undefined ? {} : { app_id: app.appId }) },
 			...{ url: "https://hooks.example.com/made", events: ["preview.opened"] },
 		},
 	});
 	if (status !== 201) throw new Error(`webhook not created: ${JSON.stringify(body)}`);
 	return body.id;
+}
+
+/** A delivery that a replay changes, because it is not pending. */
+async function failedDelivery(world: Scene, app?: TestApp): Promise<string> {
+	const body = { orgId: world.orgId, id: await madeWebhook(world, app) };
+	const tested = await world.request("POST", "/webhook/test", { key: world.adminKey, body });
+	for (const enabled of [false, true]) {
+		await world.request("PUT", "/webhook", { key: world.adminKey, body: { ...body, enabled } });
+	}
+	return tested.body.delivery_id;
 }
 
 /** The form of a public key of 2,048 bits; nobody has its private key. */
@@ -108,14 +119,35 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: "/webhook/delivery",
 		query: { orgId: world.orgId, id: await madeWebhook(world, app) },
 	}),
-	"POST /webhook/delivery/replay": async (world, app) => {
-		const body = { orgId: world.orgId, id: await madeWebhook(world, app) };
-		const tested = await world.request("POST", "/webhook/test", { key: world.adminKey, body });
-		// A delivery that is pending would not change.
-		for (const enabled of [false, true]) {
-			await world.request("PUT", "/webhook", { key: world.adminKey, body: { ...body, enabled } });
-		}
-		return { path: "/webhook/delivery/replay", body: { orgId: world.orgId, id: tested.body.delivery_id } };
+	"POST /webhook/delivery/replay": async (world, app) => ({
+		path: "/webhook/delivery/replay",
+		body: { orgId: world.orgId, id: await failedDelivery(world, app) },
+	}),
+	"GET /webhooks": async (world) => ({ path: "/webhooks", query: { orgId: world.orgId } }),
+	"POST /webhooks": async (world) => {
+		await removeWebhooks(world, undefined);
+		const url = `https://hooks.example.com/${fresh("hook")}`;
+		return { path: "/webhooks", body: { orgId: world.orgId, name: fresh("hook"), url, events: ["preview.opened"] } };
+	},
+	"PUT /webhooks": async (world) => ({
+		path: "/webhooks",
+		body: { orgId: world.orgId, webhookId: await madeWebhook(world), name: fresh("hook") },
+	}),
+	"DELETE /webhooks": async (world) => ({
+		path: "/webhooks",
+		query: { orgId: world.orgId, webhookId: await madeWebhook(world) },
+	}),
+	"POST /webhooks/test": async (world) => ({
+		path: "/webhooks/test",
+		body: { orgId: world.orgId, webhookId: await madeWebhook(world) },
+	}),
+	"GET /webhooks/deliveries": async (world) => ({
+		path: "/webhooks/deliveries",
+		query: { orgId: world.orgId, webhookId: await madeWebhook(world) },
+	}),
+	"POST /webhooks/deliveries/retry": async (world) => {
+		const deliveryId = await failedDelivery(world);
+		return { path: "/webhooks/deliveries/retry", body: { orgId: world.orgId, deliveryId } };
 	},
 	"GET /organization/signing_key": async (world) => ({
 		path: "/organization/signing_key",
@@ -162,6 +194,7 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /organization/audit": async (world) => ({ path: "/organization/audit", query: { orgId: world.orgId } }),
 	"GET /statistics/app/:app_id": async (_, app) => ({ path: `/statistics/app/${app.appId}` }),
 	"GET /statistics/app/:app_id/bundle_usage": async (_, app) => ({ path: `/statistics/app/${app.appId}/bundle_usage` }),
+	"GET /statistics/app/:app_id/native_usage": async (_, app) => ({ path: `/statistics/app/${app.appId}/native_usage` }),
 	"GET /statistics/app/:app_id/installs": async (_, app) => ({ path: `/statistics/app/${app.appId}/installs` }),
 	"GET /statistics/app/:app_id/health": async (_, app) => ({ path: `/statistics/app/${app.appId}/health` }),
 	"GET /statistics/app/:app_id/failures": async (_, app) => ({ path: `/statistics/app/${app.appId}/failures` }),
@@ -177,6 +210,10 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"PUT /apikey/:id": async (world, app) => {
 		const { id } = await createTestKey(world, "app_reader", app);
 		return { path: `/apikey/${id}`, body: { name: fresh("renamed") }, thing: keyThing(id) };
+	},
+	"PUT /apikey": async (world, app) => {
+		const { id } = await createTestKey(world, "app_reader", app);
+		return { path: "/apikey", body: { id, name: fresh("renamed") }, thing: keyThing(id) };
 	},
 	"DELETE /apikey/:id": async (world, app) => {
 		const { id } = await createTestKey(world, "app_reader", app);

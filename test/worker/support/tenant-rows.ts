@@ -300,7 +300,7 @@ export async function insertTenants(): Promise<void> {
 	await emptyDatabase();
 	// Another test file may have installed them; statements are tested without what triggers add.
 	await testEnv.DB.batch(
-		["webhook_events_of_audit_2", "webhook_deliveries_of_event_1"].map((trigger) =>
+		["webhook_events_of_audit_3", "webhook_deliveries_of_event_2"].map((trigger) =>
 			testEnv.DB.prepare(`DROP TRIGGER IF EXISTS ${trigger}`),
 		),
 	);

@@ -115,7 +115,7 @@ describe("the check cannot be avoided", () => {
 		const declared = Map.groupBy(endpoints, (endpoint) => endpoint.path);
 		let refused = 0;
 		for (const [path, ofPath] of declared) {
-			const methods: readonly string[] = ofPath.map((endpoint) => endpoint.method);
+			const methods: readonly string[] = ofPath.flatMap(({ method, alsoMethods = [] }) => [method, ...alsoMethods]);
 			const concrete = path.replace(/:\w+(\{.+?\})?/g, "x");
 			for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE"].filter((name) => !methods.includes(name))) {
 				const answer = await send(world, method, { path: concrete });

@@ -13,7 +13,10 @@ const RANGE = "last 30 days";
 
 export function BundleFigures({ appId, version }: { readonly appId: string; readonly version: string }) {
 	const installs = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId } });
-	const usage = useAsk("GET /statistics/app/:app_id/bundle_usage", { params: { app_id: appId } });
+	const usage = useAsk("GET /statistics/app/:app_id/bundle_usage", {
+		params: { app_id: appId },
+		query: { strict: "true" },
+	});
 	return (
 		<Answer query={usage} what="the devices of the bundle">
 			{(used) => (

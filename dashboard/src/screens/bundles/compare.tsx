@@ -86,7 +86,10 @@ function Comparison({
 }) {
 	const others = useAsk("GET /bundle", { query: { app_id: appId, version: other } });
 	const installs = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId } });
-	const usage = useAsk("GET /statistics/app/:app_id/bundle_usage", { params: { app_id: appId } });
+	const usage = useAsk("GET /statistics/app/:app_id/bundle_usage", {
+		params: { app_id: appId },
+		query: { strict: "true" },
+	});
 	const difference = useAsk("GET /bundle/difference", {
 		query: { app_id: appId, version: bundle.name, base: other },
 	});

@@ -116,7 +116,8 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 					onClose={close}
 					onDone={(created) => {
 						close();
-						setInvitation(created);
+						// A person who is a member already gets the role and no link.
+						if ("link" in created) setInvitation(created);
 					}}
 				/>
 			) : null}
@@ -160,7 +161,7 @@ function RoleSelect({
 		<NativeSelect
 			label="Role"
 			error={error}
-			description="Members see everything and can create apps. Administrators change everything. Owners can also delete the organization."
+			description="Billing administrators see the organization and its members, and no apps. Members see everything and can create apps. Administrators change everything. Owners can also delete the organization."
 			data={memberRoles(own).map((role) => ({ value: role, label: roleText(role) }))}
 			value={value}
 			onChange={(event) => onChange(event.currentTarget.value as MemberRole)}

@@ -45,12 +45,18 @@ export function useAppFigures(appId: string, range: Range): UseQueryResult<AppFi
 			const params = { app_id: appId };
 			const { from, to } = range;
 			const load = async (query: DaysQuery) =>
-				(await ask("GET /statistics/app/:app_id", { params, query })) as readonly DayFigures[];
+				(await ask("GET /statistics/app/:app_id", {
+					params,
+					query: { ...query, strict: "true" },
+				})) as readonly DayFigures[];
 			const [now, before, installs, usage] = await Promise.all([
 				periodOf(range, load),
 				periodOf(rangeBefore(range), load),
 				ask("GET /statistics/app/:app_id/installs", { params, query: { from, to } }) as Promise<InstallsAnswer>,
-				ask("GET /statistics/app/:app_id/bundle_usage", { params, query: { from, to } }) as Promise<BundleUsage>,
+				ask("GET /statistics/app/:app_id/bundle_usage", {
+					params,
+					query: { from, to, strict: "true" },
+				}) as Promise<BundleUsage>,
 			]);
 			return { now, before, installs, usage };
 		},
@@ -70,14 +76,17 @@ export function useOrganizationFigures(
 		queryFn: async () => {
 			const params = { org_id: orgId };
 			const load = async (query: DaysQuery) =>
-				(await ask("GET /statistics/org/:org_id", { params, query })) as readonly DayFigures[];
+				(await ask("GET /statistics/org/:org_id", {
+					params,
+					query: { ...query, strict: "true" },
+				})) as readonly DayFigures[];
 			const [now, before, split] = await Promise.all([
 				periodOf(range, load),
 				periodOf(rangeBefore(range), load),
 				isByApp
 					? (ask("GET /statistics/org/:org_id", {
 							params,
-							query: { from: range.from, to: range.to, noAccumulate: "true", breakdown: "true" },
+							query: { from: range.from, to: range.to, noAccumulate: "true", breakdown: "true", strict: "true" },
 						}) as Promise<Breakdown>)
 					: undefined,
 			]);

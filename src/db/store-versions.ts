@@ -1,0 +1,29 @@
+/**
+ * Devices by the store version that they reported last, for statistics. In the database that has the devices.
+ */
+import { type CompiledQuery, sql } from "kysely";
+import type { AppId } from "../authz/decide";
+import { DAY_MS } from "../domain/time";
+import { query } from "./client";
+
+/** Device ids are random, so the first ones are a fair sample of a bounded cost. */
+export const MOST_SAMPLED_DEVICES = 20_000;
+
+export interface StoreVersionRow {
+	/** Null for devices that reported none. */
+	readonly version_build: string | null;
+	/** Day of the first report. */
+	readonly first_day: number;
+	/** Day of the last stored report; a device that changes nothing stores one a week. */
+	readonly last_day: number;
+	readonly devices: number;
+}
+
+export function devicesByStoreVersion(appId: AppId): CompiledQuery<StoreVersionRow> {
+	const dayOf = (column: string) => sql`${sql.ref(column)} / ${sql.lit(DAY_MS)}`;
+	return sql<StoreVersionRow>`SELECT version_build, ${dayOf("created_at_ms")} AS first_day, ${dayOf("last_seen_at_ms")} AS last_day,
+			count(*) AS devices
+		FROM (SELECT version_build, created_at_ms, last_seen_at_ms FROM devices
+			WHERE app_id = ${appId} ORDER BY device_id LIMIT ${sql.lit(MOST_SAMPLED_DEVICES)})
+		WHERE last_seen_at_ms IS NOT NULL GROUP BY version_build, first_day, last_day`.compile(query);
+}
