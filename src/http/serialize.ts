@@ -11,7 +11,14 @@ class UndeclaredAnswer extends Error {
 	override readonly name = "UndeclaredAnswer";
 }
 
-export function serialize(endpoint: AnyEndpoint, output: unknown, deps: Deps, db: Database): Response {
+/** @param measured is called with the length of a JSON answer */
+export function serialize(
+	endpoint: AnyEndpoint,
+	output: unknown,
+	deps: Deps,
+	db: Database,
+	measured: (length: number) => void,
+): Response {
 	const counters: Record<string, string> = deps.config.diagnostics
 		? { "Server-Timing": `d1;desc="trips=${db.trips}"` }
 		: {};
@@ -38,5 +45,7 @@ export function serialize(endpoint: AnyEndpoint, output: unknown, deps: Deps, db
 		for (const value of [values].flat()) headers.append(name, value);
 	}
 	const empty = reply.status === 204;
-	return new Response(empty ? null : JSON.stringify(reply.body), { status: reply.status, headers });
+	const text = empty ? null : JSON.stringify(reply.body);
+	measured(text?.length ?? 0);
+	return new Response(text, { status: reply.status, headers });
 }
