@@ -19,7 +19,7 @@ import { deviceId } from "./scenarios";
 import { percentile } from "./statistics";
 
 export interface NeighboursEffort {
-	/** Of each measurement: without the traffic, and during it. */
+	/** Duration of each measurement: without the traffic, and during it. */
 	readonly durationMs: number;
 }
 
