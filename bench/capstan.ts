@@ -83,7 +83,7 @@ export function capstan(script: WorkerModules, size: CapstanSize): WorkerDefinit
 				CAPSTAN_SECRET: randomBytes(32).toString("hex"),
 				CAPSTAN_CLIENT_ADDRESS: "127.0.0.1",
 				// All load comes from one address, so its limit must not apply. The cost of checking it is still measured.
-				ADDRESS_LIMIT_SCALE: "1000",
+				ADDRESS_LIMIT_SCALE: size.isLimited ? "1" : "1000",
 			},
 			serviceBindings: { ASSETS: () => new MiniflareResponse(null, { status: 404 }) },
 			d1Databases: Object.fromEntries(databaseBindings().map((binding) => [binding, binding])),

@@ -18,6 +18,8 @@ export interface Counter {
 	questions: number;
 	newDevices: number;
 	reports: number;
+	/** When the large answers so far are sent at the rate of an address, epoch milliseconds. */
+	answersSentAtMs: number;
 	/** Until then the platform's counter, which refused, is not asked again; of failed credentials, only a few are looked up. */
 	refusedUntilMs: number;
 }
@@ -44,7 +46,7 @@ export function createAddressCounters() {
 		const known = counters.get(key);
 		if (known !== undefined) return known;
 		const counter = {
-			...{ key, requests: 0, requestWindow: 0, questions: 0, newDevices: 0, reports: 0 },
+			...{ key, requests: 0, requestWindow: 0, questions: 0, newDevices: 0, reports: 0, answersSentAtMs: 0 },
 			refusedUntilMs: Number.NEGATIVE_INFINITY,
 		};
 		if (counters.size >= MOST_COUNTERS) counters.clear();

@@ -98,6 +98,8 @@ export function createFastPath(
 			const found = endpoint.answer(asked, state);
 			if (found === undefined) return await route(withBody(request, text), ctx, true);
 			const answered = found instanceof Promise ? await found : found;
+			const pause = strangers.paceAnswer(address, answered.text.length, nowMs);
+			if (pause !== undefined) await pause;
 			if (diagnostics) await endpoint.verify(JSON.parse(answered.text));
 			return respond(answered, origin);
 		} catch (error) {

@@ -301,7 +301,13 @@ async function answerBegun(
 	const output = await finished;
 	// Also when nothing changed: the request may repeat one whose answer was lost.
 	if (waits) await deps.delay(SEEN_EVERYWHERE_AFTER_MS);
-	return serialize(endpoint, output, deps, db, ignored);
+	let answerLength = 0;
+	const noteLength = (length: number) => {
+		answerLength = length;
+	};
+	const response = serialize(endpoint, output, deps, db, { ignored, noteLength });
+	if ("public" in access) await strangers.paceAnswer(ipAddress, answerLength, deps.now());
+	return response;
 }
 
 /** Counts a request of the caller. Its rejection has a handler, because it may be awaited late. */

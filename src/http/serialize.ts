@@ -20,12 +20,18 @@ function limitHeaders({ requestLimits: { perKey } }: Deps): Record<string, strin
 	return { "RateLimit-Limit": String(limit), "RateLimit-Policy": `${limit};w=${periodSeconds}` };
 }
 
+interface Serializing {
+	readonly ignored: readonly string[];
+	/** Gets the length of a JSON answer. */
+	readonly noteLength: (length: number) => void;
+}
+
 export function serialize(
 	endpoint: AnyEndpoint,
 	output: unknown,
 	deps: Deps,
 	db: Database,
-	ignored: readonly string[],
+	{ ignored, noteLength }: Serializing,
 ): Response {
 	const counters: Record<string, string> = {
 		...(deps.config.diagnostics ? { "Server-Timing": `d1;desc="trips=${db.trips}"` } : {}),
@@ -57,5 +63,7 @@ export function serialize(
 	if (reply.status === 204) return new Response(null, { status: reply.status, headers });
 	const isObject = typeof reply.body === "object" && reply.body !== null && !Array.isArray(reply.body);
 	const body = isObject && ignored.length > 0 ? { ...reply.body, ignored: shownNames(ignored) } : reply.body;
-	return new Response(JSON.stringify(body), { status: reply.status, headers });
+	const text = JSON.stringify(body);
+	noteLength(text.length);
+	return new Response(text, { status: reply.status, headers });
 }

@@ -32,6 +32,12 @@ const MOST_DAY_COUNTERS = 10_000;
 const MOST_QUESTIONS = 120;
 /** Installs, downloads and failures that one address reports, per app and minute. */
 const MOST_REPORTS = 20_000;
+/** Answers above this size are large: nearly none, except manifests of many files. */
+const LARGE_ANSWER = 64 * 1024;
+/** Large answers of one address in a second: 40 devices of an office with 500 files each. */
+export const ANSWER_BYTES_A_SECOND = 8 * 1024 * 1024;
+/** An address whose answers would wait longer is refused. */
+const LONGEST_PAUSE_MS = 20_000;
 /** Fraction of a limit after which the platform's counter is asked. */
 const LOCAL_SHARE = 0.1;
 
@@ -110,6 +116,22 @@ export function createStrangerLimits(deps: Deps) {
 			return events.map((event) =>
 				(event.type === "seen" || event.type === "count") && isCrowded(event) ? { ...event, crowded: true } : event,
 			);
+		},
+
+		/**
+		 * Spreads the large answers of an address over time, because a request of some bytes may be answered with megabytes.
+		 * @returns undefined when the answer need not wait
+		 * @throws {ApiError} `too_many_requests`, by the promise
+		 */
+		paceAnswer(address: string | null, length: number, nowMs: number): Promise<void> | undefined {
+			if (scale === 0 || length <= LARGE_ANSWER) return undefined;
+			const counter = counterBy(`answers ${counterOf(address, nowMs).key}`);
+			const startMs = Math.max(nowMs, counter.answersSentAtMs);
+			if (startMs - nowMs > LONGEST_PAUSE_MS) {
+				return Promise.reject(tooManyRequests("This address has asked for too many large answers", 5));
+			}
+			counter.answersSentAtMs = startMs + (length / (ANSWER_BYTES_A_SECOND * scale)) * 1_000;
+			return startMs > nowMs ? deps.delay(startMs - nowMs) : undefined;
 		},
 
 		/** How many of these reports are counted. */

@@ -9,6 +9,7 @@ import { SEGMENT_BYTES } from "../../src/features/bundles/tus-protocol";
 import { DEFAULT_LIMIT_BYTES } from "../../src/http/body";
 import { CALLER_BYTES, STRANGER_BYTES } from "../../src/http/memory";
 import { SILENCE_MS } from "../../src/http/silent-body";
+import { ANSWER_BYTES_A_SECOND } from "../../src/http/stranger-limits";
 import { mostUnpackedBytes } from "../../src/storage/brotli";
 
 const textOf = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
@@ -40,6 +41,7 @@ test("the bounds in the documentation", () => {
 		`of a Brotli file | ${size(mostUnpackedBytes(0))} and ${ratioOf(mostUnpackedBytes)} times its size, at most ${size(mostUnpackedBytes(1e12))} |`,
 		`that are compared | ${size(mostUnpackedOfZip(0))} and ${ratioOf(mostUnpackedOfZip)} times its size, at most ${size(mostUnpackedOfZip(1e12))} |`,
 		`limited to its own work | ${size(MANIFEST_ANSWER_BYTES.others)}, ${size(MANIFEST_ANSWER_BYTES.own)} |`,
+		`later ones wait up to 20 s | ${size(ANSWER_BYTES_A_SECOND)} |`,
 		`| Fetches of \`external_url\`, per key and minute | ${fetches.limit} |`,
 		`| Tests and replays, per webhook and minute | ${fetches.limit} |`,
 		`sends nothing for ${SILENCE_MS / 1_000} to ${(2 * SILENCE_MS) / 1_000} seconds`,

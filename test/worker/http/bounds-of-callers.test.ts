@@ -7,6 +7,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { MANIFEST_ANSWER_BYTES } from "../../../src/compat/capgo-cli/uploads";
 import type { Limiter } from "../../../src/deps";
 import { CALLER_BYTES } from "../../../src/http/memory";
+import { createStrangerLimits } from "../../../src/http/stranger-limits";
 import { mostUnpackedBytes, unpackBrotli } from "../../../src/storage/brotli";
 import { locationOf, patterned, register, tusCreate, tusHead, tusPatch } from "../support/bytes";
 import { addWebhook } from "../support/webhook-scene";
@@ -246,5 +247,22 @@ describe("requests of the server to addresses that callers choose", () => {
 		expect([await send(one.id), await send(one.id), await send(one.id)]).toEqual([202, 202, 202]);
 		expect([await send(one.id), await send(one.id)]).toEqual([429, 429]);
 		expect(await send(other.id)).toBe(202);
+	});
+});
+
+describe("large answers to one address", () => {
+	test("are spread over time, while small answers and other addresses do not wait", async () => {
+		const large = 1024 * 1024;
+		const nowMs = world.clock.nowMs;
+		const paused: number[] = [];
+		const delaying = createStrangerLimits({ ...world.deps, delay: async (ms) => void paused.push(ms) });
+		for (let answer = 0; answer < 17; answer += 1) await delaying.paceAnswer("203.0.113.1", large, nowMs);
+		expect(Math.max(...paused)).toBeCloseTo(2_000);
+		expect(delaying.paceAnswer("203.0.113.1", 60_000, nowMs)).toBeUndefined();
+		expect(delaying.paceAnswer("203.0.113.2", large, nowMs)).toBeUndefined();
+		const many = async () => {
+			for (let answer = 0; answer < 500; answer += 1) await delaying.paceAnswer("203.0.113.1", large, nowMs);
+		};
+		await expect(many()).rejects.toMatchObject({ code: "too_many_requests" });
 	});
 });

@@ -1,0 +1,37 @@
+/** The budget of bytes that requests under way hold: shares, waiting, and what is freed when a client hung up. */
+import { expect, test } from "vitest";
+import { createBudget, LIFETIME_MS } from "../../src/http/memory";
+
+function prepared() {
+	let nowMs = 0;
+	const registered: Promise<unknown>[] = [];
+	const budget = createBudget({ now: () => nowMs, delay: async () => undefined }, { each: 10, all: 25 });
+	const hold = (owner: string, bytes: number, work: () => Promise<unknown> = () => new Promise(() => undefined)) =>
+		budget.during(owner, bytes, (task) => void registered.push(task), work);
+	return { budget, hold, registered, later: (ms: number) => (nowMs += ms) };
+}
+const BUSY = { code: "too_many_requests" };
+
+test("an owner has a share, a single request may exceed it, and all have a bound", async () => {
+	const { budget, hold } = prepared();
+	hold("one", 6);
+	await expect(hold("one", 6)).rejects.toMatchObject(BUSY);
+	expect(await hold("one", 4, async () => "done")).toBe("done");
+	hold("two", 15);
+	await expect(hold("three", 5)).rejects.toMatchObject(BUSY);
+	expect(await hold("three", 4, async () => "done")).toBe("done");
+	expect(budget.used()).toBe(21);
+});
+
+test("bytes are free after success, failure and a request that never settles", async () => {
+	const { budget, hold, registered, later } = prepared();
+	await hold("one", 10, async () => undefined);
+	await expect(hold("one", 10, () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
+	await Promise.all(registered);
+	expect(budget.used()).toBe(0);
+	hold("one", 10);
+	expect(registered).toHaveLength(3);
+	await expect(hold("one", 10)).rejects.toMatchObject(BUSY);
+	later(LIFETIME_MS);
+	expect(await hold("one", 10, async () => "done")).toBe("done");
+});
