@@ -33,6 +33,8 @@ export interface ApiKeyRow {
 	readonly publisher_id: string | null;
 	/** JSON array of BindingRecord. */
 	readonly bindings: string;
+	/** JSON array of `[public id, expires_at_ms]`: the apps in them, without those of deleted organizations. */
+	readonly apps: string;
 }
 
 export interface BindingRecord {
@@ -73,6 +75,9 @@ const apiKeyRows = (shown: RawBuilder<unknown> = sql`1`) =>
 				'expires_at_ms', b.expires_at_ms, 'in_deleted_organization', o.deleted_at_ms IS NOT NULL))
 			FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id
 			WHERE b.api_key_id = api_keys.id AND ${shown})`.as("bindings"),
+		sql<string>`(SELECT json_group_array(json_array(a.app_id, b.expires_at_ms)) FROM role_bindings b INNER JOIN apps a ON a.id = b.app_id
+			INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
+			WHERE b.api_key_id = api_keys.id AND ${shown})`.as("apps"),
 	]);
 
 export interface ApiKeyFilter {

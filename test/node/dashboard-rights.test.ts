@@ -48,7 +48,7 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 		await owner.open(`${at}/keys`, "API keys");
 		await page.getByRole("button", { name: "New key" }).click();
 		const roles = () => page.getByLabel("Role (1)").locator("option").allInnerTexts();
-		await expect.poll(roles).toEqual(["Choose a role", "Owner", "Administrator", "Member"]);
+		await expect.poll(roles).toEqual(["Choose a role", "Owner", "Administrator", "Member", "Billing administrator"]);
 		await page.getByLabel("Scope (1)").selectOption({ label: `Example shop (${stage.app})` });
 		expect(await roles()).toEqual([
 			"Choose a role",

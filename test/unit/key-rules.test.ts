@@ -65,6 +65,7 @@ const keyWith = (...bindings: ReturnType<typeof record>[]): ApiKeyRow => ({
 	revealed_at_ms: null,
 	revealed_by: null,
 	publisher_id: null,
+	apps: "[]",
 	bindings: JSON.stringify(bindings),
 });
 

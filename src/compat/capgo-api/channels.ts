@@ -9,7 +9,7 @@ import { bodyOf, digits, type Fields, recordsWith, withForm, withRecordFields } 
 
 /** A rollout is computed at each check and never cached, and the health gate keeps its times elsewhere. */
 const ABSENT = {
-	rolloutCacheTtlSeconds: v.null(),
+	rolloutCacheTtlSeconds: v.literal(0),
 	autoPauseLastTriggeredAt: v.null(),
 	autoPauseLastCheckedAt: v.null(),
 } as const;
@@ -17,7 +17,7 @@ const ABSENT = {
 export const listChannelsForm = withForm(listChannels, {
 	response: (own) => withRecordFields(own, ABSENT),
 	answer: recordsWith(() => ({
-		rolloutCacheTtlSeconds: null,
+		rolloutCacheTtlSeconds: 0 as const,
 		autoPauseLastTriggeredAt: null,
 		autoPauseLastCheckedAt: null,
 	})),

@@ -94,7 +94,11 @@ export function alias<const Method_ extends AnyEndpoint["method"], const Path ex
 	const formed = withForm(own, form);
 	return {
 		...formed,
-		...{ method, path, summary, tag: TAG, example: { ...formed.example, ...example } },
+		method,
+		path,
+		summary,
+		tag: TAG,
+		example: { ...formed.example, ...example },
 		...(status === undefined ? {} : { status }),
 	};
 }

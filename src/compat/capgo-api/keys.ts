@@ -26,7 +26,7 @@ const KEY_FIELDS = {
 	rbac_id: v.string(),
 	mode,
 	limited_to_orgs: v.array(v.string()),
-	limited_to_apps: v.nullable(v.array(v.string())),
+	limited_to_apps: v.array(v.string()),
 } as const;
 
 /** The weakest mode that has the rights of the roles, by the permissions that tell the modes apart. */
@@ -42,17 +42,19 @@ interface KeyRecord {
 	readonly id: string;
 	readonly org_id: string;
 	readonly bindings: readonly { readonly role_name: string; readonly app_id: string | null }[];
+	readonly app_ids: readonly string[];
 }
 
 function keyFields(record: Fields): Fields {
-	const { id, org_id, bindings } = record as unknown as KeyRecord;
-	const isLimited = bindings.length > 0 && bindings.every(({ app_id }) => app_id !== null);
+	const { id, org_id, bindings, app_ids } = record as unknown as KeyRecord;
+	const limitedTo = bindings.flatMap(({ app_id }) => app_id ?? []);
+	const isLimited = limitedTo.length === bindings.length;
 	return {
 		rbac_id: id,
 		mode: modeOf(bindings.map(({ role_name }) => role_name)),
 		limited_to_orgs: [org_id],
-		// Empty means every app there; `bindings` has the apps of a limited key.
-		limited_to_apps: isLimited ? null : [],
+		// Empty means every app there. The apps of ended bindings have no name here.
+		limited_to_apps: !isLimited ? [] : app_ids.length > 0 ? app_ids : [...new Set(limitedTo)],
 	};
 }
 

@@ -86,15 +86,16 @@ function webhookAlias<const Method_ extends AnyEndpoint["method"], const Path ex
 }
 
 const exampleWebhook = {
-	...{
-		id: EXAMPLE_ID,
-		org_id: EXAMPLE_ORG,
-		name: "Release log",
-		url: "https://hooks.example.com/capstan",
-		enabled: true,
-	},
-	...{ events: ["channels"], delivery_version: "standard", created_by: null },
-	...{ created_at: "2026-11-21T08:00:00.000Z", updated_at: "2026-11-21T08:00:00.000Z" },
+	id: EXAMPLE_ID,
+	org_id: EXAMPLE_ORG,
+	name: "Release log",
+	url: "https://hooks.example.com/capstan",
+	enabled: true,
+	events: ["channels"],
+	delivery_version: "standard",
+	created_at: "2026-11-21T08:00:00.000Z",
+	updated_at: "2026-11-21T08:00:00.000Z",
+	created_by: null,
 };
 
 const record = (own: unknown, { scope }: { readonly scope: { readonly orgId: string } }) =>
@@ -132,7 +133,12 @@ const change = webhookAlias(changeWebhook, "PUT", "/webhooks", {
 				...settings,
 			}),
 			v.transform(({ orgId, webhookId, name, url, events, enabled }) => ({
-				...{ orgId, id: webhookId, description: name, url, events, enabled },
+				orgId,
+				id: webhookId,
+				description: name,
+				url,
+				events,
+				enabled,
 			})),
 		),
 	},

@@ -41,6 +41,8 @@ const keyFields = {
 	updated_at: time,
 	last_used_at: nullableTime,
 	bindings: v.array(bindingSchema),
+	/** The public ids of the apps in the bindings, without those of bindings that grant nothing any more. */
+	app_ids: v.array(v.string()),
 	global_permissions: v.array(v.string()),
 	ip_allow_list: v.array(v.string()),
 	/** The time at which the stored secret was last revealed, and the account that saw it; null: never. */
@@ -54,7 +56,12 @@ const keyFields = {
 export const keySchema = v.strictObject(keyFields);
 export const keyWithSecretSchema = v.strictObject({ ...keyFields, key: v.string() });
 
-/** @param nowMs decides whether the previous secret is still valid */
+function liveApps({ apps }: ApiKeyRow, nowMs: number): string[] {
+	const bound: readonly (readonly [appId: string, expiresAtMs: number | null])[] = JSON.parse(apps);
+	return [...new Set(bound.filter(([, expiresAtMs]) => (expiresAtMs ?? nowMs + 1) > nowMs).map(([appId]) => appId))];
+}
+
+/** @param nowMs decides whether the previous secret and the bindings are still valid */
 export function keyAnswer(row: ApiKeyRow, nowMs: number): v.InferOutput<typeof keySchema> {
 	const bindings: BindingRecord[] = JSON.parse(row.bindings);
 	const previousValidUntilMs = row.previous_valid_until_ms ?? 0;
@@ -73,6 +80,7 @@ export function keyAnswer(row: ApiKeyRow, nowMs: number): v.InferOutput<typeof k
 			...binding,
 			expires_at: nullableRfc3339(expires_at_ms),
 		})),
+		app_ids: liveApps(row, nowMs),
 		global_permissions: JSON.parse(row.global_permissions),
 		ip_allow_list: JSON.parse(row.ip_allow_list ?? "[]"),
 		revealed_at: nullableRfc3339(row.revealed_at_ms),
@@ -105,6 +113,7 @@ export const EXAMPLE_KEY = {
 			expires_at: null,
 		},
 	],
+	app_ids: ["com.example.app"],
 	global_permissions: [],
 	ip_allow_list: ["192.0.2.0/24"],
 	revealed_at: null,

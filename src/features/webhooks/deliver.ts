@@ -134,9 +134,8 @@ async function send(deps: Deps, delivery: ClaimedDelivery): Promise<Answer> {
 	const event = { id: delivery.event_id, type: delivery.type, atMs: delivery.at_ms, data: delivery.data };
 	const link = linkOf(event, deps.config.publicUrl);
 	const isOfRecords = choosesRecords(JSON.parse(delivery.events));
-	const { headers, body } = await outgoingRequest(delivery.format as Format, event, secrets, nowMs, {
-		...{ link, isOfRecords },
-	});
+	const shape = { link, isOfRecords };
+	const { headers, body } = await outgoingRequest(delivery.format as Format, event, secrets, nowMs, shape);
 	const aborted = new AbortController();
 	const fetching = (isLocal ? deps.fetchLocally : deps.fetch)(url, {
 		...{ method: "POST", headers, body, redirect: "manual", signal: aborted.signal },

@@ -162,7 +162,11 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
 					const { key } = body.apikey;
 					const use = (method: string, path: string, options: RequestOptions = {}) =>
 						scene.world.request(method, path, { ...options, key });
-					expect(body.apikey).toMatchObject({ mode, expires_at: "2027-01-01T00:00:00.000Z" });
+					expect(body.apikey).toMatchObject({
+						mode,
+						limited_to_apps: [scene.app.appId],
+						expires_at: "2027-01-01T00:00:00.000Z",
+					});
 					expect((await use("GET", "/bundle", { query: ofApp() })).status).toBe(200);
 					const mayUpload = await use("POST", "/bundle", { body: { ...ofApp(), version: `9.0.${Date.now() % 1e6}` } });
 					expect(mayUpload.status).toBe(mode === "read" ? 403 : 201);

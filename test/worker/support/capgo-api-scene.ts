@@ -93,7 +93,7 @@ export const RECORDS = {
 		...{ id: text, name: text, user_id: text, rbac_id: text, created_at: time, updated_at: time },
 		...{ expires_at: v.nullable(time), is_hashed_key: v.boolean(), global_permissions: v.array(text) },
 		...{ mode: v.picklist(["read", "upload", "write", "all"]), limited_to_orgs: v.array(text) },
-		limited_to_apps: v.nullable(v.array(text)),
+		limited_to_apps: v.array(text),
 	}),
 	app: v.looseObject({
 		...{
@@ -124,7 +124,7 @@ export const RECORDS = {
 		},
 		...{ rollout_version: v.nullable(v.number()), rollout_id: nullable, rolloutPercentageBps: v.number() },
 		...{ rolloutEnabled: v.boolean(), rolloutPausedAt: v.nullable(time), rolloutPauseReason: nullable },
-		...{ rolloutCacheTtlSeconds: v.nullable(v.number()), autoPauseEnabled: v.boolean(), autoPauseAction: text },
+		...{ rolloutCacheTtlSeconds: v.number(), autoPauseEnabled: v.boolean(), autoPauseAction: text },
 		...{ autoPauseLastTriggeredAt: v.nullable(time), autoPauseLastCheckedAt: v.nullable(time) },
 	}),
 	device: v.looseObject({
