@@ -110,22 +110,6 @@ function commandsOf(
 	};
 }
 
-test("the GitHub workflows give the key to the steps that use it, and to no other", () => {
-	const release = releaseOf({ appId: "com.example.app" }, "1.0.0");
-	const texts = [
-		releaseWorkflow("github", release),
-		previewWorkflow("github", CLI_VERSION, release.appId, release.login),
-	];
-	const jobs = texts.flatMap((text) => Object.values((parse(text) as { jobs: Record<string, GithubJob> }).jobs));
-	expect(jobs).toHaveLength(5);
-	for (const { env, steps } of jobs) {
-		expect(env).toBeUndefined();
-		for (const { run, env: own } of steps) {
-			expect(own?.CAPSTAN_KEY !== undefined, run).toBe(run?.includes("$CAPSTAN_KEY") === true);
-		}
-	}
-});
-
 /** Runs a job of a workflow as the CI's shell does; installing and building are left out. */
 async function runJob(...job: Parameters<typeof outcomeOf>): Promise<void> {
 	const { code, output } = await outcomeOf(...job);

@@ -93,4 +93,16 @@ describe("printed workflows of GitHub Actions", () => {
 			}
 		}
 	});
+
+	test.each(printed.filter(([name]) => name.endsWith(", key")))(
+		"%s: only the step that uses the key gets it",
+		(_, text) => {
+			const { jobs } = parse(text) as { readonly jobs: Readonly<Record<string, Job & { readonly env?: object }>> };
+			for (const { env, steps } of Object.values(jobs)) {
+				expect(env).toBeUndefined();
+				for (const { run = "", env: own = {} } of steps)
+					expect("CAPSTAN_KEY" in own, run).toBe(run.includes("$CAPSTAN_KEY"));
+			}
+		},
+	);
 });
