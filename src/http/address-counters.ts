@@ -54,6 +54,12 @@ export function createAddressCounters() {
 		return counter;
 	}
 
+	/** For a key that is no address. */
+	function counterFor(key: string, nowMs: number): Counter {
+		startWindow(nowMs);
+		return counterBy(key);
+	}
+
 	function startWindow(nowMs: number): void {
 		const current = Math.floor(nowMs / MINUTE_MS);
 		if (current === minute) return;
@@ -61,5 +67,5 @@ export function createAddressCounters() {
 		counters.clear();
 	}
 
-	return { counterOf, counterBy };
+	return { counterOf, counterBy, counterFor };
 }

@@ -47,7 +47,7 @@ export type StrangerLimits = ReturnType<typeof createStrangerLimits>;
 export function createStrangerLimits(deps: Deps) {
 	const scale = deps.config.addressLimitScale;
 	const counters = createAddressCounters();
-	const { counterOf, counterBy } = counters;
+	const { counterOf, counterBy, counterFor } = counters;
 	/** By app and network. */
 	const devicesOfDay = recentMap<{ readonly day: number; readonly devices: number }>(MOST_DAY_COUNTERS);
 
@@ -69,6 +69,31 @@ export function createStrangerLimits(deps: Deps) {
 			counter.refusedUntilMs = nowMs + REFUSED_MS;
 		}
 		throw tooManyRequests(what, limit.periodSeconds);
+	}
+
+	function limited(db: Database, counterNow: () => Counter, what: string): Database {
+		if (scale === 0) return db;
+		const admit = async () => {
+			const counter = counterNow();
+			counter.questions += 1;
+			const limit = MOST_QUESTIONS * scale;
+			if (counter.questions <= limit * LOCAL_SHARE) return;
+			if (counter.questions > limit) throw tooManyRequests(what, MINUTE_MS / 1_000);
+			await askPlatform(deps.requestLimits.questions, counter, counter.questions, what);
+		};
+		return {
+			get trips() {
+				return db.trips;
+			},
+			unlimited: db,
+			refund() {
+				counterNow().questions -= 1;
+			},
+			async batch(statements, guards) {
+				await admit();
+				return db.batch(statements, guards);
+			},
+		};
 	}
 
 	return {
@@ -151,30 +176,14 @@ export function createStrangerLimits(deps: Deps) {
 		 * @param kind the name of the shared counter
 		 */
 		database(db: Database, address: string | null, kind: string): Database {
-			if (scale === 0) return db;
 			const counterNow = () => counterBy(`${kind} ${counterOf(address, deps.now()).key}`);
-			const admit = async () => {
-				const counter = counterNow();
-				counter.questions += 1;
-				const limit = MOST_QUESTIONS * scale;
-				if (counter.questions <= limit * LOCAL_SHARE) return;
-				const what = "This address has requested too much that is not cached";
-				if (counter.questions > limit) throw tooManyRequests(what, MINUTE_MS / 1_000);
-				await askPlatform(deps.requestLimits.questions, counter, counter.questions, what);
-			};
-			return {
-				get trips() {
-					return db.trips;
-				},
-				unlimited: db,
-				refund() {
-					counterNow().questions -= 1;
-				},
-				async batch(statements, guards) {
-					await admit();
-					return db.batch(statements, guards);
-				},
-			};
+			return limited(db, counterNow, "This address has requested too much that is not cached");
+		},
+
+		/** The same for a request that has proven where it comes from: counted by that, because many share an address. */
+		provenDatabase(db: Database, source: string, kind: string): Database {
+			const counterNow = () => counterFor(`${kind} of ${source}`, deps.now());
+			return limited(db, counterNow, `${source} has requested too much that is not cached`);
 		},
 	};
 }

@@ -28,6 +28,7 @@ import { ApiError, invalidRequest } from "../../errors";
 import { type Context, endpoint } from "../../http/endpoint";
 import { tooManyRequests } from "../../http/request-limits";
 import { optional, publicAppId, rfc3339, text, time } from "../../http/schemas";
+import { wakingWrites } from "../../queue/webhook-wake";
 import {
 	checkTimesAndAudience,
 	claimRefused,
@@ -37,12 +38,12 @@ import {
 	type UnverifiedToken,
 	verifySignature,
 } from "./identity-token";
-import { issuerKey } from "./issuer-keys";
+import { cachedIssuerKey, issuerKey } from "./issuer-keys";
 import { anchorOf, EXAMPLE_PUBLISHER, PUBLISHERS_TAG, providerOf, publisherNotFound, stageName } from "./record";
 
 const KEY_LIFETIME_MS = 15 * MINUTE_MS;
-/** Live keys of one publisher: a busy repository has a few dozen. */
-const MOST_LIVE_KEYS = 500;
+/** Live keys of one publisher: a busy repository has a few dozen, and a burst of jobs some thousand. */
+const MOST_LIVE_KEYS = 10_000;
 const MOST_CANDIDATES = 200;
 const MOST_ANCHORS = 200;
 /** How long an attempt of a run is remembered, for publishers that allow one exchange each. */
@@ -107,9 +108,14 @@ export const exchangeToken = endpoint({
 		},
 	},
 	async handle(context) {
-		const { db, input, origin, nowMs } = context;
+		const { deps, input, origin, nowMs, strangers } = context;
 		const { app_id: appId, stage, grant_type } = input.body;
 		const token = readIdentityToken(tokenOf(input.body));
+		const unlimited = context.db.unlimited ?? context.db;
+		const cached = cachedIssuerKey(deps, token, nowMs);
+		if (cached !== undefined) await verifySignature(token, cached);
+		// Runners of many repositories share an address, so a token with a good signature counts for its repository alone.
+		const db = cached === undefined ? context.db : strangers.provenDatabase(unlimited, repositoryIn(token), "Tokens");
 		const [candidates, ofIssuer, keys] = await db.batch([
 			candidatePublishers(token.issuer, anchorsIn(token.claims), appId, MOST_CANDIDATES + 1),
 			publisherOfIssuer(token.issuer),
@@ -118,10 +124,13 @@ export const exchangeToken = endpoint({
 		const [known] = ofIssuer.rows;
 		// Only issuers that a publisher names are ever fetched.
 		if (known === undefined) throw invalidIdentityToken();
-		await verifySignature(token, await issuerKey(context, token, keys.rows[0]));
+		if (cached === undefined) await verifySignature(token, await issuerKey({ db, deps, nowMs }, token, keys.rows[0]));
 		const tokenExpiresAtMs = checkTimesAndAudience(token, origin, nowMs);
 		const publisher = chosen(candidates.rows, token, { appId, stage, provider: providerOf(known) }, nowMs);
-		const minted = await mint(context, token, publisher, tokenExpiresAtMs);
+		// The job is trusted, and is bounded by the live keys of its publisher.
+		db.refund?.();
+		const waking = wakingWrites(unlimited, deps, nowMs, context.waitUntil);
+		const minted = await mint({ ...context, db: waking }, token, publisher, tokenExpiresAtMs);
 		return {
 			...minted,
 			...(grant_type === undefined
@@ -141,6 +150,14 @@ function tokenOf({ token, grant_type, subject_token, subject_token_type }: v.Inf
 		: [{ path: "token", message: "is required: the OIDC token of the job" }];
 	if (issues.length > 0 || subject_token === undefined) throw invalidRequest(issues);
 	return subject_token;
+}
+
+/** Claims that name the repository of a job, by provider. */
+const REPOSITORY_CLAIMS = ["repository_id", "project_id", "oidc.circleci.com/project-id", "pipeline_id", "sub"];
+
+function repositoryIn({ issuer, claims }: UnverifiedToken): string {
+	const texts = REPOSITORY_CLAIMS.map((claim) => textOf(claims, claim));
+	return `${issuer} ${texts.find((found) => found !== null) ?? ""}`;
 }
 
 /** `name=value` of the token's claims, by which publishers are found. */

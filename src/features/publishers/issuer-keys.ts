@@ -4,7 +4,7 @@
  */
 
 import type { Database } from "../../db/client";
-import { claimFetch, type IssuerKeysRow, noteFailedFetch, storeIssuerKeys } from "../../db/publishers";
+import { claimFetch, type IssuerKeysRow, issuerKeysOf, noteFailedFetch, storeIssuerKeys } from "../../db/publishers";
 import type { Deps } from "../../deps";
 import { addressProblem } from "../../domain/issuer-url";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../domain/time";
@@ -25,8 +25,42 @@ const MOST_KEYS = 32;
 /** Base64url characters of an RSA modulus of 2,048 to 8,192 bits. */
 const MODULUS = /^[\w-]{340,1370}$/;
 const RETRY_AFTER_SECONDS = 5;
+/** How long and how often a request looks for keys that another one fetches. */
+const LOOK_AGAIN_MS = 500;
+const MOST_LOOKS = 10;
+/** Keys in memory, so that a signature is verified before D1 is asked. Much shorter than `FRESH_MS`. */
+const CACHED_MS = 5 * MINUTE_MS;
+const MOST_CACHED = 100;
 
 type Context = { readonly db: Database; readonly deps: Deps; readonly nowMs: number };
+
+interface CachedKeys {
+	readonly keys: readonly IssuerKey[];
+	readonly untilMs: number;
+}
+
+/** One for each isolate. */
+const CACHES = new WeakMap<Deps, Map<string, CachedKeys>>();
+
+function cacheOf(deps: Deps): Map<string, CachedKeys> {
+	const cache = CACHES.get(deps) ?? new Map<string, CachedKeys>();
+	CACHES.set(deps, cache);
+	return cache;
+}
+
+function cacheKeys({ deps, nowMs }: Context, issuer: string, keys: readonly IssuerKey[], fetchedAtMs: number): void {
+	const cache = cacheOf(deps);
+	cache.delete(issuer);
+	cache.set(issuer, { keys, untilMs: Math.min(nowMs + CACHED_MS, fetchedAtMs + FRESH_MS) });
+	const [oldest] = cache.keys();
+	if (cache.size > MOST_CACHED && oldest !== undefined) cache.delete(oldest);
+}
+
+/** The key that the token names, if this isolate has it in memory. */
+export function cachedIssuerKey(deps: Deps, { issuer, kid }: UnverifiedToken, nowMs: number): IssuerKey | undefined {
+	const cached = cacheOf(deps).get(issuer);
+	return cached === undefined || cached.untilMs <= nowMs ? undefined : keyNamed(cached.keys, kid);
+}
 
 /**
  * The key that the token names.
@@ -41,11 +75,17 @@ export async function issuerKey(
 	const { nowMs } = context;
 	const known = row?.keys == null ? undefined : keyNamed(JSON.parse(row.keys), kid);
 	const ageMs = nowMs - (row?.fetched_at_ms ?? Number.NEGATIVE_INFINITY);
-	if (known !== undefined && ageMs < FRESH_MS) return known;
+	if (known !== undefined && ageMs < FRESH_MS) {
+		cacheKeys(context, issuer, JSON.parse(row?.keys ?? "[]"), nowMs - ageMs);
+		return known;
+	}
 	const attemptedAgoMs = nowMs - (row?.attempted_at_ms ?? Number.NEGATIVE_INFINITY);
 	const mayFetch = attemptedAgoMs >= FETCH_INTERVAL_MS;
-	const fetched = mayFetch ? await fetchOnce(context, issuer) : undefined;
+	const isFetching = !mayFetch && FETCH_INTERVAL_MS - attemptedAgoMs <= CLAIM_LIFETIME_MS;
+	const own = mayFetch ? await fetchOnce(context, issuer) : undefined;
+	const fetched = own === BUSY || (isFetching && known === undefined) ? await keysOfOther(context, issuer) : own;
 	if (fetched !== undefined) {
+		cacheKeys(context, issuer, fetched, nowMs);
 		const current = keyNamed(fetched, kid);
 		if (current === undefined) throw invalidIdentityToken();
 		return current;
@@ -72,12 +112,25 @@ function retryAfterOf(attemptedAgoMs: number): number {
 
 const keyNamed = (keys: readonly IssuerKey[], kid: string) => keys.find((key) => key.kid === kid);
 
-/** Undefined: another request is fetching, or the issuer does not answer. */
-async function fetchOnce({ db, deps, nowMs }: Context, issuer: string): Promise<IssuerKey[] | undefined> {
+const BUSY = "another request fetches";
+
+/** The keys that another request is fetching, as soon as they are stored. Jobs start together, and their scripts do not repeat. */
+async function keysOfOther({ db, deps, nowMs }: Context, issuer: string): Promise<IssuerKey[] | undefined> {
+	for (let look = 0; look < MOST_LOOKS; look++) {
+		await deps.delay(LOOK_AGAIN_MS);
+		const [{ rows }] = await (db.unlimited ?? db).batch([issuerKeysOf(issuer)]);
+		const [row] = rows;
+		if (row?.keys != null && nowMs - (row.fetched_at_ms ?? 0) < FETCH_INTERVAL_MS) return JSON.parse(row.keys);
+	}
+	return undefined;
+}
+
+/** Undefined: the issuer does not answer. */
+async function fetchOnce({ db, deps, nowMs }: Context, issuer: string): Promise<IssuerKey[] | typeof BUSY | undefined> {
 	// Counts as an attempt that was long ago, so that it lapses if this isolate ends before the keys are stored.
 	const claim = claimFetch(issuer, nowMs - FETCH_INTERVAL_MS + CLAIM_LIFETIME_MS, nowMs - FETCH_INTERVAL_MS);
 	const [{ rows }] = await db.batch([claim]);
-	if (rows.length === 0) return undefined;
+	if (rows.length === 0) return BUSY;
 	try {
 		const keys = await fetchKeys(deps, issuer);
 		await db.batch([storeIssuerKeys(issuer, JSON.stringify(keys), nowMs)]);

@@ -2,8 +2,18 @@
  * An app with publishers, and the exchange of a job's identity token for a key: the set-up of the tests of POST /oidc/token. All state
  * belongs to the running test file.
  */
+
+import { createApp } from "../../../src/app";
 import { createIssuer, IDS, networkOf, type ProviderName, signingKeys, type TestIssuer } from "../support/issuer";
-import { createTestApp, createWorld, NOW_MS, type TestApp, testEnv, type World } from "../support/world";
+import {
+	createTestApp,
+	createWorld,
+	NOW_MS,
+	requestThrough,
+	type TestApp,
+	testEnv,
+	type World,
+} from "../support/world";
 
 export const GITHUB = "https://token.actions.githubusercontent.com";
 export const seconds = NOW_MS / 1_000;
@@ -22,8 +32,9 @@ export async function createExchangeWorld(...others: readonly TestIssuer[]): Pro
 	});
 }
 
-/** For `beforeEach`: a new app, and issuers whose keys nobody fetched. */
+/** For `beforeEach`: a new app, and issuers whose keys nobody fetched and no isolate has. */
 export async function prepareExchange(): Promise<void> {
+	Object.assign(world, { request: requestThrough(createApp({ ...world.deps })) });
 	world.clock.nowMs = NOW_MS;
 	app = await createTestApp(world);
 	await testEnv.DB.prepare("DELETE FROM issuer_keys").run();
