@@ -40,6 +40,7 @@ export const ERROR_STATUS = {
 	passkey_required: 403,
 	link_expired: 403,
 	invalid_signature: 403,
+	unknown_host: 421,
 	no_matching_publisher: 403,
 	not_found: 404,
 	organization_not_found: 404,

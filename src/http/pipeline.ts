@@ -24,6 +24,7 @@ import { type AnyEndpoint, type Method, permissionsOf } from "./endpoint";
 import { guardedWrites } from "./guarded-writes";
 import { repeatable } from "./idempotency";
 import type { CapstanApp, Isolate, RequestContext } from "./isolate";
+import { refuseUnknownHost } from "./known-hosts";
 import { noteSessionUse } from "./last-used";
 import { readInput, readsQueryFromBody, validate } from "./request-input";
 import { addressKey, countCallerRequest, countFailure, countLargeBody } from "./request-limits";
@@ -140,6 +141,7 @@ async function answer(
 	const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work);
 	const url = new URL(c.req.url);
 	const origin = deps.config.publicUrl ?? url.origin;
+	refuseUnknownHost(deps, endpoint, url);
 	const isUncounted = "public" in access && c.env.isCounted !== true;
 	if (isUncounted && !strangers.takeRequest(ipAddress, nowMs)) throw strangers.tooMany();
 	const sources = { ownSession: "ownSession" in access, keyOnly: endpoint.keyOnly === true };

@@ -39,7 +39,7 @@ test.each([undefined, "*/*", "application/json"])("GET / with accept %s answers 
 
 test("GET /service/addresses of a deployment lists its public address", async () => {
 	const world = await createWorld({ config: { PUBLIC_URL: "https://live.example.com" } });
-	const { body } = await world.admin("GET /service/addresses");
+	const { body } = await world.request("GET", "https://live.example.com/service/addresses", { key: world.adminKey });
 	expect(body).toEqual([{ kind: "public", url: "https://live.example.com", reachable: true }]);
 });
 
