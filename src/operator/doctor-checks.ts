@@ -316,6 +316,12 @@ async function crossOrigin(probe: Probe, { settings }: Status): Promise<Finding>
 		return answer instanceof Error ? null : answer.headers.get("access-control-allow-origin");
 	};
 	const stranger = await allowed("https://stranger.example");
+	if (origins.length === 0) {
+		if (stranger === "*") return { check, state: "ok", detail: "any origin may call the API with a key" };
+		const remedy =
+			"Remove the rule (a Transform Rule or a proxy) that changes access-control-allow-origin of the answers.";
+		return { check, state: "failed", detail: `other origins get ${stranger ?? "no permission"} instead of *`, remedy };
+	}
 	if (stranger !== null && !origins.includes("https://stranger.example")) {
 		const remedy =
 			"Remove the rule (a Transform Rule or a proxy) that adds access-control-allow-origin in front of the Worker.";
@@ -327,5 +333,5 @@ async function crossOrigin(probe: Probe, { settings }: Status): Promise<Finding>
 		const remedy = "Write origins as browsers send them (https://app.example.com, no path) in CORS_ALLOWED_ORIGINS.";
 		return { check, state: "failed", detail: `${configured} may not call the API`, remedy };
 	}
-	return { check, state: "ok", detail: origins.length === 0 ? "no other origin is allowed" : origins.join(", ") };
+	return { check, state: "ok", detail: origins.join(", ") };
 }

@@ -66,7 +66,10 @@ describe("a GitHub job", () => {
 		const { appId, project } = await newProject();
 		const claims = newRepository();
 		const { repository_id, repository_owner_id } = claims;
-		await trust(appId, "promote", "github", { repository_id, repository_owner_id, workflow_ref: "release.yml" });
+		await trust(appId, "promote", "github", {
+			...{ repository_id, repository_owner_id },
+			workflow_ref: "release.yml@refs/heads/main",
+		});
 		await product.api("POST", "/channel", { app_id: appId, channel: "production", public: true });
 		provider.claims = tokenOf(claims);
 		const place = { ...project, environment: jobOf(claims.repository) };
@@ -93,10 +96,10 @@ describe("a GitHub job", () => {
 		expect([onlyPreviews.code, onlyPreviews.json.error.code]).toEqual([4, "no_matching_publisher"]);
 		expect(onlyPreviews.json.error.message).toContain("promote");
 		expect((await product.api("GET", `/bundle?app_id=${appId}`)).body).toEqual([]);
-		await trust(appId, "propose", "github", { repository_id, repository_owner_id });
+		await trust(appId, "propose", "github", { repository_id, repository_owner_id, ref: "refs/heads/main" });
 		const proposed = await project.run("release", "--json");
 		expect([proposed.code, proposed.json.status], proposed.error).toEqual([3, "waiting_for_approval"]);
-		await trust(appId, "promote", "github", { repository_id, repository_owner_id });
+		await trust(appId, "promote", "github", { repository_id, repository_owner_id, ref: "refs/heads/main" });
 		const audiences = provider.audiences.length;
 		const run = await project.run("release", "--json");
 		expect([run.code, run.json.status], run.error).toEqual([0, "live"]);
@@ -123,7 +126,7 @@ test("a GitLab job releases with the token of id_tokens, encrypted, so that each
 	const { appId, project } = await newProject();
 	const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 	await project.write(".capgo_key_v2", String(privateKey.export({ type: "pkcs1", format: "pem" })));
-	await trust(appId, "promote", "gitlab", { project_id: "4711", namespace_id: "42" });
+	await trust(appId, "promote", "gitlab", { project_id: "4711", namespace_id: "42", ref_path: "refs/heads/main" });
 	await product.api("POST", "/channel", { app_id: appId, channel: "production", public: true });
 	const CAPSTAN_ID_TOKEN = provider.token(product.url, {
 		...{ project_id: "4711", namespace_id: "42", project_path: "acme/shop", namespace_path: "acme", sub: "anything" },

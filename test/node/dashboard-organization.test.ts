@@ -166,7 +166,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.page.getByText("Waiting for the first upload").waitFor();
 		await admin.page.getByText(`"updateUrl": "${stage.origin}/updates"`).waitFor();
 		await admin.page.getByText(`capstan.tgz init --server ${stage.origin} --app ${appId} --ci github`).waitFor();
-		await admin.page.getByText("preview upload --server").waitFor();
+		await admin.page.getByText("preview upload dist --server").waitFor();
 		await expectSound(admin);
 		await admin.page.getByLabel("Command").selectOption("capgo");
 		await admin.page.getByText(`bundle upload ${appId}`).waitFor();

@@ -33,8 +33,7 @@ describe.skipIf(chromium === undefined)("finding things", () => {
 		await page.getByRole("group", { name: "Devices" }).getByRole("option").click();
 		await page.waitForURL(`**/devices/${deviceId(3)}`);
 		await search("api key new");
-		await page.getByRole("option", { name: "New API key" }).waitFor();
-		await page.keyboard.press("Enter");
+		await page.getByRole("option", { name: "New API key" }).click();
 		await page.getByRole("dialog", { name: "New API key" }).waitFor();
 		await page.keyboard.press("Escape");
 		await page.getByRole("dialog").waitFor({ state: "detached" });

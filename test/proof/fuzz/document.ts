@@ -65,8 +65,11 @@ export function readDocument(document: JsonSchema): ApiDocument {
 	const ajv = new Ajv2020({ strict: false, allErrors: false, formats: { binary: true } });
 	addFormats.default(ajv);
 	ajv.addSchema({ $id: ROOT, paths: document.paths, components: document.components });
+	const { schemas } = document.components as JsonSchema;
 	const operations = Object.entries(document.paths as JsonSchema).flatMap(([path, methods]) =>
-		Object.entries(methods as JsonSchema).map(([method, operation]) => readOperation(ajv, path, method, operation)),
+		Object.entries(methods as JsonSchema).map(([method, operation]) =>
+			readOperation(ajv, schemas, path, method, operation),
+		),
 	);
 	const patterns = [...new Set(operations.map(({ path }) => path))].map((path) => {
 		const own = operations.filter((operation) => operation.path === path);
@@ -93,7 +96,21 @@ export function readDocument(document: JsonSchema): ApiDocument {
 	};
 }
 
-function readOperation(ajv: Ajv2020, path: string, method: string, operation: JsonSchema): Operation {
+/** The text of a schema with the records that it names. */
+function withRecords(text: string, schemas: JsonSchema, seen = new Set<string>()): string {
+	const names = [...text.matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name = ""]) => name);
+	const fresh = names.filter((name) => !seen.has(name));
+	for (const name of fresh) seen.add(name);
+	return text + fresh.map((name) => withRecords(JSON.stringify(schemas[name]), schemas, seen)).join("");
+}
+
+function readOperation(
+	ajv: Ajv2020,
+	schemas: JsonSchema,
+	path: string,
+	method: string,
+	operation: JsonSchema,
+): Operation {
 	const json = operation.requestBody?.content?.["application/json"];
 	const parameters: Parameter[] = operation.parameters ?? [];
 	const responses = new Map(
@@ -117,7 +134,7 @@ function readOperation(ajv: Ajv2020, path: string, method: string, operation: Js
 		takesKey: schemes.some((name) => name !== "session"),
 		ofSession: schemes.length > 0 && schemes.every((name) => name === "session"),
 		responses,
-		showsKeys: /"key":\{/.test(successes),
+		showsKeys: /"key":\{/.test(withRecords(successes, schemas)),
 		weight: 1 + parameters.length + (json === undefined ? 0 : schemaSize(json.schema)),
 	};
 }
