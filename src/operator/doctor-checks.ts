@@ -310,15 +310,26 @@ async function bundlesDomain(options: DoctorOptions, { settings }: Status): Prom
 async function crossOrigin(probe: Probe, { settings }: Status): Promise<Finding> {
 	const check = "CORS";
 	const origins = settings.cors_allowed_origins;
-	const allowed = async (origin: string) => {
+	const preflight = async (origin: string) => {
 		const headers = { origin, "access-control-request-method": "POST" };
 		const answer = await probe("OPTIONS", "/updates", { headers });
-		return answer instanceof Error ? null : answer.headers.get("access-control-allow-origin");
+		return answer instanceof Error ? new Headers() : answer.headers;
 	};
-	const stranger = await allowed("https://stranger.example");
-	if (stranger !== null && !origins.includes("https://stranger.example")) {
-		const remedy =
-			"Remove the rule (a Transform Rule or a proxy) that adds access-control-allow-origin in front of the Worker.";
+	const allowed = async (origin: string) => (await preflight(origin)).get("access-control-allow-origin");
+	const stranger = await preflight("https://stranger.example");
+	const shown = stranger.get("access-control-allow-origin");
+	const inFront = "in front of the Worker (a Transform Rule or a proxy)";
+	if (stranger.has("access-control-allow-credentials")) {
+		const remedy = `Remove the rule ${inFront} that adds access-control-allow-credentials.`;
+		return { check, state: "failed", detail: "pages of other origins may use cookies", remedy };
+	}
+	if (origins.length === 0) {
+		if (shown === "*") return { check, state: "ok", detail: "every origin may send an API key, and none a cookie" };
+		const remedy = `Remove the rule ${inFront} that changes access-control-allow-origin.`;
+		return { check, state: "failed", detail: "other origins may not call the API", remedy };
+	}
+	if (shown !== null && !origins.includes("https://stranger.example")) {
+		const remedy = `Remove the rule ${inFront} that adds access-control-allow-origin.`;
 		return { check, state: "failed", detail: "every origin may call the API", remedy };
 	}
 	for (const configured of origins) {
@@ -327,5 +338,5 @@ async function crossOrigin(probe: Probe, { settings }: Status): Promise<Finding>
 		const remedy = "Write origins as browsers send them (https://app.example.com, no path) in CORS_ALLOWED_ORIGINS.";
 		return { check, state: "failed", detail: `${configured} may not call the API`, remedy };
 	}
-	return { check, state: "ok", detail: origins.length === 0 ? "no other origin is allowed" : origins.join(", ") };
+	return { check, state: "ok", detail: origins.join(", ") };
 }

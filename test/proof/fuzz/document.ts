@@ -117,7 +117,7 @@ function readOperation(ajv: Ajv2020, path: string, method: string, operation: Js
 		takesKey: schemes.some((name) => name !== "session"),
 		ofSession: schemes.length > 0 && schemes.every((name) => name === "session"),
 		responses,
-		showsKeys: /"key":\{/.test(successes),
+		showsKeys: /"key":\{|\/CreatedApiKey"/.test(successes),
 		weight: 1 + parameters.length + (json === undefined ? 0 : schemaSize(json.schema)),
 	};
 }
