@@ -113,9 +113,10 @@ describe("POST /webhook", () => {
 
 	test("accepts http and this machine in a local run that serves no network", async () => {
 		const local = await createScene({ config: { CAPSTAN_LOCAL_RUN: "loopback" } });
-		expect((await post(local.world, "/webhook", { url: "http://127.0.0.1:9/a" })).status).toBe(201);
+		const path = "http://127.0.0.1:8787/webhook";
+		expect((await post(local.world, path, { url: "http://127.0.0.1:9/a" })).status).toBe(201);
 		const network = await createScene({ config: { CAPSTAN_LOCAL_RUN: "network" } });
-		expect((await post(network.world, "/webhook", { url: "http://127.0.0.1:9/a" })).status).toBe(400);
+		expect((await post(network.world, path, { url: "http://127.0.0.1:9/a" })).status).toBe(400);
 	});
 
 	test("refuses the app of another organization and the webhook after the fiftieth", async () => {
