@@ -120,7 +120,7 @@ describe("the judge", () => {
 			"language",
 		],
 		["a header that the request brought", () => answer(200, [], [["x-injected", "1"]]), "add a header"],
-		["too many round trips", () => answer(200, [], [["server-timing", 'd1;desc="trips=3"']]), "round trips"],
+		["too many round trips", () => answer(200, [], [["server-timing", 'd1;desc="trips=4"']]), "round trips"],
 		["an answer from elsewhere", () => ({ ...answer(200, []), headers: [] }), "other than the service"],
 	])("finds %s", (_, given, found) => {
 		expect(faults(given())).toContain(found);

@@ -112,11 +112,14 @@ describe("header tricks", () => {
 		const world = await createWorld({ config: { PUBLIC_URL: "https://updates.example.com" } });
 		const app = await createTestApp(world);
 		const evil = "evil.example.net";
-		const answer = await world.request("POST", `https://${evil}/bundle`, {
-			key: world.adminKey,
-			body: { app_id: app.appId, version: "1.5.0" },
-			headers: { "x-forwarded-host": evil, "x-forwarded-proto": "http", "x-host": evil, forwarded: `host=${evil}` },
-		});
+		const register = (origin: string, more: Record<string, string> = {}) =>
+			world.request("POST", `${origin}/bundle`, {
+				key: world.adminKey,
+				body: { app_id: app.appId, version: "1.5.0" },
+				headers: { "x-forwarded-host": evil, "x-forwarded-proto": "http", "x-host": evil, ...more },
+			});
+		expect((await register(`https://${evil}`)).status, "another name of the server").toBe(421);
+		const answer = await register("https://capstan.team.workers.dev", { forwarded: `host=${evil}` });
 		expect(answer.status).toBe(201);
 		expect(JSON.stringify(answer.body)).not.toContain(evil);
 		expect(answer.body.upload_url).toMatch(/^https:\/\/updates\.example\.com\//);
