@@ -10,6 +10,7 @@ import { type AnyEndpoint, isRaw, permissionsOf, type RawAnswer } from "./endpoi
 import { IDEMPOTENCY_ERRORS, takesIdempotencyKey } from "./idempotency";
 import { withNames } from "./openapi-names";
 import { PIPELINE_ERRORS } from "./pipeline";
+import { readsQueryFromBody } from "./request-input";
 import type { ScopeSource } from "./scope";
 
 type Json = Record<string, unknown>;
@@ -256,19 +257,25 @@ function successContent({ response, rawResponse, example }: AnyEndpoint): Json {
 	};
 }
 
-/** An answer that is an object names the ignored fields of its request; records in lists and choices are left as they are. */
+/** An answer that is an object names the ignored fields of its request; records in lists are left as they are. */
 function withIgnored(schema: Json): Json {
+	if (Array.isArray(schema.anyOf)) return { ...schema, anyOf: schema.anyOf.map(withIgnored) };
 	if (schema.type !== "object" || typeof schema.properties !== "object") return schema;
 	return { ...schema, properties: { ...schema.properties, ignored: { type: "array", items: { type: "string" } } } };
+}
+
+/** Whether a parameter may come in the query or the body. */
+function takesQueryAndBody(endpoint: AnyEndpoint): boolean {
+	return readsQueryFromBody(endpoint) || (endpoint.body !== undefined && !("public" in endpoint.access));
 }
 
 /** Errors of the pipeline that this endpoint can answer with. */
 function pipelineErrors(endpoint: AnyEndpoint): ErrorCode[] {
 	const { access } = endpoint;
-	const readsJson = endpoint.body !== undefined || endpoint.queryOrBody === true;
+	const readsJson = endpoint.body !== undefined || readsQueryFromBody(endpoint);
 	const hidden = "scope" in access ? (access.scope as ScopeSource<unknown>).hidden().code : undefined;
 	return PIPELINE_ERRORS.filter((code) => {
-		if (code === "conflicting_parameters") return endpoint.queryOrBody === true;
+		if (code === "conflicting_parameters") return takesQueryAndBody(endpoint);
 		if (code === "payload_too_large" || code === "unsupported_media_type") return readsJson;
 		if (code === "permission_denied") return permissionsOf(access).length > 0 || "globalPermission" in access;
 		if (code === "ip_address_not_allowed" || code === "api_key_violates_policy") {

@@ -97,7 +97,7 @@ function bodyFieldsOf({ query, body }: AnyEndpoint, fields: ReadonlyMap<string, 
 	});
 }
 
-function entriesOf(schema: v.GenericSchema | undefined): Readonly<Record<string, v.GenericSchema>> {
+export function entriesOf(schema: v.GenericSchema | undefined): Readonly<Record<string, v.GenericSchema>> {
 	const entries = schema !== undefined && "entries" in schema ? schema.entries : {};
 	return entries as Readonly<Record<string, v.GenericSchema>>;
 }

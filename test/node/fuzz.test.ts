@@ -71,6 +71,7 @@ describe("the judge", () => {
 		error: code,
 		message: "Send less.",
 		moreInfo: {},
+		status: "KO",
 		requestId: "r",
 		...more,
 	});

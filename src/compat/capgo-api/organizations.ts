@@ -9,7 +9,9 @@ import { createOrganization } from "../../features/organizations/creation";
 import { INVITE_TYPES, inviteMember } from "../../features/organizations/invite";
 import { updateMember } from "../../features/organizations/member-change";
 import { listOrganizations } from "../../features/organizations/read";
-import { optional, textUpTo } from "../../http/schemas";
+import type { AnyEndpoint } from "../../http/endpoint";
+import { entriesOf } from "../../http/request-input";
+import { optional, textUpTo, uuid } from "../../http/schemas";
 import type { RawInput } from "../../http/scope";
 import { bodyOf, type Fields, recordsWith, renamed, withForm, withRecordFields } from "./form";
 
@@ -54,17 +56,33 @@ const change = withForm(updateOrganization, {
 	answer: (own) => ({ ...(own as Fields), data: { ...(own as { data: Fields }).data, ...withAccounting() } }),
 });
 
-export const createOrganizationForm = withForm(creation, {
-	description:
-		"With `orgId` the request changes that organization, as POST /organization does, with the rights and the answer of a change.",
-	forms: { instead: (raw) => (hasOrganization(raw) ? change : undefined) },
-});
+/** Both verbs declare the fields, answers and errors of a creation and of a change; one of the two handles each request. */
+const either = {
+	body: v.object({ ...entriesOf(creation.body), ...entriesOf(change.body), orgId: optional(uuid) }),
+	response: v.union([change.response as v.GenericSchema, creation.response as v.GenericSchema]),
+	errors: [...new Set([...creation.errors, ...change.errors])],
+};
+const eitherForm = { forms: { instead: (raw: RawInput) => (hasOrganization(raw) ? change : creation) } };
 
-export const updateOrganizationForm = withForm(change, {
-	description:
-		"Without `orgId` the request creates an organization, as PUT /organization does, with the rights and the answer of a creation.",
-	forms: { instead: (raw) => (hasOrganization(raw) ? undefined : creation) },
-});
+export const createOrganizationForm: AnyEndpoint = {
+	...withForm(creation, {
+		...eitherForm,
+		description:
+			"With `orgId` the request changes that organization, as POST /organization does, with the rights and the answer of a change.",
+	}),
+	...either,
+	status: [201, 200],
+};
+
+export const updateOrganizationForm: AnyEndpoint = {
+	...withForm(change, {
+		...eitherForm,
+		description:
+			"Without `orgId` the request creates an organization, as PUT /organization does, with the rights and the answer of a creation.",
+	}),
+	...either,
+	status: [200, 201],
+};
 
 const ROLE_NAMES = [...INVITE_TYPES.keys()];
 const roleNamed = optional(v.picklist(ROLE_NAMES, `must be one of ${MEMBER_ROLES.join(", ")}`));

@@ -118,9 +118,11 @@ function answerFaults(
 	operation: Operation | undefined,
 	methods: readonly string[],
 ): string[] {
+	// The answer of a creation that may be repeated is stored.
+	const stored = request.headers.some(([name]) => name.toLowerCase() === "idempotency-key") ? 1 : 0;
 	const trips = /trips=(\d+)/.exec(headerOf(answer, "server-timing") ?? "")?.[1];
 	const faults =
-		trips !== undefined && Number(trips) > (MORE_TRIPS[operation?.name ?? ""] ?? MOST_TRIPS)
+		trips !== undefined && Number(trips) > (MORE_TRIPS[operation?.name ?? ""] ?? MOST_TRIPS) + stored
 			? [`${trips} round trips to the database`]
 			: [];
 	if (headerOf(answer, "cache-control") === undefined) faults.push("says nothing about caching");
@@ -179,8 +181,9 @@ function errorFaults(request: RawRequest, answer: RawAnswer, codes: ReadonlySet<
 	if (answer.body.length > LONGEST_ERROR_BYTES) return [`an error of ${answer.body.length} bytes`];
 	const parsed = parse(answer);
 	if (!isJson(answer) || parsed === undefined) return ["an error that is no JSON"];
-	const { error, message, moreInfo, requestId, ...rest } = Object(parsed.value);
+	const { error, message, moreInfo, status, requestId, ...rest } = Object(parsed.value);
 	const faults: string[] = [];
+	if (status !== "KO") faults.push("an error without its status");
 	if (Object.keys(rest).length > 0) faults.push(`an error with the fields ${Object.keys(rest).join(", ")}`);
 	if (!codes.has(error)) faults.push(`the error ${error}, which is not declared for ${answer.status}`);
 	if (typeof message !== "string" || message === "" || message.length > 2_000)

@@ -84,6 +84,14 @@ describe("organizations and members", () => {
 		expect(wrong.status).toBe(400);
 	});
 
+	test("are changed, not created, when the query names one", async () => {
+		for (const method of ["POST", "PUT"]) {
+			const name = `By query ${method}`;
+			const { status, body } = await scene.send(method, "/organization", { query: { ...ofOrg(), name } });
+			expect({ status, id: body.id, name: body.data?.name }).toEqual({ status: 200, id: scene.world.orgId, name });
+		}
+	});
+
 	test("need the rights of the act, not of the verb", async () => {
 		const { world } = scene;
 		const admin = (await createTestKey(world, "org_admin")).text;

@@ -30,7 +30,8 @@ beforeAll(async () => {
 });
 
 const endpoints: readonly AnyEndpoint[] = allEndpoints;
-const creations = endpoints.filter(takesIdempotencyKey);
+// The request for POST /organization changes one.
+const creations = endpoints.filter((one) => takesIdempotencyKey(one) && keyOf(one) !== "POST /organization");
 const newKey = () => crypto.randomUUID();
 const send = (path: string, idempotencyKey: string, options: RequestOptions = {}, method = "POST", of = world) =>
 	of.request(method, path, {
