@@ -13,13 +13,17 @@ const LOOPBACK = /^(localhost|.+\.localhost)$/;
 /** Addresses of the machine and its networks, at which a local run is reached by phones. */
 const IP_LITERAL = /^(\d{1,3}(\.\d{1,3}){3}|\[[0-9a-f:.]+\])$/;
 
+/** Whether devices send the request. */
+export const isAnsweredUnderEveryName = ({ access, tag }: Pick<AnyEndpoint, "access" | "tag">): boolean =>
+	"public" in access && tag === "Devices";
+
 /** @throws {ApiError} `unknown_host` */
 export function refuseUnknownHost(
 	{ config: { localRun, publicUrl, bundlesUrl } }: Pick<Deps, "config">,
-	{ access, tag }: Pick<AnyEndpoint, "access" | "tag">,
+	endpoint: Pick<AnyEndpoint, "access" | "tag">,
 	{ hostname, host }: URL,
 ): void {
-	if ("public" in access && tag === "Devices") return;
+	if (isAnsweredUnderEveryName(endpoint)) return;
 	const isLocalRun = localRun !== undefined;
 	if (!isLocalRun && publicUrl === undefined) return;
 	if (isLocalRun && (LOOPBACK.test(hostname) || IP_LITERAL.test(hostname))) return;

@@ -8,6 +8,7 @@ import { ERROR_STATUS, type ErrorCode } from "../errors";
 import { KEY_HEADERS as OWN_KEY_HEADERS } from "./credentials";
 import { type AnyEndpoint, isRaw, permissionsOf, type RawAnswer } from "./endpoint";
 import { IDEMPOTENCY_ERRORS, takesIdempotencyKey } from "./idempotency";
+import { isAnsweredUnderEveryName } from "./known-hosts";
 import { withNames } from "./openapi-names";
 import { PIPELINE_ERRORS } from "./pipeline";
 import { readsQueryFromBody } from "./request-input";
@@ -275,6 +276,7 @@ function pipelineErrors(endpoint: AnyEndpoint): ErrorCode[] {
 	const readsJson = endpoint.body !== undefined || readsQueryFromBody(endpoint);
 	const hidden = "scope" in access ? (access.scope as ScopeSource<unknown>).hidden().code : undefined;
 	return PIPELINE_ERRORS.filter((code) => {
+		if (code === "unknown_host") return !isAnsweredUnderEveryName(endpoint);
 		if (code === "conflicting_parameters") return takesQueryAndBody(endpoint);
 		if (code === "payload_too_large" || code === "unsupported_media_type") return readsJson;
 		if (code === "permission_denied") return permissionsOf(access).length > 0 || "globalPermission" in access;

@@ -36,6 +36,7 @@ import { SEEN_EVERYWHERE_AFTER_MS, wantsToWait } from "./wait-visible";
 
 /** Errors that any endpoint may answer with. */
 export const PIPELINE_ERRORS: readonly ErrorCode[] = [
+	"unknown_host",
 	"invalid_request",
 	"conflicting_parameters",
 	"ambiguous_api_key",
