@@ -22,14 +22,15 @@ const MOST_ATTEMPTS = 2;
 /** About a hundred bytes each. */
 const MOST_DEVICES = 20_000;
 
+/** Times are those of the device's clock; the order of arrival stands in for them in reports without one. */
 interface Failing {
 	readonly version: string;
 	/** Attempts with a failed file. */
 	attempts: number;
-	/** An attempt reports each file that failed. */
-	isCounted: boolean;
-	/** By the device's clock: a client repeats reports whose answer was lost. 0: the last report had no time. */
-	reportedAtMs: number;
+	/** The failure by which the last attempt was counted: an attempt reports each file that failed, a client repeats lost reports. */
+	countedAtMs: number;
+	lastStartAtMs: number;
+	lastFailureAtMs: number;
 }
 
 export interface FailedFiles {
@@ -50,23 +51,27 @@ export function createFailedFiles(): FailedFiles {
 			const key = keyOf(appId, deviceId);
 			const before = failing.get(key);
 			const known = before?.version === version ? before : undefined;
-			const atMs = deviceAtMs ?? 0;
-			if (known !== undefined && atMs !== 0 && atMs <= known.reportedAtMs) return;
-			if (!fails) {
-				if (known === undefined) return;
-				if (action !== STARTS) failing.delete(key);
-				else Object.assign(known, { isCounted: false, reportedAtMs: atMs });
+			if (known === undefined) {
+				if (!fails) return;
+				const atMs = deviceAtMs ?? 0;
+				failing.delete(key);
+				failing.set(key, { version, attempts: 1, countedAtMs: atMs, lastStartAtMs: -1, lastFailureAtMs: atMs });
+				const [oldest] = failing.keys();
+				if (failing.size > MOST_DEVICES && oldest !== undefined) failing.delete(oldest);
 				return;
 			}
-			if (known !== undefined) {
-				if (!known.isCounted) known.attempts += 1;
-				Object.assign(known, { isCounted: true, reportedAtMs: atMs });
+			const latestAtMs = Math.max(known.lastStartAtMs, known.lastFailureAtMs);
+			const atMs = deviceAtMs ?? latestAtMs + 1;
+			if (SUCCEEDS.has(action)) {
+				if (atMs > latestAtMs) failing.delete(key);
 				return;
 			}
-			failing.delete(key);
-			failing.set(key, { version, attempts: 1, isCounted: true, reportedAtMs: atMs });
-			const [oldest] = failing.keys();
-			if (failing.size > MOST_DEVICES && oldest !== undefined) failing.delete(oldest);
+			if (fails) known.lastFailureAtMs = Math.max(known.lastFailureAtMs, atMs);
+			else known.lastStartAtMs = Math.max(known.lastStartAtMs, atMs);
+			// The client sends each report by a request of its own, so the failure of an attempt may arrive before its start.
+			if (known.lastStartAtMs <= known.countedAtMs || known.lastFailureAtMs <= known.lastStartAtMs) return;
+			known.attempts += 1;
+			known.countedAtMs = known.lastFailureAtMs;
 		},
 		of(appId, deviceId) {
 			if (failing.size === 0) return undefined;

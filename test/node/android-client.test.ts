@@ -89,9 +89,16 @@ describeAndroid("updates", () => {
 			// Not `checkOnItsOwn`: a download that fails at once may end before the client waits for its end.
 			const latest = await app.ask("getLatest");
 			expect(latest.manifest).toBeDefined();
-			await app.ask("downloadInBackground", latest);
-			const fails = () => eventsOf(scene.network).filter(({ action }) => /^download_manifest_.*_fail$/.test(action));
-			await vi.waitFor(() => expect(fails().length).toBeGreaterThanOrEqual(attempt), PATIENCE_MS);
+			const reports = (name: RegExp) => eventsOf(scene.network).filter(({ action }) => name.test(action)).length;
+			await vi.waitFor(
+				async () => {
+					// Refused while the last download, which has reported its failure already, is about to end.
+					if (reports(/^download_manifest_start$/) < attempt) await app.ask("downloadInBackground", latest);
+					expect(reports(/^download_manifest_start$/)).toBeGreaterThanOrEqual(attempt);
+					expect(reports(/^download_manifest_.*_fail$/)).toBeGreaterThanOrEqual(attempt);
+				},
+				{ timeout: PATIENCE_MS, interval: 1_000 },
+			);
 		}
 		await vi.waitFor(async () => expect(await app.ask("getLatest")).not.toHaveProperty("manifest"), PATIENCE_MS);
 		await checkOnItsOwn(app);

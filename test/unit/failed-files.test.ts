@@ -45,6 +45,39 @@ test("a device gets the zip of a bundle after two attempts with failed files, re
 	);
 });
 
+test("reports of one attempt count once, in whatever order they arrive", () => {
+	const attempts = [
+		[
+			["download_manifest_start", 1_000],
+			["download_manifest_file_fail", 1_010],
+			["download_manifest_checksum_fail", 1_020],
+		],
+		[
+			["download_manifest_start", 2_000],
+			["download_manifest_file_fail", 2_010],
+			["download_manifest_file_fail", 2_020],
+		],
+	] as const;
+	const [first, second] = attempts;
+	fc.assert(
+		fc.property(
+			fc.shuffledSubarray([...first], { minLength: 3 }),
+			fc.shuffledSubarray([...second], { minLength: 3 }),
+			(firstReports, secondReports) => {
+				const failedFiles = createFailedFiles();
+				for (const [action, atMs] of firstReports) failedFiles.note("app", "one", action, "1.0.1", atMs);
+				expect(failedFiles.of("app", "one")).toBeUndefined();
+				for (const [action, atMs] of secondReports) failedFiles.note("app", "one", action, "1.0.1", atMs);
+				expect(failedFiles.of("app", "one")).toBe("1.0.1");
+				// The answer of a report of the first attempt was lost.
+				failedFiles.note("app", "one", "download_manifest_complete", "1.0.1", 500);
+				expect(failedFiles.of("app", "one")).toBe("1.0.1");
+			},
+		),
+		{ numRuns: 100, seed: 20_261_127 },
+	);
+});
+
 describe("memory", () => {
 	test("is bounded: the oldest device is forgotten", () => {
 		const failedFiles = createFailedFiles();
