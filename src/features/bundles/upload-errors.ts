@@ -23,9 +23,26 @@ export interface CompletionContext {
 	readonly guards?: readonly Statement[];
 }
 
-/** Who holds the memory that an upload takes. */
-export const uploaderOf = (upload: Pick<UploadWithBundle, "created_by" | "created_by_key">): string =>
-	upload.created_by_key ?? upload.created_by;
+/**
+ * Counts the bytes that an upload holds in memory while the work runs. A full isolate is 503 here, because the stock TUS client repeats
+ * 503 by default and gives the upload up at 429.
+ * @throws {ApiError} `service_unavailable`
+ */
+export async function duringUpload<Value>(
+	{ memory, waitUntil }: Pick<CompletionContext, "memory" | "waitUntil">,
+	upload: Pick<UploadWithBundle, "created_by" | "created_by_key">,
+	bytes: number,
+	work: (goesOn: () => void) => Promise<Value>,
+): Promise<Value> {
+	const owner = upload.created_by_key ?? upload.created_by;
+	try {
+		return await memory.callers.during(owner, bytes, waitUntil, work);
+	} catch (error) {
+		if (!(error instanceof ApiError && error.code === "too_many_requests")) throw error;
+		const { message, headers, moreInfo } = error;
+		throw new ApiError("service_unavailable", message, { headers, moreInfo, cause: error });
+	}
+}
 
 /** Drops the registration of an upload with everything that it stored. @returns the error to throw */
 export async function refuse(context: CompletionContext, upload: UploadWithBundle, error: ApiError): Promise<ApiError> {
