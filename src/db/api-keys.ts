@@ -328,7 +328,7 @@ export function callerUnchanged(
 }
 
 /** Guard: the account still has these roles on the whole organization. */
-export function accountRolesAre(userId: string, orgId: string, roles: readonly RoleName[]) {
+export function accountRolesAre(userId: string, orgId: string, roles: readonly string[]) {
 	return sql<boolean>`(SELECT count(*) FROM role_bindings WHERE user_id = ${userId} AND org_id = ${orgId} AND scope_type = 'org'
 		AND role_name IN ${jsonList(JSON.stringify(roles))}) = ${roles.length}`;
 }

@@ -99,7 +99,10 @@ export function refuseBrokenPolicyElsewhere(
 export function refuseStrongerBindings(principal: Principal, bindings: readonly NewBindingInput[]): void {
 	for (const binding of bindings) {
 		const appId = appOf(binding);
-		refuseStronger(principal, binding.role_name, { orgId: binding.org_id, ...(appId === undefined ? {} : { appId }) });
+		refuseStronger(principal, ROLES[binding.role_name], {
+			orgId: binding.org_id,
+			...(appId === undefined ? {} : { appId }),
+		});
 	}
 }
 
@@ -133,7 +136,7 @@ export function refuseToWeakenStrongerKey(principal: Principal, key: ApiKeyRow, 
 function refuseStrongerBinding(principal: Principal, binding: BindingRecord): void {
 	// The service created it together with its parent binding, which is checked itself.
 	if (binding.parent_binding_id !== null || !isRoleName(binding.role_name)) return;
-	refuseStronger(principal, binding.role_name, {
+	refuseStronger(principal, ROLES[binding.role_name], {
 		orgId: binding.org_id,
 		...(binding.app_id === null ? {} : { appId: binding.app_id }),
 		...(binding.in_deleted_organization === 1 ? { inDeletedOrganization: true } : {}),
