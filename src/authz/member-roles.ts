@@ -2,7 +2,7 @@
  * Roles of whole organizations, for members and invitations, computed from the role table: which can be assigned, which is strongest, which
  * hold a permission. No role is named here.
  */
-import { administersOrganization, type Permission, ROLE_NAMES, ROLES, type RoleName } from "./permissions";
+import { administersOrganization, type Permission, ROLE_NAMES, ROLES, type Role, type RoleName } from "./permissions";
 
 /** Roles that can be assigned to a member, strongest first. */
 export const MEMBER_ROLES: readonly RoleName[] = ROLE_NAMES.filter(
@@ -24,47 +24,49 @@ export function memberRolesHolding(permissions: readonly Permission[]): RoleName
 
 /** Roles that exceed a role of a whole organization: the keys of its holder must not keep them. */
 export interface RolesBeyond {
-	readonly role: RoleName;
+	readonly role: string;
 	/** Roles of whole organizations. */
-	readonly ofOrganization: readonly RoleName[];
+	readonly ofOrganization: readonly string[];
 	/** Roles of apps. */
-	readonly ofApp: readonly RoleName[];
+	readonly ofApp: readonly string[];
 	/** Pairs of such an app role and another app role that, together with `role`, holds all its permissions. */
-	readonly covered: readonly (readonly [RoleName, RoleName])[];
+	readonly covered: readonly (readonly [string, string])[];
 }
 
-export function rolesBeyond(role: RoleName): RolesBeyond {
-	const isWithin = (name: RoleName, own?: RoleName) =>
-		ROLES[name].permissions.every(
+/** @param customRoles the roles that the organization defines */
+export function rolesBeyond(role: Role, customRoles: readonly Role[]): RolesBeyond {
+	const all = [...ROLE_NAMES.map((name) => ROLES[name]), ...customRoles];
+	const isWithin = (wanted: Role, own?: Role) =>
+		wanted.permissions.every(
 			(permission) =>
-				ROLES[role].permissions.includes(permission) ||
-				(own !== undefined && ROLES[own].ownWorkOnly !== true && ROLES[own].permissions.includes(permission)),
+				role.permissions.includes(permission) ||
+				(own !== undefined && own.ownWorkOnly !== true && own.permissions.includes(permission)),
 		);
-	const beyond = (scopeType: "org" | "app") =>
-		ROLE_NAMES.filter((name) => ROLES[name].scopeType === scopeType && !isWithin(name));
+	const beyond = (scopeType: "org" | "app") => all.filter((each) => each.scopeType === scopeType && !isWithin(each));
 	const ofApp = beyond("app");
-	const ownRoles = ROLE_NAMES.filter((name) => ROLES[name].scopeType === "app");
+	const ownRoles = all.filter((each) => each.scopeType === "app");
+	const names = (roles: readonly Role[]) => roles.map(({ name }) => name);
 	return {
-		role,
-		ofOrganization: beyond("org"),
-		ofApp,
-		covered: ofApp.flatMap((name) =>
-			ownRoles.filter((own) => isWithin(name, own)).map((own): [RoleName, RoleName] => [name, own]),
+		role: role.name,
+		ofOrganization: names(beyond("org")),
+		ofApp: names(ofApp),
+		covered: ofApp.flatMap((each) =>
+			ownRoles.filter((own) => isWithin(each, own)).map((own): [string, string] => [each.name, own.name]),
 		),
 	};
 }
 
 /** Whether a member with these roles loses a permission when the role replaces them. */
-export function isLowered(before: readonly string[], role: RoleName): boolean {
-	const { ofOrganization } = rolesBeyond(role);
-	return before.some((name) => ofOrganization.some((beyond) => beyond === name));
+export function isLowered(before: readonly string[], role: Role, customRoles: readonly Role[]): boolean {
+	const { ofOrganization } = rolesBeyond(role, customRoles);
+	return before.some((name) => ofOrganization.includes(name));
 }
 
 /** Roles that may delete the organization. One member always keeps such a role. */
 export const OWNING_ROLES: readonly RoleName[] = memberRolesHolding(["org.delete"]);
 
-/** Roles that may offer the organization's apps to another one. */
-export const GIVING_ROLES: readonly RoleName[] = memberRolesHolding(["app.delete", "org.update_settings"]);
+/** The permissions by which a role may offer the organization's apps to another one. */
+export const GIVING: readonly Permission[] = ["app.delete", "org.update_settings"];
 
 /** Roles that make global permissions effective. */
 export const ADMINISTERING_ROLES: readonly RoleName[] = ROLE_NAMES.filter(administersOrganization);

@@ -5,10 +5,11 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { RolesBeyond } from "../authz/member-roles";
-import type { RoleName } from "../authz/permissions";
+import type { Permission, RoleName } from "../authz/permissions";
 import { auditBindingsOfKeys, auditBindingsTaken, auditedBinding } from "./audit/bindings";
 import { type Actor, auditEach } from "./audit/entries";
 import { jsonList, query, RANDOM_UUID } from "./client";
+import { grantsAll } from "./custom-roles";
 import { removeForeignBindings } from "./foreign-bindings";
 
 const live = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})`;
@@ -51,7 +52,7 @@ interface NewMemberBinding {
 	readonly id: string;
 	readonly userId: string;
 	readonly orgId: string;
-	readonly role: RoleName;
+	readonly role: string;
 }
 
 /** Gives a person the role on the whole organization. Revives an expired binding of the same role. */
@@ -128,7 +129,7 @@ export function membershipIs(orgId: OrgId, member: Membership) {
 }
 
 /** Guard: no key of the person holds one of the roles on the whole organization. */
-export function keysHoldNone(orgId: OrgId, userId: string, roles: readonly RoleName[]) {
+export function keysHoldNone(orgId: OrgId, userId: string, roles: readonly string[]) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = ${orgId} AND b.scope_type = 'org'
 		AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}))`;
 }
@@ -161,6 +162,17 @@ export function memberHolds(
 ) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = ${userId} AND b.org_id = ${orgId}
 		AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND ${live(nowMs)})`;
+}
+
+/** Guard: a role of the person on the whole organization holds all the permissions. */
+export function memberHoldsAll(
+	orgId: string | RawBuilder<unknown>,
+	userId: string | RawBuilder<unknown>,
+	permissions: readonly Permission[],
+	nowMs: number,
+) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = ${userId} AND b.org_id = ${orgId}
+		AND b.scope_type = 'org' AND ${grantsAll(permissions)} AND ${live(nowMs)})`;
 }
 
 /** Guard: another member has one of the roles permanently, or this person has none of them. */
@@ -249,45 +261,45 @@ interface LoweredKey {
 const ofOrganization = ({ ofOrganization: names }: RolesBeyond) =>
 	sql`b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(names))}`;
 
-/** SQL condition: binding `b` of a key of the account exceeds both the new role and the account's own roles on apps. */
-function exceeds(orgId: OrgId, userId: string, beyond: RolesBeyond, nowMs: number) {
-	return sql`b.org_id = ${orgId} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}) AND (
+/** SQL condition: binding `b` of a key of the accounts exceeds both the new role and the own roles on apps of the key's account. */
+function exceeds(orgId: OrgId, users: RawBuilder<unknown>, beyond: RolesBeyond, nowMs: number) {
+	return sql`b.org_id = ${orgId} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id IN ${users}) AND (
 		(${ofOrganization(beyond)}) OR (b.scope_type = 'app' AND b.role_name IN ${jsonList(JSON.stringify(beyond.ofApp))}
 			AND NOT EXISTS (SELECT 1 FROM role_bindings own
 				INNER JOIN json_each(${JSON.stringify(beyond.covered)}) AS pair ON pair.value ->> 1 = own.role_name
-				WHERE own.user_id = ${userId} AND own.org_id = ${orgId} AND own.scope_type = 'app' AND own.app_id = b.app_id
+				WHERE own.user_id = (SELECT user_id FROM api_keys WHERE id = b.api_key_id) AND own.org_id = ${orgId} AND own.scope_type = 'app' AND own.app_id = b.app_id
 					AND pair.value ->> 0 = b.role_name AND (own.expires_at_ms IS NULL OR own.expires_at_ms > ${nowMs}))))`;
 }
 
-/** The account's keys that exceed the new role in the organization, oldest first. Run before `lowerKeysOfMember`. */
+/** The accounts' keys that exceed the new role in the organization, oldest first. Run before `lowerKeysOfMembers`. */
 export function keysBeyond(
 	orgId: OrgId,
-	userId: string,
+	users: RawBuilder<unknown>,
 	beyond: RolesBeyond,
 	nowMs: number,
 ): CompiledQuery<LoweredKey> {
 	return sql<LoweredKey>`SELECT k.id, k.name, json_group_array(json_object('role_name', b.role_name, 'app_id', a.app_id)) AS lost
 		FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id LEFT JOIN apps a ON a.id = b.app_id
-		WHERE ${exceeds(orgId, userId, beyond, nowMs)} GROUP BY k.id ORDER BY k.created_at_ms, k.id`.compile(query);
+		WHERE ${exceeds(orgId, users, beyond, nowMs)} GROUP BY k.id ORDER BY k.created_at_ms, k.id`.compile(query);
 }
 
 /**
- * Lowers the account's keys in the organization to the new role: a stronger role on the organization becomes the new role, and a stronger
- * role on an app is removed unless the account holds it itself. A key that no longer administers any organization loses its global
+ * Lowers the accounts' keys in the organization to the new role: a stronger role on the organization becomes the new role, and a stronger
+ * role on an app is removed unless the key's account holds it itself. A key that no longer administers any organization loses its global
  * permissions. Includes the audit entries.
  */
-export function lowerKeysOfMember(
+export function lowerKeysOfMembers(
 	orgId: OrgId,
-	userId: string,
+	users: RawBuilder<unknown>,
 	beyond: RolesBeyond,
 	administering: readonly RoleName[],
 	actor: Actor,
 	nowMs: number,
+	because: Readonly<Record<string, unknown>>,
 ): CompiledQuery[] {
-	const going = exceeds(orgId, userId, beyond, nowMs);
-	const because = { lowered_member: userId };
+	const going = exceeds(orgId, users, beyond, nowMs);
 	const capped = sql`SELECT b.api_key_id FROM role_bindings b WHERE ${going} AND ${ofOrganization(beyond)}`;
-	const losesGlobals = sql`k.org_id = ${orgId} AND k.user_id = ${userId} AND k.global_permissions <> '[]' AND NOT EXISTS (
+	const losesGlobals = sql`k.org_id = ${orgId} AND k.user_id IN ${users} AND k.global_permissions <> '[]' AND NOT EXISTS (
 		SELECT 1 FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
 		WHERE b.api_key_id = k.id AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(administering))})`;
 	return [

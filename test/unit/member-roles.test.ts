@@ -3,10 +3,11 @@
  */
 import { describe, expect, test } from "vitest";
 import { isLowered, MEMBER_ROLES, rolesBeyond } from "../../src/authz/member-roles";
+import { ROLES } from "../../src/authz/permissions";
 
 describe("rolesBeyond", () => {
 	test.each(["org_super_admin", "org_admin"] as const)("of %s has no role of an app", (role) => {
-		expect(rolesBeyond(role)).toEqual({
+		expect(rolesBeyond(ROLES[role], [])).toEqual({
 			role,
 			ofOrganization: role === "org_admin" ? ["org_super_admin"] : [],
 			...{ ofApp: [], covered: [] },
@@ -14,7 +15,7 @@ describe("rolesBeyond", () => {
 	});
 
 	test("of org_member has the other roles by scope, and no role limited to own work covers another", () => {
-		expect(rolesBeyond("org_member")).toEqual({
+		expect(rolesBeyond(ROLES.org_member, [])).toEqual({
 			role: "org_member",
 			ofOrganization: ["org_super_admin", "org_admin"],
 			ofApp: [
@@ -57,11 +58,11 @@ describe("rolesBeyond", () => {
 describe("isLowered", () => {
 	test("is true exactly if a role before is stronger than the new one", () => {
 		for (const [before, role] of MEMBER_ROLES.flatMap((left) => MEMBER_ROLES.map((right) => [left, right] as const))) {
-			expect(isLowered([before], role), `${before} to ${role}`).toBe(
+			expect(isLowered([before], ROLES[role], []), `${before} to ${role}`).toBe(
 				MEMBER_ROLES.indexOf(before) < MEMBER_ROLES.indexOf(role),
 			);
 		}
-		expect(isLowered(["org_member", "org_admin"], "org_member")).toBe(true);
-		expect(isLowered([], "org_member")).toBe(false);
+		expect(isLowered(["org_member", "org_admin"], ROLES.org_member, [])).toBe(true);
+		expect(isLowered([], ROLES.org_member, [])).toBe(false);
 	});
 });

@@ -9,6 +9,7 @@ import { apiKeyRecord, appsAreOf, insertApiKey } from "../../db/api-keys";
 import { appUuidsInOrg } from "../../db/apps";
 import { auditStatement } from "../../db/audit/entries";
 import { guard, lastResult } from "../../db/client";
+import { customRolesOf, rolesFrom, rolesUnchanged } from "../../db/custom-roles";
 import { policiesAre } from "../../db/organizations";
 import { keysOfOrganization } from "../../db/quotas";
 import { endpoint, Reply } from "../../http/endpoint";
@@ -34,6 +35,7 @@ import {
 	refuseMisplacedBindings,
 	refusePast,
 	refuseStrongerBindings,
+	rolesOfBindings,
 } from "./rules";
 import { appsDeleted, newKeyScope } from "./scope";
 
@@ -79,7 +81,7 @@ export const createKey = endpoint({
 	load: (input) => {
 		const { org_id, bindings } = { org_id: input.query.org_id, bindings: input.body.bindings ?? [] };
 		const orgId = org_id ?? bindings[0]?.org_id ?? "";
-		return [appUuidsInOrg(orgId, appsOf(bindings))] as const;
+		return [appUuidsInOrg(orgId, appsOf(bindings)), customRolesOf(orgId)] as const;
 	},
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const { body } = input;
@@ -88,10 +90,11 @@ export const createKey = endpoint({
 		const hashed = body.hashed !== false;
 		const expiresAtMs = body.expires_at ?? null;
 		const addresses = body.ip_allow_list ?? principal.ipAllowList ?? [];
+		const customRoles = rolesFrom(loaded[1].rows);
 		refusePast(expiresAtMs, nowMs);
-		refuseMisplacedBindings(bindings, scope.orgId, new Set(loaded[0].rows.map((app) => app.id)));
+		refuseMisplacedBindings(bindings, scope.orgId, new Set(loaded[0].rows.map((app) => app.id)), customRoles);
 		refuseBrokenPolicy(policyOf(scopeRow), { hashed, expiresAtMs }, nowMs);
-		refuseStrongerBindings(principal, bindings);
+		refuseStrongerBindings(principal, bindings, customRoles);
 		refuseGlobalPermissions(
 			principal,
 			globalPermissions,
@@ -108,6 +111,7 @@ export const createKey = endpoint({
 			[keysOfOrganization(scope.orgId)],
 			[
 				guard(policiesAre(scope.orgId, scopeRow), organizationChanged),
+				guard(rolesUnchanged(rolesOfBindings(bindings, customRoles)), organizationChanged),
 				guard(appsAreOf(scope.orgId, appsOf(bindings)), appsDeleted),
 				insertApiKey(scope.orgId, {
 					id,

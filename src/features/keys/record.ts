@@ -11,7 +11,7 @@ import { type ApiKeyRow, type BindingRecord, type Holder, insertBinding } from "
 import type { Deps } from "../../deps";
 import { normalizedRange } from "../../domain/ip-allow-list";
 import { signingSecret } from "../../domain/secrets";
-import { nullableRfc3339, nullableTime, rfc3339, text, time, uuid } from "../../http/schemas";
+import { customRoleName, nullableRfc3339, nullableTime, rfc3339, text, time, uuid } from "../../http/schemas";
 
 const MOST_BINDINGS = 100;
 const MOST_RANGES = 100;
@@ -76,7 +76,7 @@ export function keyAnswer(row: ApiKeyRow, nowMs: number): v.InferOutput<typeof k
 		created_at: rfc3339(row.created_at_ms),
 		updated_at: rfc3339(row.updated_at_ms),
 		last_used_at: nullableRfc3339(row.last_used_at_ms),
-		bindings: bindings.map(({ expires_at_ms, in_deleted_organization: _, ...binding }) => ({
+		bindings: bindings.map(({ expires_at_ms, in_deleted_organization: _, custom_permissions: __, ...binding }) => ({
 			...binding,
 			expires_at: nullableRfc3339(expires_at_ms),
 		})),
@@ -132,7 +132,10 @@ export const EXAMPLE_BINDINGS = [
 	},
 ];
 
-const roleName = v.picklist(ASSIGNABLE_ROLES, `must be one of ${ASSIGNABLE_ROLES.join(", ")}`);
+const roleName = v.union(
+	[v.picklist(ASSIGNABLE_ROLES), customRoleName],
+	`must be one of ${ASSIGNABLE_ROLES.join(", ")}, or the name of a custom role of the organization`,
+);
 
 const newBindingSchema = v.variant(
 	"scope_type",

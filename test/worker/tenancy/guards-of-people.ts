@@ -26,8 +26,8 @@ export const READ_INVITATION = { id: B.invitation, org_id: B.org as string, role
 const invited = (
 	change: Partial<InvitationRow> = {},
 	tokenHash = B.tokenHash,
-	by: readonly RoleName[] = ADMINISTERING,
-) => invitationIsGood({ ...READ_INVITATION, ...change }, tokenHash, by, NOW_MS);
+	needed: readonly Permission[] = ["org.invite_user"],
+) => invitationIsGood({ ...READ_INVITATION, ...change }, tokenHash, ROLES.org_member, needed, NOW_MS);
 const EMAIL = "invited@example.com";
 const asRead = (org: OrgId, email: string, change: Partial<InvitationRow> = {}) =>
 	invitationIsAsRead(org, email, { ...READ_INVITATION, ...change });
