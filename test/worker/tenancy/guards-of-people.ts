@@ -3,7 +3,7 @@
  * conditions that hold stand their neighbours, which differ in one value and do not hold.
  */
 import type { OrgId } from "../../../src/authz/decide";
-import type { RoleName } from "../../../src/authz/permissions";
+import { type Permission, ROLES, type RoleName } from "../../../src/authz/permissions";
 import { isNoLastOwner, partsAre } from "../../../src/db/accounts";
 import { apiKeyNoStronger, apiKeyUnchanged, callerUnchanged, policiesElsewhereAre } from "../../../src/db/api-keys";
 import { type InvitationRow, invitationIs, invitationIsAsRead, invitationIsGood } from "../../../src/db/invitations";
@@ -99,7 +99,7 @@ export const GUARDS_OF_PEOPLE: Guards = {
 			invited({ id: `${B.invitation}-deleted`, org_id: B.deletedOrg }, `${B.tokenHash}-deleted`),
 			invited({ role_name: "org_admin" }),
 			invited({}, A.tokenHash),
-			invited({}, B.tokenHash, ["org_member"]),
+			invited({}, B.tokenHash, ["org.delete"]),
 		],
 	}),
 	isNoMember: () => ({
