@@ -5,7 +5,8 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type APIRequestContext, type BrowserContext, type Page, request } from "playwright-core";
+import type { APIRequestContext, BrowserContext, Page } from "playwright-core";
+import { createSignInLink } from "../../../src/operator/local-database";
 import { PATIENCE_MS } from "../../patience";
 import { devtoolsOf as devtoolsOfPage, leave, openPage, type Send } from "./browser";
 import { createProductApp, type Product, startProduct, uploadProductBundle } from "./product";
@@ -29,18 +30,15 @@ export interface Visitor {
 	leave(): void;
 }
 
-type Cookies = Awaited<ReturnType<BrowserContext["cookies"]>>;
-
 export interface Stage {
 	readonly product: Product;
 	/** With a host name, because WebAuthn accepts no address. */
 	readonly origin: string;
 	readonly app: string;
 	readonly appUuid: string;
-	/** The operator's session. */
-	readonly cookies: Cookies;
 	/** Each visitor has a separate browser context. */
 	visitor(options?: { readonly width?: number; readonly dark?: boolean }): Promise<Visitor>;
+	/** The operator, who has just signed in: a session of a file before may be too old to confirm settings with. */
 	admin(options?: { readonly width?: number; readonly dark?: boolean }): Promise<Visitor>;
 	/** A person who accepted an invitation. */
 	member(role: string, email: string): Promise<Visitor>;
@@ -71,33 +69,30 @@ export function sharedStage(): Promise<Stage> {
 
 /** Another organization with the same scene, in the product of this test process, for files that change the scene or count what is there. */
 export async function newStage(): Promise<Stage> {
-	const { product, origin, cookies } = await sharedStage();
+	const { product, origin } = await sharedStage();
 	const { body } = await product.api("PUT", "/organization", { name: ORGANIZATION });
-	return stageOf({ ...product, orgId: body.id }, product.newAppId(), origin, cookies);
+	return stageOf({ ...product, orgId: body.id }, product.newAppId(), origin);
 }
 
 /** A product with nothing but the scene, for files that depend on what the whole installation or the operator's account holds. */
 export async function startStage(): Promise<OwnStage> {
 	const product = await startProduct({ unlimitedRequests: true });
-	const link = new URL(product.running.signInLink ?? "");
-	const visitor = await request.newContext();
-	await post(visitor, link.origin, "/sign-in/link", { token: link.hash.replace("#token=", "") });
-	const { cookies } = await visitor.storageState();
-	await visitor.dispose();
-	return { ...(await stageOf(product, APP, link.origin, cookies)), stop: product.stop };
+	const { origin } = new URL(product.running.signInLink ?? "");
+	return { ...(await stageOf(product, APP, origin)), stop: product.stop };
 }
 
-async function stageOf(product: Product, app: string, origin: string, cookies: Cookies): Promise<Stage> {
+async function stageOf(product: Product, app: string, origin: string): Promise<Stage> {
 	return {
 		product,
 		origin,
 		app,
 		appUuid: await createScene(product, app),
-		cookies,
 		visitor: (options) => visit(origin, options),
 		async admin(options) {
 			const visitor = await visit(origin, options);
-			await visitor.context.addCookies(cookies);
+			const db = await product.running.miniflare.getD1Database("DB");
+			const link = await createSignInLink(db, origin, undefined);
+			await visitor.send("/sign-in/link", { token: link?.replace(/.*#token=/, "") });
 			return visitor;
 		},
 		async member(role, email) {
