@@ -4,6 +4,7 @@
  */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
+import { ciJobOf } from "./ci-job";
 import type { Run } from "./command";
 import { placeOf } from "./repository";
 
@@ -34,9 +35,6 @@ async function git(directory: string, ...words: readonly string[]): Promise<stri
 	}
 }
 
-const firstOf = (environment: Run["environment"], ...names: readonly string[]) =>
-	names.map((name) => environment[name]).find((value) => value !== undefined && value !== "");
-
 /** @returns undefined where neither CI nor git knows a commit */
 export async function commitOf({ directory, environment }: Run): Promise<Commit | undefined> {
 	const [log, branch, changes, place] = await Promise.all([
@@ -46,34 +44,20 @@ export async function commitOf({ directory, environment }: Run): Promise<Commit 
 		placeOf(directory),
 	]);
 	const [hash, author, subject] = log?.split("\n") ?? [];
-	const named = firstOf(environment, "GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "CIRCLE_SHA1");
-	const commit = (hash ?? named)?.toLowerCase();
+	const job = ciJobOf(environment);
+	const commit = (hash ?? job.commit)?.toLowerCase();
 	if (commit === undefined || !/^[0-9a-f]{40,64}$/.test(commit)) return undefined;
-	const ciBranch = firstOf(
-		environment,
-		...["GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "BUILDKITE_BRANCH", "CIRCLE_BRANCH"],
-	);
-	const ciAuthor = firstOf(
-		environment,
-		"GITHUB_ACTOR",
-		"GITLAB_USER_LOGIN",
-		"BUILDKITE_BUILD_AUTHOR",
-		"CIRCLE_USERNAME",
-	);
 	return {
 		commit,
-		branch: branch ?? ciBranch,
-		author: author ?? ciAuthor,
+		branch: branch ?? job.branch,
+		author: author ?? job.author,
 		subject: subject?.slice(0, LONGEST_SUBJECT),
 		isChanged: changes !== undefined,
-		url: urlOf(commit, place, environment),
+		url: job.commitPages === undefined ? urlOf(commit, place) : job.commitPages + commit,
 	};
 }
 
-function urlOf(commit: string, place: Awaited<ReturnType<typeof placeOf>>, environment: Run["environment"]) {
-	const { GITHUB_SERVER_URL, GITHUB_REPOSITORY, CI_PROJECT_URL } = environment;
-	if (GITHUB_SERVER_URL && GITHUB_REPOSITORY) return `${GITHUB_SERVER_URL}/${GITHUB_REPOSITORY}/commit/${commit}`;
-	if (CI_PROJECT_URL) return `${CI_PROJECT_URL}/-/commit/${commit}`;
+function urlOf(commit: string, place: Awaited<ReturnType<typeof placeOf>>): string | undefined {
 	if (place === undefined || !place.origin.startsWith("https:")) return undefined;
 	if (place.origin === "https://github.com") return `${place.origin}/${place.path}/commit/${commit}`;
 	return new URL(place.origin).hostname.includes("gitlab")

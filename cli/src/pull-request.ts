@@ -3,6 +3,7 @@
  * time of the change at the provider, by which the server refuses a build that outlasts its pull request.
  */
 import { readFile } from "node:fs/promises";
+import { type CiJob, ciJobOf, pathOfRemote } from "./ci-job";
 import { numberOf, type Option, type Run, text } from "./command";
 import { usage } from "./failure";
 
@@ -86,18 +87,30 @@ function timeOf(options: Run["options"], name: string): string | undefined {
 type Environment = Run["environment"];
 
 async function factsOfJob(environment: Environment, event: "push" | "end", hasNumber: boolean): Promise<Facts> {
-	const facts =
-		environment.GITHUB_ACTIONS === "true"
-			? await githubFacts(environment, hasNumber)
-			: environment.GITLAB_CI === "true"
-				? gitlabFacts(environment, event)
-				: environment.CIRCLECI === "true"
-					? circleFacts(environment)
-					: environment.BUILDKITE === "true"
-						? buildkiteFacts(environment)
-						: {};
+	const job = ciJobOf(environment);
+	const facts = await factsOf(job, environment, event, hasNumber);
 	// CI systems set variables that do not apply to the empty text.
 	return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== "" && value !== undefined));
+}
+
+async function factsOf(
+	job: CiJob,
+	environment: Environment,
+	event: "push" | "end",
+	hasNumber: boolean,
+): Promise<Facts> {
+	switch (job.system) {
+		case "github":
+			return githubFacts(job, environment, hasNumber);
+		case "gitlab":
+			return gitlabFacts(job, environment, event);
+		case "circleci":
+			return circleFacts(job, environment);
+		case "buildkite":
+			return buildkiteFacts(job, environment);
+		default:
+			return {};
+	}
 }
 
 interface GithubEvent {
@@ -114,8 +127,8 @@ interface GithubEvent {
 }
 
 /** An event that cannot be read is left out if an option names the pull request. */
-async function githubFacts(environment: Environment, hasNumber: boolean): Promise<Facts> {
-	const { GITHUB_EVENT_PATH: path = "", GITHUB_REPOSITORY, GITHUB_REPOSITORY_ID, GITHUB_SHA } = environment;
+async function githubFacts(job: CiJob, environment: Environment, hasNumber: boolean): Promise<Facts> {
+	const { GITHUB_EVENT_PATH: path = "" } = environment;
 	const event = path === "" ? {} : await readEvent(path);
 	if (event === undefined && !hasNumber) {
 		throw usage(
@@ -124,18 +137,18 @@ async function githubFacts(environment: Environment, hasNumber: boolean): Promis
 			{ field: "number" },
 		);
 	}
-	if (event === undefined) return { repository: GITHUB_REPOSITORY, repositoryId: GITHUB_REPOSITORY_ID };
+	if (event === undefined) return { repository: job.repository, repositoryId: job.repositoryId };
 	const { repository, pull_request: pull } = event;
 	const ofRepository = {
-		repository: repository?.full_name ?? GITHUB_REPOSITORY,
-		repositoryId: repository?.id === undefined ? GITHUB_REPOSITORY_ID : String(repository.id),
+		repository: repository?.full_name ?? job.repository,
+		repositoryId: repository?.id === undefined ? job.repositoryId : String(repository.id),
 	};
-	if (pull === undefined) return { ...ofRepository, commit: GITHUB_SHA };
+	if (pull === undefined) return { ...ofRepository, commit: job.commit };
 	const isClosed = pull.state === "closed";
 	return {
 		...ofRepository,
 		number: pull.number,
-		// GITHUB_SHA is a merge commit that nobody pushed.
+		// The commit of the job is a merge commit that nobody pushed.
 		commit: pull.head?.sha,
 		title: pull.title,
 		// The end of a pull request does not move when somebody labels it later.
@@ -154,15 +167,15 @@ async function readEvent(path: string): Promise<GithubEvent | undefined> {
 	}
 }
 
-function gitlabFacts(environment: Environment, event: "push" | "end"): Facts {
+function gitlabFacts(job: CiJob, environment: Environment, event: "push" | "end"): Facts {
 	const { CI_MERGE_REQUEST_PROJECT_ID, CI_MERGE_REQUEST_SOURCE_PROJECT_ID: source } = environment;
-	const project = CI_MERGE_REQUEST_PROJECT_ID || environment.CI_PROJECT_ID;
+	const project = CI_MERGE_REQUEST_PROJECT_ID || job.repositoryId;
 	return {
-		repository: environment.CI_MERGE_REQUEST_PROJECT_PATH || environment.CI_PROJECT_PATH,
+		repository: environment.CI_MERGE_REQUEST_PROJECT_PATH || job.repository,
 		repositoryId: project,
 		number: wholeNumber(environment.CI_MERGE_REQUEST_IID),
-		// CI_COMMIT_SHA of a pipeline for merged results is a commit that nobody pushed.
-		commit: environment.CI_MERGE_REQUEST_SOURCE_BRANCH_SHA || environment.CI_COMMIT_SHA,
+		// The commit of a pipeline for merged results is a commit that nobody pushed.
+		commit: environment.CI_MERGE_REQUEST_SOURCE_BRANCH_SHA || job.commit,
 		title: environment.CI_MERGE_REQUEST_TITLE,
 		// The job that stops an environment belongs to an old pipeline and starts when the merge request ends.
 		eventAt: event === "end" ? environment.CI_JOB_STARTED_AT : environment.CI_PIPELINE_CREATED_AT,
@@ -171,35 +184,27 @@ function gitlabFacts(environment: Environment, event: "push" | "end"): Facts {
 }
 
 /** CircleCI and Buildkite do not say when the event happened. */
-function circleFacts(environment: Environment): Facts {
-	const { CIRCLE_PROJECT_USERNAME: owner, CIRCLE_PROJECT_REPONAME: name } = environment;
+function circleFacts(job: CiJob, environment: Environment): Facts {
 	const [, repository, number] =
 		/^https?:\/\/[^/]+\/(.+?)(?:\/-)?\/(?:pull|pull-requests|merge_requests)\/(\d+)/.exec(
 			environment.CIRCLE_PULL_REQUEST ?? "",
 		) ?? [];
 	return {
-		repository: repository ?? (owner === undefined || name === undefined ? undefined : `${owner}/${name}`),
+		repository: repository ?? job.repository,
 		number: wholeNumber(number),
-		commit: environment.CIRCLE_SHA1,
+		commit: job.commit,
 		isFromFork: (environment.CIRCLE_PR_USERNAME ?? "") !== "",
 	};
 }
 
-function buildkiteFacts(environment: Environment): Facts {
-	const repository = pathOfRemote(environment.BUILDKITE_REPO);
+function buildkiteFacts({ repository, commit }: CiJob, environment: Environment): Facts {
 	const head = pathOfRemote(environment.BUILDKITE_PULL_REQUEST_REPO);
 	return {
 		repository,
 		number: wholeNumber(environment.BUILDKITE_PULL_REQUEST),
-		commit: environment.BUILDKITE_COMMIT,
+		commit,
 		isFromFork: head !== undefined && head.toLowerCase() !== repository?.toLowerCase(),
 	};
-}
-
-/** `acme/shop` of `git@github.com:acme/shop.git` and `https://github.com/acme/shop`. */
-function pathOfRemote(remote = ""): string | undefined {
-	const path = /^(?:[a-z+]+:\/\/[^/]+\/|[^/]+:)(.+?)(?:\.git)?\/?$/.exec(remote)?.[1];
-	return path?.includes("/") === true ? path : undefined;
 }
 
 const wholeNumber = (digits = "") => (/^\d{1,9}$/.test(digits) ? Number(digits) : undefined);

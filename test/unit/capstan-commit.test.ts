@@ -39,7 +39,7 @@ test("git names commit, branch, author and subject, and whether tracked files di
 	expect((await found())?.isChanged).toBe(false);
 	await write("a.txt", "y");
 	git("checkout", "-q", "--detach");
-	const changed = await found({ GITHUB_REF_NAME: "release/2" });
+	const changed = await found({ GITHUB_ACTIONS: "true", GITHUB_REF_NAME: "release/2" });
 	expect(changed).toMatchObject({ branch: "release/2", isChanged: true });
 	expect(changed === undefined ? "" : commentOf(changed)).toBe(
 		`Fix the cart (release/2, ${commit.slice(0, 8)} with changes, Ada)`,
@@ -51,6 +51,7 @@ test.each<[string, Run["environment"], object]>([
 	[
 		"GitHub",
 		{
+			GITHUB_ACTIONS: "true",
 			GITHUB_SHA: SHA,
 			GITHUB_REF_NAME: "main",
 			GITHUB_ACTOR: "ada",
@@ -62,6 +63,7 @@ test.each<[string, Run["environment"], object]>([
 	[
 		"GitLab",
 		{
+			GITLAB_CI: "true",
 			CI_COMMIT_SHA: SHA,
 			CI_COMMIT_REF_NAME: "dev",
 			GITLAB_USER_LOGIN: "ada",
@@ -69,15 +71,26 @@ test.each<[string, Run["environment"], object]>([
 		},
 		{ branch: "dev", author: "ada", url: `https://gitlab.com/acme/shop/-/commit/${SHA}` },
 	],
-	["Buildkite", { BUILDKITE_COMMIT: SHA, BUILDKITE_BRANCH: "main", BUILDKITE_BUILD_AUTHOR: "Ada" }, { author: "Ada" }],
-	["CircleCI", { CIRCLE_SHA1: SHA, CIRCLE_BRANCH: "main", CIRCLE_USERNAME: "ada" }, { branch: "main" }],
+	[
+		"Buildkite",
+		{ BUILDKITE: "true", BUILDKITE_COMMIT: SHA, BUILDKITE_BRANCH: "main", BUILDKITE_BUILD_AUTHOR: "Ada" },
+		{ author: "Ada" },
+	],
+	[
+		"CircleCI",
+		{ CIRCLECI: "true", CIRCLE_SHA1: SHA, CIRCLE_BRANCH: "main", CIRCLE_USERNAME: "ada" },
+		{ branch: "main" },
+	],
 ])("without git, %s names them", async (_, environment, expected) => {
 	expect(await found(environment)).toMatchObject({ commit: SHA, subject: undefined, ...expected });
 });
 
-test.each([{}, { GITHUB_SHA: "HEAD" }, { CI_COMMIT_SHA: "" }])("%j names no commit", async (environment) => {
-	expect(await found(environment)).toBeUndefined();
-});
+test.each([{}, { GITHUB_ACTIONS: "true", GITHUB_SHA: "HEAD" }, { GITLAB_CI: "true", CI_COMMIT_SHA: "" }])(
+	"%j names no commit",
+	async (environment) => {
+		expect(await found(environment)).toBeUndefined();
+	},
+);
 
 test.each([
 	["git@github.com:acme/shop.git", "https://github.com/acme/shop/commit/"],
