@@ -119,3 +119,7 @@ export async function eachOf<Item>(
 	};
 	await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker));
 }
+
+/** The address of a page of the dashboard; each part of the path is one step of it. */
+export const dashboardPage = ({ origin }: Pick<Server, "origin">, ...path: readonly string[]): string =>
+	`${origin}/dashboard/${path.map(encodeURIComponent).join("/")}`;

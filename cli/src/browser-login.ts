@@ -13,6 +13,7 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { hostname } from "node:os";
+import { dashboardPage } from "./api";
 import { EXIT, Failure } from "./failure";
 
 const TIME_LIMIT_MS = 5 * 60_000;
@@ -87,7 +88,7 @@ export async function startHandOver(origin: string, timeLimitMs = TIME_LIMIT_MS)
 	key.catch(() => undefined);
 	const name = hostname().slice(0, LONGEST_NAME);
 	const query = new URLSearchParams({ port: String(port), state, name });
-	return { address: `${origin}/dashboard/connect/cli?${query}`, key, stop };
+	return { address: `${dashboardPage({ origin }, "connect", "cli")}?${query}`, key, stop };
 }
 
 /** The key of a request that may give one. */

@@ -2,7 +2,7 @@
  * Channels as commands need them: which one a release goes to, the change that points it to a bundle, and a promotion that waits for approval.
  */
 import { type AnswerOf, CapstanError, type RequestOf } from "../../src/client/client";
-import { type Server, sleep } from "./api";
+import { dashboardPage, type Server, sleep } from "./api";
 import type { Run } from "./command";
 import { EXIT, type ExitCode, Failure, usage } from "./failure";
 
@@ -84,13 +84,10 @@ export interface Waiting {
 export const FIRST_CHANNEL = "production";
 
 /** Sends the change; a promotion to a protected channel may wait for approval. */
-export async function changeChannel(
-	{ api, origin }: Server,
-	body: RequestOf<"POST /channel">["body"],
-): Promise<Changed> {
-	const answer = await api("POST /channel", { body });
+export async function changeChannel(server: Server, body: RequestOf<"POST /channel">["body"]): Promise<Changed> {
+	const answer = await server.api("POST /channel", { body });
 	if (answer.status === "ok") return { waiting: undefined, rolloutEnded: answer.rollout_ended ?? undefined };
-	const at = `${origin}/dashboard/apps/${encodeURIComponent(body.app_id)}/channels/${encodeURIComponent(body.channel)}`;
+	const at = dashboardPage(server, "apps", body.app_id, "channels", body.channel);
 	const waiting = { id: answer.proposal_id, message: answer.message, expiresAt: answer.expires_at, url: at };
 	return { waiting, rolloutEnded: undefined };
 }

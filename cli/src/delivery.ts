@@ -3,7 +3,7 @@
  * on the bundle before loads. Facts that a key may not read are left out, because the release itself is done.
  */
 import type { AnswerOf } from "../../src/client/client";
-import type { Server } from "./api";
+import { dashboardPage, type Server } from "./api";
 import { counted, sizeText, type Terminal } from "./terminal";
 
 type StoreBuild = AnswerOf<"POST /channel/what_if">["store_builds"][number];
@@ -33,12 +33,11 @@ export async function deliveryOf(server: Server, asked: Asked): Promise<Delivery
 		server.api("POST /channel/what_if", { body: { app_id: appId, channel } }).catch(() => undefined),
 		loadedBytesOf(server, asked).catch(() => undefined),
 	]);
-	const page = `apps/${encodeURIComponent(appId)}/bundles/${encodeURIComponent(version)}`;
 	return {
 		storeBuilds: effect?.store_builds,
 		isSampled: effect?.sampled === true,
 		loadedBytes,
-		url: `${server.origin}/dashboard/${page}`,
+		url: dashboardPage(server, "apps", appId, "bundles", version),
 	};
 }
 

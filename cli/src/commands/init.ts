@@ -6,7 +6,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type CiSystem, ciFiles } from "../../../src/client/ci-workflow";
 import { CapstanError } from "../../../src/client/client";
-import { connect } from "../api";
+import { connect, dashboardPage } from "../api";
 import { buildSteps, ciSystemOf, isCiSystem } from "../ci-files";
 import { type Command, type Run, text } from "../command";
 import { EXIT, usage } from "../failure";
@@ -204,7 +204,7 @@ function trustLines({ system, repository }: Ci, trust: Trust | undefined, { orig
 		system === "gitlab" ? "glab api projects/GROUP%2FPROJECT" : "gh api repos/OWNER/REPO --jq '.id, .owner.id'";
 	return [
 		"Trust the repository, so that CI needs no secret: add a publisher for releases and one for previews at",
-		`  ${origin}/dashboard/apps/${encodeURIComponent(appId)}/publishers`,
+		`  ${dashboardPage({ origin }, "apps", appId, "publishers")}`,
 		`  with the ids of: ${ids}`,
 	];
 }
