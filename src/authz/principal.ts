@@ -151,7 +151,8 @@ interface BindingRow extends PolicyColumns {
  */
 export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAddress: string | null): KeyPrincipal {
 	if (row === undefined) throw invalidApiKey();
-	if (row.expires_at_ms !== null && row.expires_at_ms <= nowMs) {
+	const granted = grantsOf(row, row.bindings, nowMs);
+	if (granted === "expired") {
 		throw new ApiError(
 			"expired_api_key",
 			"The API key has expired; ask an administrator to extend expires_at, or use another key.",
@@ -165,16 +166,14 @@ export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAd
 			{ moreInfo: { ip_address: ipAddress } },
 		);
 	}
-	const key = { hashed: row.is_hashed_key === 1, expiresAtMs: row.expires_at_ms };
-	const broken = brokenPolicy(policyOf(row), key, nowMs);
-	if (broken !== undefined) throw violatesPolicy(broken, row.org_id);
+	if (typeof granted === "string") throw violatesPolicy(granted, row.org_id);
 	return {
 		kind: "key",
 		keyId: row.id,
 		keyName: row.name,
 		userId: row.user_id,
 		orgId: row.org_id,
-		bindings: bindingsFrom(row.bindings, (policy) => brokenPolicy(policy, key, nowMs)),
+		bindings: granted,
 		globalPermissions: globalPermissionsFrom(row.global_permissions),
 		expiresAtMs: row.expires_at_ms,
 		ipAllowList,
@@ -184,6 +183,21 @@ export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAd
 		publisher: publisherFrom(row),
 		accountRoles: (JSON.parse(row.account_roles) as AccountRole[]).filter(({ role }) => isRoleName(role)),
 	};
+}
+
+type KeyColumns = Pick<PrincipalRow, "expires_at_ms" | "is_hashed_key"> & PolicyColumns;
+
+/**
+ * The bindings of a key, or why it grants nothing now: its expiry, or a policy of its organization. A link that was given for a key's right
+ * asks the same, so that it never outlives the key.
+ * @param bindings JSON of a row of db/principals.ts
+ */
+export function grantsOf(row: KeyColumns, bindings: string, nowMs: number): Binding[] | "expired" | KeyPolicyName {
+	if (row.expires_at_ms !== null && row.expires_at_ms <= nowMs) return "expired";
+	const key = { hashed: row.is_hashed_key === 1, expiresAtMs: row.expires_at_ms };
+	return (
+		brokenPolicy(policyOf(row), key, nowMs) ?? bindingsFrom(bindings, (policy) => brokenPolicy(policy, key, nowMs))
+	);
 }
 
 function publisherFrom(row: PrincipalRow): KeyPublisher | undefined {

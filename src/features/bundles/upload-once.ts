@@ -2,13 +2,12 @@
  * PUT to a signed link: the bytes of a registered bundle in one request. They stream to R2, so memory stays flat.
  */
 import { holds } from "../../authz/decide";
-import { bindingsFrom, policyOf } from "../../authz/principal";
+import { bindingsFrom, grantsOf } from "../../authz/principal";
 import { guard } from "../../db/client";
 import { type UploaderRow, uploaderStatement } from "../../db/principals";
 import { storageOfOrganization } from "../../db/quotas";
 import { type UploadWithBundle, uploadByLink, uploaderMayUpload } from "../../db/uploads";
 import type { Deps } from "../../deps";
-import { brokenPolicy, type KeyPolicy } from "../../domain/key-policy";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { quotaExceeded } from "../../http/quotas";
@@ -112,11 +111,9 @@ function mayStillUpload(row: UploaderRow | undefined, nowMs: number): boolean {
 	if (row.created_by_key === null) {
 		return holds({ bindings: bindingsFrom(row.account_bindings, () => undefined) }, "app.upload_bundle", target);
 	}
-	if (row.key_id === null || (row.expires_at_ms !== null && row.expires_at_ms <= nowMs)) return false;
-	const key = { hashed: row.is_hashed_key === 1, expiresAtMs: row.expires_at_ms };
-	const brokenBy = (policy: KeyPolicy) => brokenPolicy(policy, key, nowMs);
-	if (brokenBy(policyOf(row)) !== undefined) return false;
-	return holds({ bindings: bindingsFrom(row.key_bindings, brokenBy) }, "app.upload_bundle", target);
+	if (row.key_id === null) return false;
+	const bindings = grantsOf(row, row.key_bindings, nowMs);
+	return typeof bindings !== "string" && holds({ bindings }, "app.upload_bundle", target);
 }
 
 /** Stores the body as one object. R2 checks the SHA-256 if it is known; otherwise the bytes are hashed as they stream by. */
