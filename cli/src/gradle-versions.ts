@@ -3,7 +3,7 @@
  * text. A value that depends on something else, such as a variable of the environment, is reported as unreadable.
  */
 import { dirname, join, normalize } from "node:path";
-import coerce from "semver/functions/coerce";
+import { readVersion } from "../../src/domain/version";
 import { readText } from "./json-file";
 import {
 	endOfExpression,
@@ -33,29 +33,33 @@ export interface FoundVersions {
 	readonly unreadable: readonly Unreadable[];
 }
 
-const APP_SCRIPTS = ["android/app/build.gradle", "android/app/build.gradle.kts"];
+/** Paths in the folder of the Android project. */
+const APP_SCRIPTS = ["app/build.gradle", "app/build.gradle.kts"];
 const OTHER_SCRIPTS = [
-	"android/build.gradle",
-	"android/build.gradle.kts",
-	"android/variables.gradle",
-	"android/settings.gradle",
-	"android/settings.gradle.kts",
+	"build.gradle",
+	"build.gradle.kts",
+	"variables.gradle",
+	"settings.gradle",
+	"settings.gradle.kts",
 ];
-const PROPERTY_FILES = [
-	"android/gradle.properties",
-	"android/version.properties",
-	"android/app/version.properties",
-	"android/app/gradle.properties",
-	"version.properties",
-];
-const CATALOG = "android/gradle/libs.versions.toml";
-const MANIFEST = "android/app/src/main/AndroidManifest.xml";
+const PROPERTY_FILES = ["gradle.properties", "version.properties", "app/version.properties", "app/gradle.properties"];
+const CATALOG = "gradle/libs.versions.toml";
+const MANIFEST = "app/src/main/AndroidManifest.xml";
+/** Path in the folder of the app. */
+const APP_PROPERTIES = "version.properties";
 const MOST_SCRIPTS = 50;
 const DEEPEST = 12;
 
 /** A statement that sets it, and no variable of that name (`def versionName = …`) and no read of it (`println versionName`). */
 const SETTING =
-	/(?<=^|[{;])[ \t]*(?:\w+\.)*(?:versionName(?:\.set(?=[ \t]*\())?|setVersionName(?=[ \t]*\())(?![\w.])[ \t]*(?:=(?!=)|(?=["'(\w$]))/gm;
+	/(?<=^|[{;>])[ \t]*(?:\w+\.)*(?:versionName(?:Override)?(?:\.set(?=[ \t]*\())?|setVersionName(?:Override)?(?=[ \t]*\())(?![\w.])[ \t]*(?:=(?!=)|(?=["'(\w$]))/gm;
+/** What a flavor or a build type adds to the version. */
+const SUFFIX =
+	/(?<=^|[{;])[ \t]*(?:\w+\.)*(?:versionNameSuffix|setVersionNameSuffix(?=[ \t]*\())(?![\w.])[ \t]*(?:=(?!=)|(?=["'(\w$]))/gm;
+/** A suffix such as `-${hash()}`, which leaves the numbers of the version as they are, and none. */
+const WITHOUT_NUMBER = /^[\s(]*(?:["'](?:[-+_ (]|["'])|null\b)/;
+/** The build number, which may be part of the version. */
+const NUMBER = /(?<=^|[{;])[ \t]*(versionCode)[ \t]+(?=["'(\w$])/gm;
 const DEFINITION =
 	/(?<=^|[{;(])[ \t]*(?:(?:def|val|var|final|const|private|internal|static|String|int|Integer)[ \t]+)*(?:\w+\.)*(\w+)(?:[ \t]*:[ \t]*\w+\??)?[ \t]*(?:=(?!=)|\bby[ \t]+extra(?=[ \t]*\())/gm;
 /** `ext["x"] = …`, `extra.set("x", …)`, `set("x", …)`; the content of the string is blank in the text that is searched. */
@@ -72,42 +76,62 @@ interface Values {
 const add = (map: Map<string, string[]>, name: string, value: string) =>
 	map.set(name, [...(map.get(name) ?? []), value]);
 
-/** @param packageVersion for scripts that read package.json */
-export async function gradleVersions(directory: string, packageVersion: string | undefined): Promise<FoundVersions> {
-	const scripts = await scriptsOf(directory);
-	if (!APP_SCRIPTS.some((path) => scripts.has(path))) return { versions: [], unreadable: [] };
-	const values = await valuesOf(directory, scripts, packageVersion);
+/**
+ * @param folder of the Android project, in the directory of the app
+ * @param packageVersion for scripts that read package.json
+ */
+export async function gradleVersions(
+	directory: string,
+	folder: string,
+	packageVersion: string | undefined,
+): Promise<FoundVersions> {
+	const scripts = await scriptsOf(directory, folder);
+	const script = APP_SCRIPTS.map((path) => join(folder, path)).find((path) => scripts.has(path));
+	if (script === undefined) return { versions: [], unreadable: [] };
+	const values = await valuesOf(directory, folder, scripts, packageVersion);
 	const versions: string[] = [];
-	const unreadable: { file: string; line: number }[] = [];
+	const suffixes: string[] = [];
+	const unreadable: Unreadable[] = [];
 	for (const [file, { code, bare }] of scripts) {
-		for (const match of bare.matchAll(SETTING)) {
-			const start = match.index + match[0].length;
-			const found = evaluate(code.slice(start, endOfExpression(bare, start)), values, DEEPEST);
-			if (found === undefined || found.length === 0 || found.some((version) => coerce(version) === null))
-				unreadable.push({ file, line: lineAt(bare, start) });
-			else versions.push(...found);
-		}
+		const read = (statement: RegExp, isReadable: (text: string) => boolean, found: string[]) => {
+			for (const match of bare.matchAll(statement)) {
+				const start = match.index + match[0].length;
+				const expression = code.slice(start, endOfExpression(bare, start));
+				if (statement === SUFFIX && WITHOUT_NUMBER.test(expression)) continue;
+				const texts = evaluate(expression, values, DEEPEST);
+				if (texts === undefined || texts.length === 0 || !texts.every(isReadable))
+					unreadable.push({ file, line: lineAt(bare, start) });
+				else found.push(...texts);
+			}
+		};
+		read(SETTING, (text) => readVersion(text) !== null, versions);
+		read(SUFFIX, () => true, suffixes);
 	}
-	if (versions.length > 0 || unreadable.length > 0) return { versions, unreadable };
-	return manifestVersion(directory, APP_SCRIPTS.find((path) => scripts.has(path)) ?? MANIFEST);
+	if (versions.length === 0 && unreadable.length === 0) {
+		const found = await manifestVersion(directory, folder, script);
+		versions.push(...found.versions);
+		unreadable.push(...found.unreadable);
+	}
+	const suffixed = versions.flatMap((version) => suffixes.map((suffix) => version + suffix));
+	return { versions: [...versions, ...suffixed], unreadable };
 }
 
 /** Scripts without a version leave it to the manifest. */
-async function manifestVersion(directory: string, script: string): Promise<FoundVersions> {
-	const { code } = sourceOf((await readText(join(directory, MANIFEST))) ?? "", XML);
+async function manifestVersion(directory: string, folder: string, script: string): Promise<FoundVersions> {
+	const file = join(folder, MANIFEST);
+	const { code } = sourceOf((await readText(join(directory, file))) ?? "", XML);
 	const match = /\bandroid:versionName\s*=\s*["']([^"']*)["']/.exec(code);
 	if (match === null) return { versions: [], unreadable: [{ file: script, line: undefined }] };
-	if (/^[@$]/.test(match[1] ?? ""))
-		return { versions: [], unreadable: [{ file: MANIFEST, line: lineAt(code, match.index) }] };
+	if (/^[@$]/.test(match[1] ?? "")) return { versions: [], unreadable: [{ file, line: lineAt(code, match.index) }] };
 	return { versions: [match[1] ?? ""], unreadable: [] };
 }
 
 const syntaxOf = (path: string): Syntax => (path.endsWith(".kts") ? KOTLIN : GROOVY);
 
 /** The scripts of the app, by path, with those that they apply. */
-async function scriptsOf(directory: string): Promise<Map<string, Source>> {
+async function scriptsOf(directory: string, folder: string): Promise<Map<string, Source>> {
 	const scripts = new Map<string, Source>();
-	const paths = [...APP_SCRIPTS, ...OTHER_SCRIPTS];
+	const paths = [...APP_SCRIPTS, ...OTHER_SCRIPTS].map((path) => join(folder, path));
 	for (let path = paths.shift(); path !== undefined && scripts.size < MOST_SCRIPTS; path = paths.shift()) {
 		if (scripts.has(path)) continue;
 		const text = await readText(join(directory, path));
@@ -117,31 +141,32 @@ async function scriptsOf(directory: string): Promise<Map<string, Source>> {
 		for (const [, applied = ""] of source.code.matchAll(
 			/\bapply\s*\(?\s*from\s*[:=]\s*(?:[\w.]*file\(\s*)?["']([^"']+)["']/g,
 		)) {
-			paths.push(...placesOf(path, applied));
+			paths.push(...placesOf(path, applied, folder));
 		}
 	}
 	return scripts;
 }
 
 /** Candidates for a path that a script names: beside the script, in the root of the Android project, or in that of the app. */
-function placesOf(script: string, path: string): string[] {
+function placesOf(script: string, path: string, folder: string): string[] {
 	const plain = path.replace(/^\$\{?\w*(?:[rR]ootDir|rootProject\.projectDir|projectDir)\}?\/?/, "");
-	const folders = plain === path ? [dirname(script), "android", "android/app"] : ["android", "android/app"];
+	const folders = plain === path ? [dirname(script), folder, join(folder, "app")] : [folder, join(folder, "app")];
 	// A path that leaves the project is not read.
 	return folders
-		.map((folder) => normalize(join(folder, plain)))
+		.map((each) => normalize(join(each, plain)))
 		.filter((each) => !each.startsWith("..") && !/^[\\/]/.test(plain));
 }
 
 async function valuesOf(
 	directory: string,
+	folder: string,
 	scripts: ReadonlyMap<string, Source>,
 	packageVersion: string | undefined,
 ): Promise<Values> {
 	const values: Values = { expressions: new Map(), texts: new Map() };
-	const propertyFiles = new Set(PROPERTY_FILES);
+	const propertyFiles = new Set([...PROPERTY_FILES.map((path) => join(folder, path)), APP_PROPERTIES]);
 	for (const [path, { code, bare }] of scripts) {
-		for (const match of bare.matchAll(DEFINITION)) {
+		for (const match of [...bare.matchAll(DEFINITION), ...bare.matchAll(NUMBER)]) {
 			const start = match.index + match[0].length;
 			add(values.expressions, match[1] ?? "", code.slice(start, endOfExpression(bare, start)));
 		}
@@ -151,7 +176,7 @@ async function valuesOf(
 			add(values.expressions, name, code.slice(start, endOfExpression(bare, start)));
 		}
 		for (const [, file = ""] of code.matchAll(/["']([^"'\n]+\.properties)["']/g)) {
-			for (const place of placesOf(path, file)) propertyFiles.add(place);
+			for (const place of placesOf(path, file, folder)) propertyFiles.add(place);
 		}
 		if (code.includes("package.json") && packageVersion !== undefined)
 			add(values.texts, "package.json", packageVersion);
@@ -162,13 +187,17 @@ async function valuesOf(
 			add(values.texts, name, value);
 		}
 	}
-	const { code } = sourceOf((await readText(join(directory, CATALOG))) ?? "", TOML);
+	const { code } = sourceOf((await readText(join(directory, folder, CATALOG))) ?? "", TOML);
 	const catalog = /^\s*\[versions\]([\s\S]*?)(?=^\s*\[|$(?![\s\S]))/m.exec(code)?.[1] ?? "";
-	for (const [, name = "", value = ""] of catalog.matchAll(/^\s*["']?([\w.-]+)["']?\s*=\s*["']([^"'\n]*)["']/gm)) {
+	for (const [, name = "", value = ""] of catalog.matchAll(CATALOG_VERSION)) {
 		add(values.texts, `libs.versions.${name.replace(/[-_]/g, ".")}`, value);
 	}
 	return values;
 }
+
+/** `app = "1.2.3"`, `app = { strictly = "1.2.3" }`. */
+const CATALOG_VERSION =
+	/^\s*["']?([\w.-]+)["']?\s*=\s*(?:\{[^}\n]*?\b(?:strictly|require|prefer)\s*=\s*)?["']([^"'\n]*)["']/gm;
 
 /** Every value that the expression may have; undefined if one of them cannot be read, and empty for a name that is defined by itself. */
 function evaluate(expression: string, values: Values, depth: number): string[] | undefined {

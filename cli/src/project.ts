@@ -70,7 +70,13 @@ export async function readProject(directory: string): Promise<Project> {
 		webDir: textOf(setting("webDir")) ?? (await buildFolder(directory)),
 		server: originOf(plugin("localApi")) ?? originOf(plugin("updateUrl")),
 		packageVersion: version,
-		storeVersions: await storeVersionsOf(directory, plugin("version"), version),
+		storeVersions: await storeVersionsOf(directory, {
+			android: textOf(setting("android", "path")) ?? "android",
+			ios: textOf(setting("ios", "path")) ?? "ios",
+			configured: plugin("version"),
+			packageVersion: version,
+			isElectron: kind === "electron",
+		}),
 		dependencies: packages,
 		setting,
 	};

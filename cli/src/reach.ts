@@ -2,9 +2,10 @@
  * Whether devices can get a bundle that is live now, by what the server knows of their store builds. A release that no device accepts looks
  * like any other until somebody asks, so the commands ask.
  */
-import coerce from "semver/functions/coerce";
-import compare from "semver/functions/compare";
+
+import inc from "semver/functions/inc";
 import { CapstanError } from "../../src/client/client";
+import { compareVersions, readVersion } from "../../src/domain/version";
 import { type Channel, channelNamed } from "./channels";
 import { EXIT, type ExitCode, usage } from "./failure";
 import type { Settings } from "./settings";
@@ -18,9 +19,9 @@ const MOST_NAMED = 3;
 /** The newest first. */
 const versionsOf = (texts: readonly string[]) =>
 	texts
-		.map((each) => coerce(each))
+		.map((each) => readVersion(each))
 		.filter((each) => each !== null)
-		.sort((one, other) => compare(other, one));
+		.sort((one, other) => compareVersions(other, one));
 
 /** Store builds of the devices that reported last; undefined for a key that may not read devices. */
 export async function reportedStoreBuilds({ server, appId }: Settings): Promise<readonly string[] | undefined> {
@@ -42,11 +43,11 @@ export function refuseBelowAll(version: string, builds: readonly string[], chann
 	if (channel?.disableAutoUpdateUnderNative === false) return;
 	const known = versionsOf(builds);
 	const [greatest] = known;
-	if (greatest === undefined || !known.every((build) => compare(build, version) > 0)) return;
+	if (greatest === undefined || !known.every((build) => compareVersions(build, version) > 0)) return;
 	const named = builds.slice(0, MOST_NAMED).join(", ");
 	throw usage(
 		"older_than_store_builds",
-		`The next version would be ${version}, and every store build that devices reported is newer (${named}), so no device would get it. Name a version of at least ${greatest.version}: capstan release --bundle ${greatest.inc("patch").version}`,
+		`The next version would be ${version}, and every store build that devices reported is newer (${named}), so no device would get it. Name a version of at least ${greatest.version}: capstan release --bundle ${inc(greatest.version, "patch")}`,
 		{ field: "bundle", version, store_builds: builds },
 	);
 }
@@ -89,8 +90,8 @@ function remarksOf(
 ): readonly string[] {
 	if (builds === undefined || builds.length > 0) return [];
 	const known = versionsOf(storeVersions);
-	const greatest = known[0] ?? coerce(FIRST_STORE_VERSION);
-	const isOlder = greatest !== null && compare(coerce(version) ?? version, greatest) < 0;
+	const greatest = known[0] ?? readVersion(FIRST_STORE_VERSION);
+	const isOlder = greatest !== null && compareVersions(readVersion(version) ?? version, greatest) < 0;
 	if (!isOlder) return ["No device has reported yet."];
 	const reason =
 		known.length === 0

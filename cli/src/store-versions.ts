@@ -4,36 +4,49 @@
  */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import coerce from "semver/functions/coerce";
+import { readVersion } from "../../src/domain/version";
 import { type FoundVersions, gradleVersions, type Unreadable } from "./gradle-versions";
 import { readJsonObject, readText } from "./json-file";
 import { lineAt, PBXPROJ, sourceOf, XCCONFIG, XML } from "./source-text";
 
-/** @param configured the version that the plugin reports in place of the store build's */
-export async function storeVersionsOf(
-	directory: string,
-	configured: string | undefined,
-	packageVersion: string | undefined,
-): Promise<FoundVersions> {
+export interface NativeProjects {
+	/** Folders in the directory of the app, as Capacitor's configuration names them. */
+	readonly android: string;
+	readonly ios: string;
+	/** The version that the plugin reports in place of the store build's. */
+	readonly configured: string | undefined;
+	readonly packageVersion: string | undefined;
+	/** The package is an Electron app, which reports the version of its package. */
+	readonly isElectron: boolean;
+}
+
+export async function storeVersionsOf(directory: string, projects: NativeProjects): Promise<FoundVersions> {
+	const { configured, packageVersion, isElectron } = projects;
 	const found = await Promise.all([
-		gradleVersions(directory, packageVersion),
-		xcodeVersions(directory),
-		electronVersion(directory),
+		gradleVersions(directory, projects.android, packageVersion),
+		xcodeVersions(directory, projects.ios),
+		electronVersion(directory, "electron/package.json"),
+		...(isElectron ? [electronVersion(directory, "package.json")] : []),
 	]);
 	const versions = [...(configured === undefined ? [] : [configured]), ...found.flatMap((each) => each.versions)];
 	const unreadable = configured === undefined ? found.flatMap((each) => each.unreadable) : [];
 	return { versions: [...new Set(versions)], unreadable };
 }
 
-/** The community platform keeps the Electron app in its own folder. */
-async function electronVersion(directory: string): Promise<FoundVersions> {
-	const file = "electron/package.json";
-	const found = await readJsonObject<{ readonly version: unknown }>(directory, file);
-	if (found?.version === undefined) return { versions: [], unreadable: [] };
-	const { version } = found;
-	return typeof version === "string" && coerce(version) !== null
+/** The package of an Electron app, which the community platform of Capacitor keeps in its own folder. */
+async function electronVersion(directory: string, file: string): Promise<FoundVersions> {
+	const found = await readJsonObject<ElectronPackage>(directory, file);
+	// electron-builder writes these fields over those of the package.
+	const version = found?.build?.extraMetadata?.version ?? found?.version;
+	if (version === undefined) return { versions: [], unreadable: [] };
+	return typeof version === "string" && readVersion(version) !== null
 		? { versions: [version], unreadable: [] }
 		: { versions: [], unreadable: [{ file, line: undefined }] };
+}
+
+interface ElectronPackage {
+	readonly version?: unknown;
+	readonly build?: { readonly extraMetadata?: { readonly version?: unknown } };
 }
 
 const NOT_SEARCHED =
@@ -43,7 +56,7 @@ const MOST_FILES = 200;
 const SETTINGS_FILE = /\.(?:pbxproj|xcconfig)$/;
 const PLIST = /Info\.plist$/i;
 
-async function xcodeFiles(directory: string): Promise<string[]> {
+async function xcodeFiles(directory: string, root: string): Promise<string[]> {
 	const files: string[] = [];
 	const walk = async (folder: string, depth: number): Promise<void> => {
 		const entries = await readdir(join(directory, folder), { withFileTypes: true }).catch(() => []);
@@ -54,7 +67,7 @@ async function xcodeFiles(directory: string): Promise<string[]> {
 				files.push(path);
 		}
 	};
-	await walk("ios", 0);
+	await walk(root, 0);
 	return files;
 }
 
@@ -67,8 +80,8 @@ interface Place {
 /** The settings of every target and configuration, by name. */
 type BuildSettings = ReadonlyMap<string, readonly Place[]>;
 
-async function xcodeVersions(directory: string): Promise<FoundVersions> {
-	const files = await xcodeFiles(directory);
+async function xcodeVersions(directory: string, folder: string): Promise<FoundVersions> {
+	const files = await xcodeFiles(directory, folder);
 	const texts = await Promise.all(
 		files.map(async (file) => ({ file, text: (await readText(join(directory, file))) ?? "" })),
 	);
@@ -82,7 +95,7 @@ async function xcodeVersions(directory: string): Promise<FoundVersions> {
 	const unreadable: Unreadable[] = [];
 	for (const { file, line, value } of places) {
 		const found = expanded(value, settings, DEEPEST_FOLDER);
-		if (found === undefined || found.some((version) => coerce(version) === null)) unreadable.push({ file, line });
+		if (found === undefined || found.some((version) => readVersion(version) === null)) unreadable.push({ file, line });
 		else versions.push(...found);
 	}
 	if (project !== undefined && places.length === 0) unreadable.push({ file: project, line: undefined });

@@ -5,9 +5,9 @@
  * Only people who may release can move it. A bundle that was uploaded and never released, such as by the preview key of a pull request, takes
  * its own version and nothing more.
  */
-import coerce from "semver/functions/coerce";
 import compare from "semver/functions/compare";
 import parse from "semver/functions/parse";
+import { readVersion } from "../../src/domain/version";
 
 export interface KnownVersions {
 	/** Versions of the package, of store builds and of bundles that are live for everybody or on the channel of the release. */
@@ -23,7 +23,7 @@ export interface KnownVersions {
 
 /** `1.0` counts as `1.0.0`. Undefined for a pre-release, and for numbers that have no successor. */
 function released(text: string): string | undefined {
-	const version = parse(text) ?? coerce(text);
+	const version = readVersion(text);
 	if (version === null || version.prerelease.length > 0) return undefined;
 	return version.patch < Number.MAX_SAFE_INTEGER ? version.version : undefined;
 }

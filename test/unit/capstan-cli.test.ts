@@ -7,6 +7,7 @@ import { clockFinding, webhookFindings } from "../../cli/src/commands/doctor";
 import { encryptionWith } from "../../cli/src/encryption";
 import { EXIT, Failure, failureOf } from "../../cli/src/failure";
 import { openText, type Preview, type PreviewPage } from "../../cli/src/preview-text";
+import { refuseBelowAll } from "../../cli/src/reach";
 import { Terminal } from "../../cli/src/terminal";
 import { type KnownVersions, nextVersion } from "../../cli/src/version-choice";
 import { CapstanError } from "../../src/client/client";
@@ -24,6 +25,8 @@ describe("the version of a release that names none", () => {
 		[["1.2.0", "1.10.7", "1.9.9"], "1.10.8"],
 		[["1.0.0", "nonsense"], "1.0.1"],
 		[["1.0.0", "1.4.2+build.5"], "1.4.3"],
+		[["app2-1.1.0"], "1.1.1"],
+		[["3.2.0.57", "2.9.9 (800)"], "3.2.1"],
 	])("after %j is %s", (current, version) => expect(next({ current })).toBe(version));
 
 	test.each(["900.0.0", "1.900.0", "1.0.900", "1.0.9007199254740991", "2.0.0-pr.1", "1.0.99999999999999999999"])(
@@ -40,6 +43,17 @@ describe("the version of a release that names none", () => {
 		expect(next({ current: ["1.0.0", "1.4.0"], past: ["1.5.0", "1.4.0"] })).toBe("1.5.1");
 		expect(next({ current: ["1.0.0", "1.4.0"], past: ["900.0.0", "1.4.0", "2.0.0-pr.1"] })).toBe("1.4.1");
 		expect(next({ current: ["1.0.0"], past: ["1.0.9007199254740991", "1.0.9007199254740992"] })).toBe("1.0.1");
+	});
+
+	test.each([
+		["1.1.1", ["app2-1.1.0"], false],
+		["1.1.1", ["app2-1.1.2", "3.2.0.57"], true],
+		["3.2.0", ["3.2.0.57"], false],
+		["1.0.1", ["no number"], false],
+	])("%s below the store builds %j is refused: %s", (version, builds, isRefused) => {
+		const check = () => refuseBelowAll(version, builds, undefined);
+		if (isRefused) expect(check).toThrow("newer");
+		else expect(check).not.toThrow();
 	});
 
 	test("leaves out versions that other runs take", () => expect(next({ current: ["1.0.0"] }, 3)).toBe("1.0.4"));

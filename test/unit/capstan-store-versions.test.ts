@@ -246,9 +246,73 @@ const READ: readonly (readonly [string, Files, readonly string[]])[] = [
 	],
 	["Electron", { "electron/package.json": '\uFEFF{"version":"3.2.0"}' }, ["3.2.0"]],
 	["no native project", {}, []],
+	[
+		"folders that the Capacitor configuration names",
+		{
+			"capacitor.config.json": JSON.stringify({ android: { path: "native/droid" }, ios: { path: "native/apple" } }),
+			"native/droid/app/build.gradle": groovy("versionName rootProject.ext.v"),
+			"native/droid/variables.gradle": "ext { v = '3.2.0' }",
+			"native/apple/App/App.xcodeproj/project.pbxproj": "MARKETING_VERSION = 3.3.0;",
+			"android/app/build.gradle": groovy('versionName "9.0.0"'),
+		},
+		["3.2.0", "3.3.0"],
+	],
+	[
+		"an output of a variant",
+		{
+			[GROOVY]:
+				'android { defaultConfig { versionName "3.2.0" }\n applicationVariants.all { variant -> variant.outputs.each { o -> o.versionNameOverride = "4.0.0" } } }',
+		},
+		["3.2.0", "4.0.0"],
+	],
+	[
+		"a suffix of a flavor",
+		{ [GROOVY]: groovy('versionName "3.2"\n\t\tfree { versionNameSuffix ".9" }') },
+		["3.2", "3.2.9"],
+	],
+	[
+		"a suffix that leaves the numbers as they are",
+		{
+			[KOTLIN]: groovy('versionName = "3.2.0"\n\t\tversionNameSuffix = "-${gitHash()}"\n\t\tversionNameSuffix = null'),
+		},
+		["3.2.0"],
+	],
+	[
+		"a build number",
+		{ [GROOVY]: groovy('versionCode 57\n\t\tversionName "3.2.0.${versionCode}"') },
+		["3.2.0.1", "3.2.0.57"],
+	],
+	[
+		"a rich version of a catalog",
+		{
+			[KOTLIN]: groovy("versionName = libs.versions.app.version.get()"),
+			"android/gradle/libs.versions.toml": '[versions]\nagp = "8.1.0"\napp-version = { strictly = "3.2.0" }\n',
+		},
+		["3.2.0"],
+	],
+	[
+		"the package of an Electron app",
+		{ "package.json": JSON.stringify({ version: "0.5.0", dependencies: { electron: "1.0.0" } }) },
+		["0.5.0"],
+	],
+	[
+		"the build of an Electron app",
+		{
+			"package.json": JSON.stringify({
+				...{ version: "0.5.0", devDependencies: { electron: "1.0.0" } },
+				build: { extraMetadata: { version: "3.2.0" } },
+			}),
+		},
+		["3.2.0"],
+	],
 ];
 
 const UNREAD: readonly (readonly [string, Files, readonly object[]])[] = [
+	[
+		"a number that cannot be held",
+		{ [GROOVY]: groovy('versionName "3.99999999999999999.0"') },
+		[{ file: GROOVY, line: 5 }],
+	],
 	["the environment", { [GROOVY]: groovy('versionName System.getenv("VERSION")') }, [{ file: GROOVY, line: 5 }]],
 	[
 		"the environment with another value",

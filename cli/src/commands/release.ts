@@ -2,8 +2,8 @@
  * `capstan release`: a build folder becomes the bundle of a channel. Each step is safe to repeat, and devices see nothing before the last
  * one, so an interrupted release is finished by running the command again.
  */
-import coerce from "semver/functions/coerce";
 import { CapstanError } from "../../../src/client/client";
+import { readVersion } from "../../../src/domain/version";
 import {
 	type App,
 	approved,
@@ -188,7 +188,10 @@ async function knownVersions({ server, project }: Settings, app: App, target: Ta
 }
 
 /** A store build 3.2.0-beta moves the release as 3.2.0 does. */
-const withoutSuffix = (version: string) => coerce(version)?.version;
+function withoutSuffix(text: string): string | undefined {
+	const version = readVersion(text);
+	return version === null ? undefined : `${version.major}.${version.minor}.${version.patch}`;
+}
 
 function fieldsOf(run: Run, commit: Commit | undefined) {
 	const comment = text(run.options, "comment") ?? (commit === undefined ? undefined : commentOf(commit));
