@@ -2,7 +2,7 @@
  * Devices that are offered the zip of a bundle, because its single files failed on them twice. Snapshots hold them, so a check reads nothing.
  * Anybody can report in the name of a device, so the marks are bounded: a mark is for one bundle; an app has at most `MOST_ZIP_ONLY`, of which
  * the devices that are known the longest stay, and so invented ones push none of them out; a network has at most `MOST_PER_NETWORK` for a
- * bundle; and a device is marked once in ten minutes, an app is reloaded for at most thirty marks in that time.
+ * bundle; and a device is marked once in ten minutes, an app is reloaded for at most thirty marks and their ends in that time.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { MINUTE_MS } from "../domain/time";
@@ -84,14 +84,15 @@ export function markZipOnly(failures: readonly DeltaFailure[], nowMs: number): r
 	return [insertMarks(failures, nowMs), ...trim(appIds, nowMs), ...publish(nowMs)];
 }
 
-/** An installed bundle ends the mark. */
+/** An installed bundle ends the mark. Checks know only published marks, so the app is reloaded for no others. */
 export function endZipOnly(installed: readonly InstalledBundle[], nowMs: number): readonly CompiledQuery[] {
 	const list = JSON.stringify(installed.map(({ appId, deviceId, version }) => [appId, deviceId, version]));
 	const marked = sql`FROM json_each(${list}) CROSS JOIN apps ON ${NAMED_APP}
 		CROSS JOIN zip_only_devices z ON z.app_id = apps.id AND z.device_id = value ->> 1 AND z.ended_at_ms IS NULL
 		CROSS JOIN bundles b ON b.id = z.version_id AND b.name = value ->> 2`;
 	return [
-		sql`UPDATE apps SET revision = revision + 1 WHERE id IN (SELECT z.app_id ${marked})`.compile(query),
+		sql`UPDATE apps SET revision = revision + 1 WHERE id IN (SELECT z.app_id ${marked}
+			WHERE z.published_at_ms IS NOT NULL)`.compile(query),
 		sql`UPDATE zip_only_devices SET ended_at_ms = ${nowMs} WHERE (app_id, device_id) IN (SELECT z.app_id, z.device_id ${marked})`.compile(
 			query,
 		),

@@ -259,4 +259,28 @@ describe("a device on which single files fail", () => {
 		expect(results.map(({ device_id }) => device_id)).toContain(real);
 		expect(await check(real)).toMatchObject(ZIP);
 	});
+
+	test("reloads its app in bounded number, also when invented devices fail and install in turn", async () => {
+		const revision = async () =>
+			(await testEnv.DB.prepare("SELECT revision FROM apps WHERE id = ?").bind(app.uuid).first<{ revision: number }>())
+				?.revision ?? 0;
+		const fails = ["download_manifest_start", "download_manifest_file_fail"];
+		const send = async (device: string, actions: readonly string[]) => {
+			const body = actions.map((action, index) =>
+				of(device, { action, version_name: "1.0.1", timestamp: world.clock.nowMs + index }),
+			);
+			expect((await world.request("POST", "/stats", { body })).status).toBe(200);
+			await deliver();
+			world.clock.nowMs += 1_000;
+		};
+		// Each of these reloads the app at once, until the bound is reached.
+		for (let index = 0; index < 30; index++) await send(newDevice(), [...fails, ...fails]);
+		const device = newDevice();
+		const before = await revision();
+		for (let round = 0; round < 5; round++) {
+			await send(device, [...fails, ...fails]);
+			await send(device, ["set"]);
+		}
+		expect((await revision()) - before).toBe(0);
+	});
 });
