@@ -12,10 +12,20 @@ const MOST_LOOK_UPS = 40;
 /** Hashes of keys and sessions that were valid recently. */
 const MOST_GOOD = 5_000;
 
+interface Good {
+	readonly group: string;
+	/** False: the last request exceeded the credential's own limit, or it was valid no more. */
+	readonly isWithinLimit: boolean;
+}
+
 /** One per isolate. */
 export function createCredentialLimits(deps: Deps, { counterOf, counterBy }: AddressCounters) {
-	/** Credentials that were valid here recently; false: the last request exceeded their own limit. */
-	const good = recentMap<boolean>(MOST_GOOD);
+	/** Credentials that were valid here recently. */
+	const good = recentMap<Good>(MOST_GOOD);
+	const readLate = (hash: string) => {
+		const known = good.get(hash);
+		if (known !== undefined) good.set(hash, { ...known, isWithinLimit: false });
+	};
 	const failuresOf = (address: string | null, nowMs: number) => counterBy(`keys ${counterOf(address, nowMs).key}`);
 
 	return {
@@ -31,21 +41,20 @@ export function createCredentialLimits(deps: Deps, { counterOf, counterBy }: Add
 			if (counter.questions > MOST_LOOK_UPS) throw tooManyFailures(deps);
 		},
 
-		/** Records a valid key or session. */
-		noteValid: (hash: string): void => good.set(hash, true),
+		/** Records a valid key or session, with the group whose share of memory it takes from. */
+		noteValid: (hash: string, group: string): void => good.set(hash, { group, isWithinLimit: true }),
+
+		/** The group of a key or session that was valid here recently. */
+		groupOf: (hash: string): string | undefined => good.get(hash)?.group,
 
 		/** Records that a key or session that was valid is so no more. */
-		noteInvalid(hash: string): void {
-			if (good.get(hash) !== undefined) good.set(hash, false);
-		},
+		noteInvalid: readLate,
 
 		/** Records that a key or session exceeded its own limit. */
-		noteLimited(hash: string): void {
-			if (good.get(hash) !== undefined) good.set(hash, false);
-		},
+		noteLimited: readLate,
 
 		/** Whether D1 may be read before the limit of the key or session is known. A refused caller thus reads at most once. */
-		mayReadEarly: (hash: string): boolean => good.get(hash) === true,
+		mayReadEarly: (hash: string): boolean => good.get(hash)?.isWithinLimit === true,
 
 		/** Records that the address has failed to authenticate too often. */
 		noteFailing(address: string | null): void {

@@ -1,6 +1,7 @@
 /**
  * Bounds the bytes that requests under way hold in the memory of an isolate: their bodies, segments of uploads, and what is unpacked or read to
- * check an upload. Callers with a credential and strangers have separate budgets, so that strangers cannot keep out a caller.
+ * check an upload. Callers with a credential and strangers have separate budgets, so that strangers cannot keep out a caller. In each, an owner has a share, and
+ * the owners of one organization or network have one together, because a person can have many keys and addresses.
  *
  * A request that finds no room waits, with its body unread, and is then refused. A client that hangs up ends its request, and then a promise of
  * that request may never settle: so work is registered with `waitUntil`, and its bytes count as free after `LIFETIME_MS` at the latest.
@@ -9,9 +10,9 @@ import type { Deps } from "../deps";
 import { tooManyRequests } from "./request-limits";
 
 const MEBIBYTE = 1024 * 1024;
-/** Bytes under way in an isolate, of which the platform stops one at 128 MB: of one key, account or address, and of all. */
-export const CALLER_BYTES = { each: 8 * MEBIBYTE, all: 64 * MEBIBYTE };
-export const STRANGER_BYTES = { each: 4 * MEBIBYTE, all: 12 * MEBIBYTE };
+/** Bytes under way in an isolate, of which the platform stops one at 128 MB: of one owner, of its group, and of all. */
+export const CALLER_BYTES = { each: 8 * MEBIBYTE, group: 32 * MEBIBYTE, all: 64 * MEBIBYTE };
+export const STRANGER_BYTES = { each: 4 * MEBIBYTE, group: 8 * MEBIBYTE, all: 12 * MEBIBYTE };
 
 /** Longer than any work that holds memory: a body has two minutes (body.ts), a fetch of a bundle half a minute. */
 export const LIFETIME_MS = 180_000;
@@ -21,15 +22,22 @@ const RETRY_SECONDS = 5;
 
 export type WaitUntil = (work: Promise<unknown>) => void;
 
+export interface Owner {
+	/** A key, an account, an address, or a webhook of a provider. */
+	readonly name: string;
+	/** The organization, the account of a session, or the network. */
+	readonly group: string;
+}
+
 export interface Budget {
 	/**
 	 * Counts the bytes while the work runs. Work must not take from the same budget again.
 	 * @param work gets a function that says that it goes on, for work that may take longer than `LIFETIME_MS`
-	 * @param bytes more than the owner's share is let in if the owner holds nothing else
+	 * @param bytes more than a share is let in if nothing else of that share is held
 	 * @throws {ApiError} `too_many_requests` if there is no room within ten seconds
 	 */
 	during<Value>(
-		owner: string,
+		owner: Owner,
 		bytes: number,
 		waitUntil: WaitUntil,
 		work: (goesOn: () => void) => Promise<Value>,
@@ -39,9 +47,7 @@ export interface Budget {
 }
 
 export interface Memory {
-	/** The owner is a key or an account. */
 	readonly callers: Budget;
-	/** The owner is an address, or a webhook of a provider. */
 	readonly strangers: Budget;
 }
 
@@ -51,43 +57,55 @@ export function createMemory(deps: Pick<Deps, "now" | "delay">): Memory {
 }
 
 interface Taken {
-	readonly owner: string;
+	readonly owner: Owner;
 	readonly bytes: number;
 	atMs: number;
 }
 
 export function createBudget(
 	{ now, delay }: Pick<Deps, "now" | "delay">,
-	{ each, all }: { readonly each: number; readonly all: number },
+	{ each, group, all }: { readonly each: number; readonly group: number; readonly all: number },
 ): Budget {
 	/** In the order of time, so that the oldest is first. */
 	const taken = new Set<Taken>();
-	const byOwner = new Map<string, number>();
+	const held = new Map<string, number>();
 	let total = 0;
+
+	const sharesOf = (owner: Owner) =>
+		[
+			[`owner ${owner.name}`, each],
+			[`group ${owner.group}`, group],
+		] as const;
 
 	function free(one: Taken): void {
 		if (!taken.delete(one)) return;
 		total -= one.bytes;
-		const rest = (byOwner.get(one.owner) ?? 0) - one.bytes;
-		if (rest > 0) byOwner.set(one.owner, rest);
-		else byOwner.delete(one.owner);
+		for (const [share] of sharesOf(one.owner)) {
+			const rest = (held.get(share) ?? 0) - one.bytes;
+			if (rest > 0) held.set(share, rest);
+			else held.delete(share);
+		}
 	}
 
-	function take(owner: string, bytes: number): Taken | undefined {
+	function take(owner: Owner, bytes: number): Taken | undefined {
 		for (const one of taken) {
 			if (now() - one.atMs < LIFETIME_MS) break;
 			free(one);
 		}
-		const held = byOwner.get(owner) ?? 0;
-		if ((held > 0 && held + bytes > each) || total + bytes > all) return undefined;
+		const shares = sharesOf(owner);
+		const isUsedUp = shares.some(([share, most]) => {
+			const before = held.get(share) ?? 0;
+			return before > 0 && before + bytes > most;
+		});
+		if (isUsedUp || total + bytes > all) return undefined;
 		const one: Taken = { owner, bytes, atMs: now() };
 		taken.add(one);
-		byOwner.set(owner, held + bytes);
+		for (const [share] of shares) held.set(share, (held.get(share) ?? 0) + bytes);
 		total += bytes;
 		return one;
 	}
 
-	async function waitFor(owner: string, bytes: number): Promise<Taken> {
+	async function waitFor(owner: Owner, bytes: number): Promise<Taken> {
 		for (let waitedMs = 0; waitedMs < WAIT_MS; waitedMs += POLL_MS) {
 			await delay(POLL_MS);
 			const one = take(owner, bytes);

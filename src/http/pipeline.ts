@@ -27,7 +27,7 @@ import type { CapstanApp, Isolate, RequestContext } from "./isolate";
 import { refuseUnknownHost } from "./known-hosts";
 import { noteSessionUse } from "./last-used";
 import { readInput, readsQueryFromBody, validate } from "./request-input";
-import { addressKey, countCallerRequest, countFailure, countLargeBody } from "./request-limits";
+import { addressKey, countCallerRequest, countFailure, countLargeBody, networkKey } from "./request-limits";
 import type { ScopeSource } from "./scope";
 import { serialize } from "./serialize";
 import type { StrangerLimits } from "./stranger-limits";
@@ -165,7 +165,7 @@ async function answer(
 			strangers.noteInvalid(credential.hash);
 			throw error;
 		}
-		strangers.noteValid(credential.hash);
+		strangers.noteValid(credential.hash, memoryGroupOf(caller.principal));
 		if (caller.principal.kind === "key") noteKeyUse(caller.principal, nowMs, waitUntil);
 		else noteSessionUse(deps, caller.principal, nowMs, waitUntil);
 		return caller.principal;
@@ -188,8 +188,11 @@ async function answer(
 	const begun = { ipAddress, nowMs, url, origin, waitUntil, db, credential, known, counting, accept, limitBytes };
 	const bytes = endpoint.body === undefined && !readsQueryFromBody(endpoint) ? 0 : memoryOfBody(c.req.raw, limitBytes);
 	if (bytes === 0) return answerBegun(endpoint, c, isolate, begun, caller);
-	const [budget, owner] =
-		credential === undefined ? [memory.strangers, addressKey(ipAddress)] : [memory.callers, credential.hash];
+	const budget = credential === undefined ? memory.strangers : memory.callers;
+	const owner =
+		credential === undefined
+			? { name: addressKey(ipAddress), group: networkKey(ipAddress) }
+			: { name: credential.hash, group: strangers.groupOf(credential.hash) ?? credential.hash };
 	return budget.during(owner, bytes, waitUntil, () => answerBegun(endpoint, c, isolate, begun, caller));
 }
 
@@ -322,6 +325,9 @@ function countCaller(deps: Deps, credential: Credential, strangers: StrangerLimi
 	counting.catch(() => undefined);
 	return counting;
 }
+
+/** All keys of an organization together, and all sessions of an account, have one share of the memory. */
+const memoryGroupOf = (principal: Principal): string => (principal.kind === "key" ? principal.orgId : principal.userId);
 
 function callerStatement({ kind, hash }: Credential, nowMs: number): CompiledQuery {
 	return kind === "key" ? principalStatement(hash, nowMs) : sessionStatement(hash, nowMs);

@@ -74,6 +74,13 @@ const LONGEST_ADDRESS = 64;
 export const addressKey = (ipAddress: string | null) =>
 	ipAddress === null ? "unknown" : (networkOf(ipAddress, CUSTOMER_BITS) ?? ipAddress.slice(0, LONGEST_ADDRESS));
 
+/** One person may control many smaller networks. */
+const NETWORK_BITS = { ipv4: 24, ipv6: 48 };
+
+/** The network of an address, for bounds that an owner of many addresses must not multiply. */
+export const networkKey = (ipAddress: string | null) =>
+	ipAddress === null ? "unknown" : (networkOf(ipAddress, NETWORK_BITS) ?? ipAddress.slice(0, LONGEST_ADDRESS));
+
 export async function isWithinLimit(deps: Deps, limiter: Limiter, key: string): Promise<boolean> {
 	try {
 		return (await limiter.limit({ key })).success;

@@ -5,9 +5,13 @@ import { createBudget, LIFETIME_MS } from "../../src/http/memory";
 function prepared() {
 	let nowMs = 0;
 	const registered: Promise<unknown>[] = [];
-	const budget = createBudget({ now: () => nowMs, delay: async () => undefined }, { each: 10, all: 25 });
-	const hold = (owner: string, bytes: number, work: () => Promise<unknown> = () => new Promise(() => undefined)) =>
-		budget.during(owner, bytes, (task) => void registered.push(task), work);
+	const budget = createBudget({ now: () => nowMs, delay: async () => undefined }, { each: 10, group: 18, all: 25 });
+	const hold = (
+		name: string,
+		bytes: number,
+		work: () => Promise<unknown> = () => new Promise(() => undefined),
+		group = name,
+	) => budget.during({ name, group }, bytes, (task) => void registered.push(task), work);
 	return { budget, hold, registered, later: (ms: number) => (nowMs += ms) };
 }
 const BUSY = { code: "too_many_requests" };
@@ -21,6 +25,16 @@ test("an owner has a share, a single request may exceed it, and all have a bound
 	await expect(hold("three", 5)).rejects.toMatchObject(BUSY);
 	expect(await hold("three", 4, async () => "done")).toBe("done");
 	expect(budget.used()).toBe(21);
+});
+
+test("owners of one group have a share together", async () => {
+	const { hold } = prepared();
+	const done = async () => "done";
+	hold("one", 9, undefined, "many");
+	hold("two", 8, undefined, "many");
+	await expect(hold("three", 2, done, "many")).rejects.toMatchObject(BUSY);
+	expect(await hold("three", 1, done, "many")).toBe("done");
+	expect(await hold("four", 8, done, "few")).toBe("done");
 });
 
 test("bytes are free after success, failure and a request that never settles", async () => {

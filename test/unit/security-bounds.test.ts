@@ -32,8 +32,8 @@ test("the bounds in the documentation", () => {
 	const fetches = limitOf("FETCHES");
 	expect(fetches.period).toBe(60);
 	const rows = [
-		`in an isolate | ${size(CALLER_BYTES.each)} or one request, ${size(CALLER_BYTES.all)} |`,
-		`per address and of all | ${size(STRANGER_BYTES.each)} or one request, ${size(STRANGER_BYTES.all)} |`,
+		`in an isolate | ${size(CALLER_BYTES.each)} or one request, ${size(CALLER_BYTES.group)}, ${size(CALLER_BYTES.all)} |`,
+		`and of all | ${size(STRANGER_BYTES.each)} or one request, ${size(STRANGER_BYTES.group)}, ${size(STRANGER_BYTES.all)} |`,
 		`| Body of a manifest | ${size(setManifest.bodyLimitBytes ?? 0)} |`,
 		`| Bodies above ${size(DEFAULT_LIMIT_BYTES)}, per key and ${period} s | ${limit} |`,
 		`which waits in memory | ${size(SEGMENT_BYTES)} |`,

@@ -143,13 +143,21 @@ type RegistrationContext = Pick<
 
 /** Fetches an external bundle, which may be large and refused in the end: a few for each caller, and one at a time in an isolate. */
 async function external(
-	{ deps, principal, memory, waitUntil }: Pick<RegistrationContext, "deps" | "principal" | "memory" | "waitUntil">,
+	{
+		deps,
+		principal,
+		scope,
+		memory,
+		waitUntil,
+	}: Pick<RegistrationContext, "deps" | "principal" | "scope" | "memory" | "waitUntil">,
 	url: string,
 	facts: BundleFacts,
 ) {
 	const caller = principal.keyId ?? principal.userId;
 	await countFetch(deps, `bundle ${caller}`, "This caller has registered too many bundles with external_url");
-	return memory.callers.during(caller, EXTERNAL_MEMORY_BYTES, waitUntil, () => verifyExternal(deps, url, facts));
+	return memory.callers.during({ name: caller, group: scope.orgId }, EXTERNAL_MEMORY_BYTES, waitUntil, () =>
+		verifyExternal(deps, url, facts),
+	);
 }
 
 /**

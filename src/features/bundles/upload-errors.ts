@@ -8,7 +8,7 @@ import { type Database, guard, type Statement } from "../../db/client";
 import { type UploadWithBundle, uploadIsOpen } from "../../db/uploads";
 import type { Deps } from "../../deps";
 import { ApiError } from "../../errors";
-import type { Memory } from "../../http/memory";
+import type { Memory, Owner } from "../../http/memory";
 import { hiddenAs } from "../../http/scope";
 import { collectGarbageSoon } from "../../queue/garbage";
 
@@ -24,8 +24,10 @@ export interface CompletionContext {
 }
 
 /** Who holds the memory that an upload takes. */
-export const uploaderOf = (upload: Pick<UploadWithBundle, "created_by" | "created_by_key">): string =>
-	upload.created_by_key ?? upload.created_by;
+export const uploaderOf = (upload: Pick<UploadWithBundle, "created_by" | "created_by_key" | "owner_org">): Owner => ({
+	name: upload.created_by_key ?? upload.created_by,
+	group: upload.owner_org,
+});
 
 /** Drops the registration of an upload with everything that it stored. @returns the error to throw */
 export async function refuse(context: CompletionContext, upload: UploadWithBundle, error: ApiError): Promise<ApiError> {

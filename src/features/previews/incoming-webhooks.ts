@@ -94,7 +94,12 @@ async function receive(
 	const [hook] = rows;
 	if (hook === undefined) throw notFromProvider();
 	const read = () => readBytes(request, MOST_BYTES, deps.deadline);
-	const body = await memory.strangers.during(id, memoryOfBody(request, MOST_BYTES), waitUntil, read);
+	const body = await memory.strangers.during(
+		{ name: id, group: hook.org_id },
+		memoryOfBody(request, MOST_BYTES),
+		waitUntil,
+		read,
+	);
 	const secrets = await validSecrets(deps, hook, nowMs);
 	if (!(await isFromProvider(provider, request.headers, body, secrets, nowMs))) throw notFromProvider();
 	// From here on the request is the provider's, which sends those of many repositories from few addresses.

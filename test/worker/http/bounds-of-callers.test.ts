@@ -6,7 +6,7 @@ import { brotliCompressSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
 import { MANIFEST_ANSWER_BYTES } from "../../../src/compat/capgo-cli/uploads";
 import type { Limiter } from "../../../src/deps";
-import { CALLER_BYTES } from "../../../src/http/memory";
+import { CALLER_BYTES, STRANGER_BYTES } from "../../../src/http/memory";
 import { createStrangerLimits } from "../../../src/http/stranger-limits";
 import { mostUnpackedBytes, unpackBrotli } from "../../../src/storage/brotli";
 import { locationOf, patterned, register, tusCreate, tusHead, tusPatch } from "../support/bytes";
@@ -116,21 +116,21 @@ describe("a manifest", () => {
 	});
 });
 
+/** All but the last byte, and then nothing. */
+function silent(length: number) {
+	let sent = 0;
+	return new ReadableStream<Uint8Array>({
+		async pull(controller) {
+			if (sent === length - 1) return new Promise(() => undefined);
+			const chunk = new Uint8Array(Math.min(CHUNK_BYTES, length - 1 - sent));
+			sent += chunk.length;
+			controller.enqueue(chunk);
+		},
+	});
+}
+
 describe("open uploads of one key", () => {
 	const BYTES = 4 * 1024 * 1024;
-
-	/** All but the last byte, and then nothing. */
-	function silent(length: number) {
-		let sent = 0;
-		return new ReadableStream<Uint8Array>({
-			async pull(controller) {
-				if (sent === length - 1) return new Promise(() => undefined);
-				const chunk = new Uint8Array(Math.min(CHUNK_BYTES, length - 1 - sent));
-				sent += chunk.length;
-				controller.enqueue(chunk);
-			},
-		});
-	}
 
 	test("hold its share of the memory, until they are silent for long; others go on", async () => {
 		const silences: (() => void)[] = [];
@@ -183,6 +183,87 @@ describe("open uploads of one key", () => {
 		const head = await tusHead(held, key, locations[0] ?? "");
 		expect(head.headers.get("upload-offset")).toBe(String(BYTES - 1));
 		expect((await append(key, await begin(key, "1.1.0-pr.1"), bytes)).status).toBe(204);
+	});
+});
+
+describe("memory of an isolate", () => {
+	const MEBIBYTE = 1024 * 1024;
+
+	test("is not held by the keys of one organization together; another organization uploads", async () => {
+		const silences: (() => void)[] = [];
+		const held = await createWorld({
+			bindings: { deadline: () => new Promise((resolve) => silences.push(resolve)) },
+		});
+		const upload = async (
+			of: World,
+			ofApp: TestApp,
+			version: string,
+			key: string,
+			bytes: ReadableStream | Uint8Array,
+		) => {
+			expect((await register(held, ofApp, version, key)).status).toBe(201);
+			const path = `orgs/${of.orgId}/apps/${ofApp.appId}/${version}.zip`;
+			const location = locationOf(await tusCreate(held, key, path, 4 * MEBIBYTE));
+			return () => tusPatch(held, key, location, 0, bytes as never);
+		};
+		const ownApp = await createTestApp(held);
+		const holders: (() => Promise<Answer>)[] = [];
+		for (let index = 0; index < 8; index += 1) {
+			const { text } = await createTestKey(held, "app_developer", ownApp);
+			for (const version of [`1.${index}.0`, `1.${index}.1`]) {
+				holders.push(await upload(held, ownApp, version, text, silent(4 * MEBIBYTE)));
+			}
+		}
+		const another = await createWorld();
+		const otherApp = await createTestApp(another);
+		const refused: number[] = [];
+		const running = holders.map((hold) =>
+			hold().then(({ status }) => {
+				if (status === 429) refused.push(status);
+			}),
+		);
+		const most = CALLER_BYTES.group / (4 * MEBIBYTE);
+		await until(() => refused.length === holders.length - most);
+		const put = await upload(another, otherApp, "2.0.0", another.adminKey, bundleOf(4 * MEBIBYTE));
+		expect((await put()).status).toBe(204);
+		for (let period = 0; period < 2; period += 1) {
+			for (const end of silences.splice(0)) end();
+			await new Promise((resolve) => setTimeout(resolve, 20));
+		}
+		await Promise.all(running);
+	});
+
+	test("is not held by strangers of one network; devices of another one report", async () => {
+		const silences: (() => void)[] = [];
+		const held = await createWorld({
+			bindings: { deadline: () => new Promise((resolve) => silences.push(resolve)) },
+		});
+		const ownApp = await createTestApp(held);
+		const report = (ip: string, rawBody: ReadableStream<Uint8Array> | string) =>
+			held.request("POST", "/stats", {
+				headers: { "cf-connecting-ip": ip, "content-type": "application/json" },
+				rawBody: rawBody as never,
+			});
+		const refused: number[] = [];
+		const running = Array.from({ length: 12 }, (_, index) =>
+			report(`2001:db8:1:${index}::1`, silent(256 * 1024)).then(({ status }) => {
+				if (status === 429) refused.push(status);
+			}),
+		);
+		const most = STRANGER_BYTES.group / MEBIBYTE;
+		await until(() => refused.length === running.length - most);
+		const event = {
+			...{ app_id: ownApp.appId, platform: "ios", version_name: "builtin", version_build: "1.0.0" },
+			...{ plugin_version: "8.51.23", action: "app_moved_to_foreground" },
+		};
+		const batch = Array.from({ length: 100 }, () => ({ ...event, device_id: crypto.randomUUID() }));
+		const answer = await report("192.0.2.7", JSON.stringify(batch));
+		expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+		for (let period = 0; period < 2; period += 1) {
+			for (const end of silences.splice(0)) end();
+			await new Promise((resolve) => setTimeout(resolve, 20));
+		}
+		await Promise.all(running);
 	});
 });
 
