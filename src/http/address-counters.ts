@@ -1,12 +1,15 @@
 /**
  * Counters of the last minute by address, by network and by app with network, for the limits on requests without a key. They are per isolate,
- * and their memory is bounded.
+ * and their memory is bounded: those that were not used for the longest time go first, so many addresses end no limit of one that goes on.
  */
+import { recentMap } from "../domain/recent";
 import { MINUTE_MS } from "../domain/time";
 import { addressKey } from "./request-limits";
 
-/** Counted addresses, alone and by app; about 150 bytes each. All counters restart above this number. */
-const MOST_COUNTERS = 20_000;
+/** Counters by network, alone and by app, at least; about 150 bytes each. */
+const LEAST_COUNTERS = 10_000;
+/** Addresses whose network is cached, apart from the counters, because a network of IPv6 has more addresses than there are counters. */
+const LEAST_ADDRESSES = 10_000;
 
 /** Cache lifetime of a refusal. */
 export const REFUSED_MS = 5_000;
@@ -27,19 +30,19 @@ export interface Counter {
 export type AddressCounters = ReturnType<typeof createAddressCounters>;
 
 export function createAddressCounters() {
-	/** By address, by network, and by a prefix with the network. */
-	const counters = new Map<string, Counter>();
+	/** By network, and by a prefix with the network. */
+	let counters = recentMap<Counter>(LEAST_COUNTERS);
+	const networks = recentMap<string>(LEAST_ADDRESSES);
 	let minute = -1;
 
 	function counterOf(address: string | null, nowMs: number): Counter {
 		startWindow(nowMs);
 		const text = address ?? "unknown";
-		const known = counters.get(text);
-		if (known !== undefined) return known;
+		const known = networks.get(text);
+		if (known !== undefined) return counterBy(known);
 		const key = addressKey(address);
-		const counter = counterBy(key);
-		if (key !== text) counters.set(text, counter);
-		return counter;
+		networks.set(text, key);
+		return counterBy(key);
 	}
 
 	function counterBy(key: string): Counter {
@@ -49,7 +52,6 @@ export function createAddressCounters() {
 			...{ key, requests: 0, requestWindow: 0, questions: 0, newDevices: 0, reports: 0, answersSentAtMs: 0 },
 			refusedUntilMs: Number.NEGATIVE_INFINITY,
 		};
-		if (counters.size >= MOST_COUNTERS) counters.clear();
 		counters.set(key, counter);
 		return counter;
 	}
@@ -64,7 +66,7 @@ export function createAddressCounters() {
 		const current = Math.floor(nowMs / MINUTE_MS);
 		if (current === minute) return;
 		minute = current;
-		counters.clear();
+		counters = recentMap(LEAST_COUNTERS);
 	}
 
 	return { counterOf, counterBy, counterFor };

@@ -347,3 +347,34 @@ describe("large answers to one address", () => {
 		await expect(many()).rejects.toMatchObject({ code: "too_many_requests" });
 	});
 });
+
+describe("the limits of one customer", () => {
+	const query = { sql: "SELECT 1", parameters: [], query: { kind: "RawNode" } } as never;
+
+	/** As many addresses as a customer has in a network of IPv6. */
+	const addressOf = (index: number) => `2001:db8:7:1::${(index + 1).toString(16)}`;
+
+	test.each([
+		["addresses of one IPv6 network", addressOf, false],
+		["addresses of other networks", (index: number) => `203.${index >> 16}.${(index >> 8) & 255}.${index & 255}`, true],
+	])("stay after requests from 25,000 %s", async (_, addressAt, goesOn) => {
+		const { nowMs } = world.clock;
+		const limits = createStrangerLimits(world.deps);
+		const db = { trips: 0, sizeBytes: 0, batch: async () => [] } as never;
+		const ask = (address: string) => limits.database(db, address, "Devices").batch([query]);
+		const [own, others] = [addressOf(0), "198.51.100.1"];
+		const many = async () => {
+			for (let read = 0; read < 121; read += 1) await ask(own);
+		};
+		await expect(many()).rejects.toMatchObject({ code: "too_many_requests" });
+		for (let index = 0; index < 25_000; index += 1) {
+			limits.takeRequest(addressAt(index), nowMs);
+			// The address goes on asking.
+			if (index % 1_000 === 0) await ask(own).catch(() => undefined);
+		}
+		await expect(ask(own)).rejects.toMatchObject({ code: "too_many_requests" });
+		await ask(others);
+		for (let index = 0; index < 5_000; index += 1) limits.takeRequest(addressAt(index), nowMs);
+		expect(limits.takeRequest(addressAt(0), nowMs)).toBe(goesOn);
+	});
+});
