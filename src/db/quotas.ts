@@ -70,6 +70,14 @@ const openUploadsOfApp = (appId: string, nowMs: number): Quota =>
 		sql`(SELECT count(*) FROM uploads WHERE app_id = ${appId} AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs})`,
 	);
 
+export const openUploadsOfOrganization = (orgId: string, nowMs: number): Quota =>
+	quota(
+		"open_uploads_per_organization",
+		// CROSS JOIN keeps the order: apps first, then the index of open uploads of each.
+		sql`(SELECT count(*) FROM apps AS owned CROSS JOIN uploads ON uploads.app_id = owned.id
+			WHERE owned.owner_org = ${orgId} AND uploads.completed_at_ms IS NULL AND uploads.expires_at_ms > ${nowMs})`,
+	);
+
 const openUploadsOfCaller = ({ userId, keyId }: Holder, nowMs: number): Quota =>
 	quota(
 		"open_uploads_per_key",
@@ -110,6 +118,7 @@ export const uploadQuotas = (
 	isPreview: boolean,
 ) => [
 	openUploadsOfApp(scope.appId, nowMs),
+	openUploadsOfOrganization(scope.orgId, nowMs),
 	openUploadsOfCaller(holder, nowMs),
 	...(isPreview ? [storageOfPreviewKey(scope.appId, holder, nowMs)] : []),
 	storageOfOrganization(scope.orgId),

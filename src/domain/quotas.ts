@@ -13,6 +13,7 @@ export const DEFAULT_QUOTAS = {
 	previews_per_app: 10_000,
 	preview_hooks_per_app: 20,
 	open_uploads_per_app: 10_000,
+	open_uploads_per_organization: 20_000,
 	open_uploads_per_key: 5_000,
 	channels_per_preview_key: 50,
 	bundles_per_preview_key: 500,
@@ -51,6 +52,10 @@ export const QUOTA_TEXTS: Readonly<Record<QuotaName, { readonly counts: string; 
 	},
 	open_uploads_per_app: {
 		counts: "unfinished uploads to this app",
+		remedy: "finish them, or wait a day until they end",
+	},
+	open_uploads_per_organization: {
+		counts: "unfinished uploads to the apps of this organization",
 		remedy: "finish them, or wait a day until they end",
 	},
 	open_uploads_per_key: {

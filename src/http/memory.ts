@@ -34,7 +34,7 @@ export interface Budget {
 	 * Counts the bytes while the work runs. Work must not take from the same budget again.
 	 * @param work gets a function that says that it goes on, for work that may take longer than `LIFETIME_MS`
 	 * @param bytes more than a share is let in if nothing else of that share is held
-	 * @throws {ApiError} `too_many_requests` if there is no room within ten seconds
+	 * @throws {ApiError} `too_many_requests` if there is no room within ten seconds; uploads answer it as 503 (upload-errors.ts)
 	 */
 	during<Value>(
 		owner: Owner,

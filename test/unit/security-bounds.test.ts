@@ -37,7 +37,7 @@ test("the bounds in the documentation", () => {
 		`| Body of a manifest | ${size(setManifest.bodyLimitBytes ?? 0)} |`,
 		`| Bodies above ${size(DEFAULT_LIMIT_BYTES)}, per key and ${period} s | ${limit} |`,
 		`which waits in memory | ${size(SEGMENT_BYTES)} |`,
-		`| Open uploads, per app and per key | ${count(DEFAULT_QUOTAS.open_uploads_per_app)}, ${count(DEFAULT_QUOTAS.open_uploads_per_key)} |`,
+		`| Open uploads, per organization, per app and per key | ${count(DEFAULT_QUOTAS.open_uploads_per_organization)}, ${count(DEFAULT_QUOTAS.open_uploads_per_app)}, ${count(DEFAULT_QUOTAS.open_uploads_per_key)} |`,
 		`of a Brotli file | ${size(mostUnpackedBytes(0))} and ${ratioOf(mostUnpackedBytes)} times its size, at most ${size(mostUnpackedBytes(1e12))} |`,
 		`that are compared | ${size(mostUnpackedOfZip(0))} and ${ratioOf(mostUnpackedOfZip)} times its size, at most ${size(mostUnpackedOfZip(1e12))} |`,
 		`limited to its own work | ${size(MANIFEST_ANSWER_BYTES.others)}, ${size(MANIFEST_ANSWER_BYTES.own)} |`,

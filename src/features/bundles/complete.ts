@@ -57,9 +57,9 @@ import {
 	type CompletionContext,
 	checksumMismatch,
 	deltaHashMismatch,
+	duringUpload,
 	refuse,
 	sizeMismatch,
-	uploaderOf,
 	uploadIsGone,
 } from "./upload-errors";
 
@@ -120,8 +120,7 @@ export async function finishUpload(
 		const path = upload.delta_path ?? "";
 		const check = () => keepsPromise(deps, path, objectKey);
 		const bytes = memoryOfPromise(path, received.receivedBytes);
-		if (!(await context.memory.callers.during(uploaderOf(upload), bytes, context.waitUntil, check)))
-			throw await refuseFile(context, upload, objectKey);
+		if (!(await duringUpload(context, upload, bytes, check))) throw await refuseFile(context, upload, objectKey);
 		await storeFile(context, upload, objectKey, received.receivedBytes);
 		return { checksum: null, size_bytes: received.receivedBytes };
 	}
@@ -155,7 +154,7 @@ async function checked(context: CompletionContext, upload: UploadWithBundle, rec
 	const isFixed = upload.bundle_checksum !== null;
 	const check = () => checkStoredArchive(context.deps, received, isFixed, uploadIsGone);
 	const bytes = memoryOfCheck(received.sizeBytes);
-	const verdict = await context.memory.callers.during(uploaderOf(upload), bytes, context.waitUntil, check);
+	const verdict = await duringUpload(context, upload, bytes, check);
 	if ("problem" in verdict) throw await refuse(context, upload, verdict.problem);
 	const { unflaggedOffsets: offsets } = verdict;
 	if (offsets.length === 0) return received;

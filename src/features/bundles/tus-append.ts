@@ -24,7 +24,7 @@ import {
 	tusResponse,
 	wholeNumber,
 } from "./tus-protocol";
-import { type CompletionContext, tooLarge, uploaderOf, uploadNotFound } from "./upload-errors";
+import { type CompletionContext, duringUpload, tooLarge, uploadNotFound } from "./upload-errors";
 
 const appOfUpload: ScopeSource<TusScopeRow> = {
 	statement: (raw) =>
@@ -196,7 +196,7 @@ async function storeSegments(
 	if (body === null || start === upload.length_bytes) return start;
 	const sentBytes = Number(headers.get("content-length") ?? SEGMENT_BYTES);
 	const bytes = Math.min(SEGMENT_BYTES, upload.length_bytes - start, Math.max(1, sentBytes));
-	return memory.callers.during(uploaderOf(upload), bytes, waitUntil, async (goesOn) => {
+	return duringUpload({ memory, waitUntil }, upload, bytes, async (goesOn) => {
 		let offset = start;
 		const buffer = new Uint8Array(bytes);
 		let filled = 0;

@@ -24,10 +24,30 @@ export interface CompletionContext {
 }
 
 /** Who holds the memory that an upload takes. */
-export const uploaderOf = (upload: Pick<UploadWithBundle, "created_by" | "created_by_key" | "owner_org">): Owner => ({
+const uploaderOf = (upload: Pick<UploadWithBundle, "created_by" | "created_by_key" | "owner_org">): Owner => ({
 	name: upload.created_by_key ?? upload.created_by,
 	group: upload.owner_org,
 });
+
+/**
+ * Counts the bytes that an upload holds in memory while the work runs. A full isolate is 503 here, because the stock TUS client repeats
+ * 503 by default and gives the upload up at 429.
+ * @throws {ApiError} `service_unavailable`
+ */
+export async function duringUpload<Value>(
+	{ memory, waitUntil }: Pick<CompletionContext, "memory" | "waitUntil">,
+	upload: Pick<UploadWithBundle, "created_by" | "created_by_key" | "owner_org">,
+	bytes: number,
+	work: (goesOn: () => void) => Promise<Value>,
+): Promise<Value> {
+	try {
+		return await memory.callers.during(uploaderOf(upload), bytes, waitUntil, work);
+	} catch (error) {
+		if (!(error instanceof ApiError && error.code === "too_many_requests")) throw error;
+		const { message, headers, moreInfo } = error;
+		throw new ApiError("service_unavailable", message, { headers, moreInfo, cause: error });
+	}
+}
 
 /** Drops the registration of an upload with everything that it stored. @returns the error to throw */
 export async function refuse(context: CompletionContext, upload: UploadWithBundle, error: ApiError): Promise<ApiError> {

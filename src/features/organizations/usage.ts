@@ -7,6 +7,7 @@ import {
 	appUsagePage,
 	invitationsOfOrganization,
 	keysOfOrganization,
+	openUploadsOfOrganization,
 	quotaUse,
 	storageOfOrganization,
 } from "../../db/quotas";
@@ -92,4 +93,5 @@ const organizationQuotas = (orgId: string, nowMs: number) => [
 	appsOfOrganization(orgId),
 	keysOfOrganization(orgId),
 	invitationsOfOrganization(orgId, nowMs),
+	openUploadsOfOrganization(orgId, nowMs),
 ];

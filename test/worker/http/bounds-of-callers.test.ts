@@ -164,7 +164,7 @@ describe("open uploads of one key", () => {
 		const most = CALLER_BYTES.each / BYTES;
 		await until(() => answers.length === locations.length - most);
 		for (const { status, headers } of answers) {
-			expect(status).toBe(429);
+			expect(status).toBe(503);
 			expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
 		}
 		// The control: another key uploads meanwhile.

@@ -113,6 +113,15 @@ const FILLINGS: Readonly<Record<string, Filling>> = {
 			create: (index) => tusCreate(world, world.adminKey, deltaName(world, app, `file-${index}`), 10),
 		}),
 	},
+	open_uploads_per_organization: {
+		begin: async (world, app) => {
+			const apps = [app, await createTestApp(world)];
+			return {
+				create: (index) =>
+					tusCreate(world, world.adminKey, deltaName(world, apps[index % 2] ?? app, `file-${index}`), 10),
+			};
+		},
+	},
 	open_uploads_per_key: {
 		begin: async (world, app) => {
 			const key = await createTestKey(world, "app_uploader", app);
@@ -344,6 +353,7 @@ describe("GET /organization/usage", () => {
 					{ name: "apps_per_organization", limit: 9, used: 2 },
 					{ name: "api_keys_per_organization", limit: limits.api_keys_per_organization, used: 1 },
 					{ name: "invitations_per_organization", limit: limits.invitations_per_organization, used: 0 },
+					{ name: "open_uploads_per_organization", limit: limits.open_uploads_per_organization, used: 1 },
 				],
 				apps: [
 					{
