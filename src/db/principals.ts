@@ -76,6 +76,9 @@ export interface UploaderRow extends PolicyColumns {
 	readonly key_id: string | null;
 	readonly expires_at_ms: number | null;
 	readonly is_hashed_key: Flag;
+	readonly ip_allow_list: string | null;
+	/** The link ends earlier if the secret that asked for it was replaced. */
+	readonly link_expires_at_ms: number;
 	/** 0: the key of the CI job ended. */
 	readonly job_is_live: Flag;
 	readonly key_bindings: string;
@@ -84,7 +87,8 @@ export interface UploaderRow extends PolicyColumns {
 
 export const uploaderStatement = prepared<{ uploadId: string; nowMs: number }, UploaderRow>((value) => {
 	const [uploadId, nowMs] = [value("uploadId"), value("nowMs")];
-	return sql<UploaderRow>`SELECT u.app_id, a.owner_org, u.created_by_key, k.id AS key_id, k.expires_at_ms,
+	return sql<UploaderRow>`SELECT u.app_id, a.owner_org, u.created_by_key, u.expires_at_ms AS link_expires_at_ms,
+			k.id AS key_id, k.expires_at_ms, k.ip_allow_list,
 			k.key_ciphertext IS NULL AS is_hashed_key, coalesce(home.enforce_hashed_api_keys, 0) AS enforce_hashed_api_keys,
 			coalesce(home.require_apikey_expiration, 0) AS require_apikey_expiration, home.max_apikey_expiration_days,
 			u.created_by_job IS NULL OR EXISTS (SELECT 1 FROM ci_keys t WHERE t.key_hash = u.created_by_job

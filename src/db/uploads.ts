@@ -3,7 +3,7 @@
  * src/storage/objects.ts.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
-import type { AppId } from "../authz/decide";
+import type { AppId, OrgId } from "../authz/decide";
 import { ROLE_NAMES, ROLES } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
 import { jsonList, query } from "./client";
@@ -125,11 +125,18 @@ export function uploaderMayUpload(uploadId: string, nowMs: number) {
 	const holds = sql`b.role_name IN ${jsonList(JSON.stringify(UPLOADING_ROLES))} AND b.org_id = a.owner_org
 		AND (b.scope_type = 'org' OR b.app_id = a.id) AND ${isLive("b")}`;
 	return sql<boolean>`EXISTS (SELECT 1 FROM uploads u JOIN apps a ON a.id = u.app_id WHERE u.id = ${uploadId}
-		AND CASE WHEN u.created_by_key IS NULL
+		AND u.expires_at_ms > ${nowMs} AND CASE WHEN u.created_by_key IS NULL
 			THEN EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = u.created_by AND ${holds})
 			ELSE EXISTS (SELECT 1 FROM role_bindings b JOIN api_keys k ON k.id = b.api_key_id
 				WHERE b.api_key_id = u.created_by_key AND ${isLive("k")} AND ${holds}) END
 		AND (u.created_by_job IS NULL OR EXISTS (SELECT 1 FROM ci_keys t WHERE t.key_hash = u.created_by_job AND ${isLive("t")})))`;
+}
+
+/** Links that were given to the old secret of a key end with it, because its replacement may be the answer to a leak. */
+export function endUploadLinks(orgId: OrgId, key: { readonly id: string; readonly user_id: string }, atMs: number) {
+	return sql`UPDATE uploads SET expires_at_ms = min(expires_at_ms, ${atMs})
+		WHERE created_by = ${key.user_id} AND created_by_key = (SELECT id FROM api_keys WHERE id = ${key.id} AND org_id = ${orgId})
+			AND completed_at_ms IS NULL AND length_bytes IS NULL`.compile(query);
 }
 
 /** For guards: the upload is not completed. */

@@ -8,6 +8,7 @@ import { type UploaderRow, uploaderStatement } from "../../db/principals";
 import { storageOfOrganization } from "../../db/quotas";
 import { type UploadWithBundle, uploadByLink, uploaderMayUpload } from "../../db/uploads";
 import type { Deps } from "../../deps";
+import { isInRanges } from "../../domain/ip-allow-list";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { quotaExceeded } from "../../http/quotas";
@@ -69,7 +70,8 @@ export const uploadOnce = endpoint({
 		const { deps, input, loaded, nowMs, request } = context;
 		await verifyLink(deps, "PUT", `/files/upload/one/${input.params.id}`, input.query, nowMs);
 		const [upload] = loaded[0].rows;
-		if (upload === undefined || !mayStillUpload(loaded[1].rows[0], nowMs)) throw uploadNotFound();
+		if (upload === undefined || !mayStillUpload(loaded[1].rows[0], nowMs, context.actor.ipAddress))
+			throw uploadNotFound();
 		const { body, sizeBytes } = sizedBody(request);
 		if (upload.completed_at_ms !== null) {
 			// Idempotent: the answer to an earlier try was lost, and these are the same bytes.
@@ -104,9 +106,10 @@ async function sentBefore(deps: Pick<Deps, "bundles">, upload: UploadWithBundle)
 	return receivedSha256(await headObject(deps.bundles, flaggedObjectKey(upload.object_prefix)));
 }
 
-/** Whether the uploader may still upload to the app: a link grants no more than the caller who got it may do when it is used. */
-function mayStillUpload(row: UploaderRow | undefined, nowMs: number): boolean {
-	if (row === undefined || row.job_is_live === 0) return false;
+/** Whether the uploader may still upload to the app: a link grants no more than the caller who got it may do when it is used, and from where. */
+function mayStillUpload(row: UploaderRow | undefined, nowMs: number, ipAddress: string | null): boolean {
+	if (row === undefined || row.job_is_live === 0 || row.link_expires_at_ms <= nowMs) return false;
+	if (row.ip_allow_list !== null && !isInRanges(JSON.parse(row.ip_allow_list), ipAddress)) return false;
 	const target = { orgId: row.owner_org, appId: row.app_id };
 	if (row.created_by_key === null) {
 		return holds({ bindings: bindingsFrom(row.account_bindings, () => undefined) }, "app.upload_bundle", target);

@@ -30,6 +30,7 @@ import { auditBindingsTaken } from "../../db/audit/bindings";
 import { auditStatement } from "../../db/audit/entries";
 import { guard, jsonList, lastResult } from "../../db/client";
 import { type PolicyColumns, policiesAre } from "../../db/organizations";
+import { endUploadLinks } from "../../db/uploads";
 import { isInRanges } from "../../domain/ip-allow-list";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
@@ -169,7 +170,12 @@ export const changeKey = endpoint({
 							...previousSecret(row, secret.key_hash, change.overlap_seconds ?? 0, nowMs),
 						}),
 			}),
-			...(minted === undefined ? [] : recordReveals(orgId, row, principal, nowMs)),
+			...(minted === undefined
+				? []
+				: [
+						...recordReveals(orgId, row, principal, nowMs),
+						endUploadLinks(orgId, row, nowMs + 1_000 * (change.overlap_seconds ?? 0)),
+					]),
 			// Bindings that came from the removed ones; the entry of the change itself names the removed ones.
 			auditBindingsTaken(
 				actor,
