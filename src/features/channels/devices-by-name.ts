@@ -5,13 +5,14 @@
  * settings.
  */
 import { type AppId, decide } from "../../authz/decide";
-import { lacksPermission, type Principal } from "../../authz/principal";
+import type { Principal } from "../../authz/principal";
 import { requireRecentSignIn } from "../../authz/session";
 import { type PreviewNameRow, withDevicesNaming } from "../../db/channel-names";
 import type { ChannelRow, ChannelValues } from "../../db/channels";
 import { guard, type Statement } from "../../db/client";
 import type { Deps } from "../../deps";
 import { PLATFORMS } from "../../domain/update-model";
+import { ApiError } from "../../errors";
 import { noProtectedPublicChannel, type ProtectedPublicRow } from "./protection";
 import { channelChanged } from "./write";
 
@@ -52,7 +53,12 @@ export async function refuseFleetOfProtected(
 	if (devices === 0) return [];
 	const target = { orgId: scope.orgId, appId: scope.appId };
 	if (decide(principal, "app.update_user_roles", target).outcome !== "allow") {
-		throw lacksPermission(principal, "app.update_user_roles", "app");
+		const [taker] = protectedPublic.filter((row) => row.name !== name);
+		throw new ApiError(
+			"permission_denied",
+			`Devices send the name ${name} and are served by the protected channel ${taker?.name} until a channel of that name opens, so only administrators of the app may open it. Ask one, propose the bundle for ${taker?.name}, or choose a name that no device sends.`,
+			{ moreInfo: { permission: "app.update_user_roles", scope: "app" } },
+		);
 	}
 	if (principal.kind === "session") requireRecentSignIn(principal, true, nowMs);
 	return [];

@@ -40,6 +40,7 @@ test("stay with it when a developer creates or opens a channel of their name, by
 	await protect({ requires_approval: true });
 	const whole = await set(developer, { version: "1.2.0", allow_device_self_set: true });
 	expect(whole).toMatchObject(REFUSED);
+	expect(whole.body.message).toContain("propose the bundle for production");
 	expect(await set(developer, { allow_device_self_set: true }), "an empty one").toMatchObject(REFUSED);
 	const created = await set(developer, { version: "1.2.0" });
 	expect(created.status, "a closed one").toBe(201);

@@ -57,20 +57,14 @@ const GRANTS = {
 		"appTransferred",
 		...APP,
 	],
-	"name of a preview": [
-		"src/features/previews/devices.ts",
-		"prefixChanged",
-		"pullRequestClosed",
-		"appTransferred",
-		...APP,
-	],
+	"name of a preview": ["src/features/previews/devices.ts", "prefixChanged", "pullRequestClosed", ...APP],
 	"name of a channel": ["src/domain/update-decision.ts", "channelClosed", "channelDeleted", ...APP],
 	"choice of a channel": ["src/features/updates/channel-self.ts", "channelClosed", "channelDeleted", ...APP],
 	"download link": ["src/storage/links.ts", ...APP],
 	"override of a device": ["src/features/devices/routes.ts", "overrideRemoved", ...APP],
 	"approval of a proposal": [
 		"src/features/channels/approvals.ts",
-		...["approverLowered", "approverSignedOut", "protectionEnded", "protectedDeleted", "hourPassed"],
+		...["approverLowered", "approverSignedOut", "protectionEnded", "protectedDeleted", "hourPassed", "proposerRevoked"],
 		...["appTransferred", ...APP],
 	],
 	session: ["src/features/accounts/sessions.ts", "signedOut", "memberRemoved", "appTransferred", ...APP],
@@ -80,7 +74,9 @@ const GRANTS = {
 	],
 } as const satisfies Record<string, readonly [string, ...string[]]>;
 type Right = keyof typeof GRANTS;
-type Uses = Readonly<Record<Right, () => Promise<boolean>>>;
+/** An approval can be used once, so it ends each history. */
+const ONCE = "approval of a proposal";
+type Uses = Readonly<Record<Exclude<Right, typeof ONCE>, () => Promise<boolean>>>;
 
 const isEnded = (right: Right, history: readonly string[]): boolean => {
 	const [, ...events] = GRANTS[right];
@@ -156,12 +152,29 @@ async function begin() {
 		world.request("POST", "/updates", {
 			body: {
 				...{ app_id: app.appId, device_id: crypto.randomUUID(), platform: "android", version_name: "builtin" },
-				...{ version_build: "0.9.0", plugin_version: "8.51.23", ...fields },
+				...{ version_build: "1.0.0", plugin_version: "8.51.23", ...fields },
 			},
 		});
-	const download = (await check({ defaultChannel: "beta" })).body.url as string;
+	const checked = await check({ defaultChannel: "beta" });
+	expect(checked.body, JSON.stringify(checked.body)).toMatchObject({ version: "1.1.0" });
+	const download = checked.body.url as string;
 	return {
-		...{ ci, session, approving, approver, person, inviter, email, token, link, location, job, version, jobLink },
+		...{
+			ci,
+			proposer,
+			session,
+			approving,
+			approver,
+			person,
+			inviter,
+			email,
+			token,
+			link,
+			location,
+			job,
+			version,
+			jobLink,
+		},
 		...{
 			channel,
 			pageToken,
@@ -179,7 +192,7 @@ const seesApp = (by: { key: string } | Pick<TestSession, "headers">) =>
 
 /** One use of each right, which leaves it as it is. An upload link without a body is asked for its length only while it may upload. */
 const usesOf = (held: Held): Uses => ({
-	"secret of a key": () => is(promoteBeta(held.ci.text)),
+	"secret of a key": () => is(registers(held.ci.text), 201),
 	"upload link of a key": () => is(world.request("PUT", held.link), 411),
 	"resumable upload": () => is(tusHead(world, held.ci.text, held.location)),
 	"key of a job": () => is(world.request("GET", "/preview", { key: held.job, query: { app_id: app.appId } })),
@@ -191,26 +204,20 @@ const usesOf = (held: Held): Uses => ({
 	"choice of a channel": async () => {
 		const body = {
 			...{ app_id: app.appId, device_id: crypto.randomUUID(), platform: "android", version_name: "builtin" },
-			...{ version_build: "0.9.0", plugin_version: "8.51.23", channel: "beta" },
+			...{ version_build: "1.0.0", plugin_version: "8.51.23", channel: "beta" },
 		};
 		return (await world.request("POST", "/channel_self", { body })).body.status === "ok";
 	},
 	"download link": () => is(world.request("GET", pathOf(held.download))),
 	"override of a device": async () => (await held.check({ device_id: held.device })).body.version === "1.2.0",
-	"approval of a proposal": async () => {
-		const { status, body } = await world.request("GET", "/proposal", {
-			headers: held.approving.headers,
-			query: { app_id: app.appId, channel: "guarded" },
-			mostTrips: 4,
-		});
-		return status === 200 && body[0]?.state === "pending" && body[0].can_approve && !body[0].outdated;
-	},
 	session: () => seesApp({ headers: held.session.headers }),
 	invitation: () => is(world.request("POST", "/invitation/show", { body: { token: held.token } })),
 });
-/** Needs the permission to promote, and changes nothing. */
-const promoteBeta = (key: string) =>
-	world.request("POST", "/channel/what_if", { key, body: { app_id: app.appId, channel: "beta", version: "1.2.0" } });
+let versions = 0;
+const registers = (key: string) => {
+	const body = { app_id: app.appId, version: `3.0.${++versions}` };
+	return world.request("POST", "/bundle", { key, body, mostTrips: 8 });
+};
 
 const EVENTS: Readonly<Record<string, (held: Held) => Promise<Pick<Answer, "status">>>> = {
 	keyRevoked: ({ ci }) => admin("DELETE", `/apikey/${ci.id}`, {}),
@@ -241,8 +248,12 @@ const EVENTS: Readonly<Record<string, (held: Held) => Promise<Pick<Answer, "stat
 	approverLowered: ({ approver }) =>
 		admin("PUT", "/organization/members", { orgId: world.orgId, email: approver.email, role: "org_member" }),
 	approverSignedOut: ({ approving }) => world.request("POST", "/sign-out", { headers: approving.headers, body: {} }),
+	proposerRevoked: ({ proposer }) => admin("DELETE", `/apikey/${proposer.id}`, {}),
 	protectionEnded: () => ofApp("POST", "/channel", { channel: "guarded", protected: false }),
-	protectedDeleted: () => ofApp("DELETE", "/channel", { channel: "guarded" }),
+	protectedDeleted: async () => {
+		await ofApp("POST", "/channel", { channel: "guarded", protected: false });
+		return ofApp("DELETE", "/channel", { channel: "guarded" });
+	},
 	signedOut: ({ session }) => world.request("POST", "/sign-out", { headers: session.headers, body: {} }),
 	memberRemoved: ({ person }) => admin("DELETE", "/organization/members", { orgId: world.orgId, email: person.email }),
 	inviterLowered: ({ inviter }) =>
@@ -272,7 +283,7 @@ async function working(uses: Uses): Promise<Record<string, boolean>> {
 	for (const [right, use] of Object.entries(uses)) found[right] = (await use()) === true;
 	return found;
 }
-const RIGHTS = Object.keys(GRANTS) as Right[];
+const RIGHTS = (Object.keys(GRANTS) as Right[]).filter((right) => right !== ONCE);
 const expected = (history: readonly string[]) =>
 	Object.fromEntries(RIGHTS.map((right) => [right, !isEnded(right, history)]));
 
@@ -289,6 +300,14 @@ async function live(events: readonly string[]): Promise<void> {
 		world.clock.nowMs += CACHED_MS;
 		expect(await working(uses), history.join(", ")).toEqual(expected(history));
 	}
+	const approved = await world.request("POST", "/proposal/approve", {
+		headers: held.approving.headers,
+		body: { app_id: app.appId, id: held.proposal },
+		mostTrips: 8,
+	});
+	expect(approved.status === 200, `${ONCE} after ${history.join(", ")}: ${approved.status}`).toBe(
+		!isEnded(ONCE, history),
+	);
 }
 
 test.each(NAMES)("%s ends the rights that the table names, and no other", { timeout: 60_000 }, (event) =>
