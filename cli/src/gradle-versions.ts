@@ -53,7 +53,7 @@ const DEEPEST = 12;
 /** A statement that sets it, and no variable of that name (`def versionName = …`) and no read of it (`println versionName`). */
 const SETTING =
 	/(?<=^|[{;>])[ \t]*(?:\w+\.)*(?:versionName(?:Override)?(?:\.set(?=[ \t]*\())?|setVersionName(?:Override)?(?=[ \t]*\())(?![\w.])[ \t]*(?:=(?!=)|(?=["'(\w$]))/gm;
-/** What a flavor or a build type adds to the version. */
+/** A statement by which a flavor or a build type adds to the version. */
 const SUFFIX =
 	/(?<=^|[{;])[ \t]*(?:\w+\.)*(?:versionNameSuffix|setVersionNameSuffix(?=[ \t]*\())(?![\w.])[ \t]*(?:=(?!=)|(?=["'(\w$]))/gm;
 /** A suffix such as `-${hash()}`, which leaves the numbers of the version as they are, and none. */

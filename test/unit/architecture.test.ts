@@ -88,14 +88,14 @@ describe("the source tree", () => {
 		expect(broken).toEqual([]);
 	});
 
-	test("the capstan command has only the typed client of src, nothing but Node at run time, and the rules of src for its text", () => {
+	test("the capstan command has only the typed client of src, nothing but Node at run time, and the rules of src for text and versions", () => {
 		const bundled = ["fflate", "semver", "uqr"];
 		const wrong = ({ path, text }: SourceFile) =>
 			importsOf(text)
 				.filter(({ target, typeOnly }) => {
 					if (!target.startsWith(".")) return !target.startsWith("node:") && !bundled.includes(packageOf(target));
 					const file = join(path, "..", target);
-					const isShared = /^\.\.\/\.\.\/src\/(client\/|domain\/[a-z]+-sentences$)/.test(file);
+					const isShared = /^\.\.\/\.\.\/src\/(client\/|domain\/([a-z]+-sentences|version)$)/.test(file);
 					return file.startsWith("../../src/") && !typeOnly && !isShared;
 				})
 				.map(({ target }) => `${path} imports ${target}`);

@@ -1,10 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: Gradle and Xcode expand these placeholders
-/** The versions of store builds that the `capstan` command reads in native projects, and the JSON files of a project. */
+/** The versions of store builds that the `capstan` command reads in native projects. */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { buildSteps } from "../../cli/src/ci-files";
 import { readProject } from "../../cli/src/project";
 
 let root: string;
@@ -368,40 +367,5 @@ describe("versions of store builds", () => {
 		const files = { [GROOVY]: groovy("versionName gitVersion()"), "capacitor.config.json": config };
 		const { storeVersions } = await readProject(await projectWith(files));
 		expect(storeVersions).toEqual({ versions: ["4.0.0"], unreadable: [] });
-	});
-});
-
-describe("a JSON file of the project", () => {
-	test("may start with a byte order mark", async () => {
-		const directory = await projectWith({
-			"package.json": '\uFEFF{"version":"1.2.3","scripts":{"build":"vite build"}}',
-			"capacitor.config.json": '\uFEFF{"appId":"com.example.app"}',
-		});
-		expect(await readProject(directory)).toMatchObject({ packageVersion: "1.2.3", appId: "com.example.app" });
-		expect((await buildSteps(directory)).build).toContain("npm run build");
-	});
-
-	test.each([
-		["package.json", '{\n\t"version": "1.0.0",\n}', 3, 1],
-		["package.json", "", 1, 1],
-		["package.json", "<<<<<<< HEAD\n{}", 1, 1],
-		["package.json", '{"a": [1, 2}', 1, 12],
-		["package.json", '{"a": "open', 1, 7],
-		["package.json", "{} {}", 1, 4],
-		["capacitor.config.json", '{\n  "appId": com.example.app\n}', 2, 12],
-		["capacitor.config.json", '{ "a": 1\n  "b": 01 }', 2, 3],
-		["electron/package.json", '{"version": nul}', 1, 13],
-	])("%s with an error is reported with its position: %j", async (path, text, line, column) => {
-		const read = readProject(await projectWith({ [path]: text }));
-		await expect(read).rejects.toMatchObject({
-			code: "invalid_json",
-			exitCode: 2,
-			message: expect.stringContaining(`${path} is not valid JSON: error at line ${line}, column ${column}.`),
-		});
-	});
-
-	test.each(["null", "[]", '"text"'])("%s instead of an object is reported", async (text) => {
-		const read = readProject(await projectWith({ "package.json": text }));
-		await expect(read).rejects.toMatchObject({ code: "invalid_json", exitCode: 2 });
 	});
 });

@@ -219,7 +219,7 @@ describe("memory of an isolate", () => {
 		const refused: number[] = [];
 		const running = holders.map((hold) =>
 			hold().then(({ status }) => {
-				if (status === 429) refused.push(status);
+				if (status === 503) refused.push(status);
 			}),
 		);
 		const most = CALLER_BYTES.group / (4 * MEBIBYTE);

@@ -69,14 +69,21 @@ async function waitingProposal(world: Scene, app: TestApp, path: string): Promis
 	const channel = fresh("pr-guarded");
 	const version = freshVersion();
 	await uploadTestBundle(world, app, version);
-	const keys = await world.request("GET", "/apikey", { key: world.adminKey, query: { org_id: world.orgId } });
 	const promoters = ["org_super_admin", "org_admin", "app_admin", "app_developer", "app_uploader"];
-	// The list is in no fixed order. Keys without a promoting role, and those of earlier proposers, must not take the places of the others. The
-	// admin's may be on a later page.
-	type Listed = { id: string; name: string; bindings: { role_name: string }[] };
+	type Listed = { id: string; name: string; bindings: { role_name: string; app_id: string | null }[] };
+	const listed: Listed[] = [];
+	for (let page = 0, size = -1; size !== 0; page += 1) {
+		const query = { org_id: world.orgId, page: String(page) };
+		const { body } = await world.request("GET", "/apikey", { key: world.adminKey, query });
+		listed.push(...body);
+		size = body.length;
+	}
+	// The list is in no fixed order. Keys that promote nothing here, and those of earlier proposers, must not take the places of the others.
+	const promotes = ({ role_name, app_id }: Listed["bindings"][number]) =>
+		promoters.includes(role_name) && (app_id === null || app_id === app.uuid);
 	const isPersonal = ({ name }: Listed) => Number(name === "Personal key");
-	const ids = (keys.body as Listed[])
-		.filter(({ bindings }) => bindings.some(({ role_name }) => promoters.includes(role_name)))
+	const ids = listed
+		.filter(({ bindings }) => bindings.some(promotes))
 		.sort((one, other) => isPersonal(one) - isPersonal(other))
 		.map(({ id }) => id);
 	const named = [...new Set([...(world.adminKeyId === undefined ? [] : [world.adminKeyId]), ...ids])];
