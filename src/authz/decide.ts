@@ -23,6 +23,8 @@ export interface Target {
 	readonly orgId: string;
 	readonly appId?: string;
 	readonly channelId?: number;
+	/** The list of the app's channels: a binding on one of them covers it, and the answer has only the channels of such bindings. */
+	readonly anyChannel?: true;
 	/** The channel is public, protected or the default upload channel, so it is more than a preview. */
 	readonly isMoreThanPreview?: boolean;
 	/** Set for requests that restore an organization; no binding covers both kinds. */
@@ -176,6 +178,18 @@ export function appsWhere(principal: Principal, permission: Permission): AppId[]
 	return [...new Set(bindings.flatMap(({ appId }) => (appId === null ? [] : [appId as AppId])))];
 }
 
+/** Channels of the app on which the principal holds the permission by a binding on the channel itself. */
+export function channelsWhere(principal: Principal, permission: Permission, { orgId, appId }: Target): number[] {
+	const bindings = bindingsGranting(principal, permission, "channel", false);
+	return [
+		...new Set(
+			bindings.flatMap((binding) =>
+				binding.orgId === orgId && binding.appId === appId && binding.channelId !== null ? [binding.channelId] : [],
+			),
+		),
+	];
+}
+
 function orgsOf(bindings: readonly Binding[]): OrgId[] {
 	return [...new Set(bindings.map(({ orgId }) => orgId as OrgId))];
 }
@@ -218,7 +232,7 @@ export function covers(binding: Binding, target: Target): boolean {
 	if (binding.scopeType === "org") return true;
 	// null !== undefined: a corrupt binding covers nothing.
 	if (binding.appId !== target.appId) return false;
-	if (binding.scopeType === "app") return true;
+	if (binding.scopeType === "app" || target.anyChannel === true) return true;
 	return binding.channelId === target.channelId;
 }
 

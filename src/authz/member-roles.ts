@@ -27,9 +27,9 @@ export interface RolesBeyond {
 	readonly role: RoleName;
 	/** Roles of whole organizations. */
 	readonly ofOrganization: readonly RoleName[];
-	/** Roles of apps. */
-	readonly ofApp: readonly RoleName[];
-	/** Pairs of such an app role and another app role that, together with `role`, holds all its permissions. */
+	/** Roles of apps and channels. */
+	readonly below: readonly RoleName[];
+	/** Pairs of such a role and another role of its app or channel that, together with `role`, holds all its permissions. */
 	readonly covered: readonly (readonly [RoleName, RoleName])[];
 }
 
@@ -40,15 +40,15 @@ export function rolesBeyond(role: RoleName): RolesBeyond {
 				ROLES[role].permissions.includes(permission) ||
 				(own !== undefined && ROLES[own].ownWorkOnly !== true && ROLES[own].permissions.includes(permission)),
 		);
-	const beyond = (scopeType: "org" | "app") =>
-		ROLE_NAMES.filter((name) => ROLES[name].scopeType === scopeType && !isWithin(name));
-	const ofApp = beyond("app");
-	const ownRoles = ROLE_NAMES.filter((name) => ROLES[name].scopeType === "app");
+	const isBelow = (name: RoleName) => ROLES[name].scopeType !== "org";
+	const beyond = ROLE_NAMES.filter((name) => !isWithin(name));
+	const below = beyond.filter(isBelow);
+	const ownRoles = ROLE_NAMES.filter(isBelow);
 	return {
 		role,
-		ofOrganization: beyond("org"),
-		ofApp,
-		covered: ofApp.flatMap((name) =>
+		ofOrganization: beyond.filter((name) => !isBelow(name)),
+		below,
+		covered: below.flatMap((name) =>
 			ownRoles.filter((own) => isWithin(name, own)).map((own): [RoleName, RoleName] => [name, own]),
 		),
 	};

@@ -85,6 +85,9 @@ export const ROLE_NAMES = [
 	"app_uploader",
 	"app_reader",
 	"app_preview",
+	"channel_admin",
+	"channel_developer",
+	"channel_reader",
 	"channel_preview",
 	"app_publisher_upload",
 	"app_publisher_propose",
@@ -132,6 +135,17 @@ export const ROLES: Readonly<Record<RoleName, Role>> = {
 		ownWorkOnly: true,
 		roleOnCreatedChannel: "channel_preview",
 	},
+	channel_admin: {
+		scopeType: "channel",
+		assignable: true,
+		permissions: ["channel.read", "channel.promote_bundle", "channel.update_settings", "channel.delete"],
+	},
+	channel_developer: {
+		scopeType: "channel",
+		assignable: true,
+		permissions: ["channel.read", "channel.promote_bundle", "channel.update_settings"],
+	},
+	channel_reader: { scopeType: "channel", assignable: true, permissions: ["channel.read"] },
 	channel_preview: {
 		scopeType: "channel",
 		assignable: false,
@@ -188,6 +202,9 @@ export function administersOrganization(role: RoleName): boolean {
 export function isRoleName(name: string): name is RoleName {
 	return Object.hasOwn(ROLES, name);
 }
+
+/** Roles of preview channels; their bindings end when the channel becomes more than a preview. */
+export const PREVIEW_CHANNEL_ROLES = ROLE_NAMES.filter((role) => ROLES[role].previewChannelsOnly === true);
 
 /** Roles whose promotions may be proposed: those that promote, except preview roles. */
 export const PROPOSING_ROLES = ROLE_NAMES.filter(

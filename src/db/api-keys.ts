@@ -333,6 +333,12 @@ export function accountRolesAre(userId: string, orgId: string, roles: readonly R
 		AND role_name IN ${jsonList(JSON.stringify(roles))}) = ${roles.length}`;
 }
 
+/** Guard: the bindings on the channel are there, or the channel is not. */
+export function channelBindingsAre(channelId: number, ids: readonly string[]) {
+	return sql<boolean>`(NOT EXISTS (SELECT 1 FROM channels WHERE id = ${channelId})
+		OR (SELECT count(*) FROM role_bindings WHERE id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length})`;
+}
+
 function bindingsUnchanged(keyId: string, ids: readonly string[]) {
 	return sql<boolean>`(SELECT count(*) FROM role_bindings WHERE api_key_id = ${keyId}
 		AND id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length}`;
@@ -353,7 +359,10 @@ interface NewBinding {
 	readonly createdAtMs: number;
 }
 
-export function insertBinding(scopeType: "org" | "app", binding: NewBinding): CompiledQuery {
+export function insertBinding(
+	scopeType: ScopeType,
+	binding: NewBinding & { readonly channelId?: number | null },
+): CompiledQuery {
 	return query
 		.insertInto("role_bindings")
 		.values({
@@ -363,6 +372,7 @@ export function insertBinding(scopeType: "org" | "app", binding: NewBinding): Co
 			scope_type: scopeType,
 			org_id: binding.orgId,
 			app_id: binding.appId,
+			channel_id: binding.channelId ?? null,
 			created_at_ms: binding.createdAtMs,
 		})
 		.compile();

@@ -4,6 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
+import { PREVIEW_CHANNEL_ROLES } from "../authz/permissions";
 import type { Deps } from "../deps";
 import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm, MOST_DEVICES_BY_NAME } from "../domain/preview-names";
 import { serviceUnavailable } from "../errors";
@@ -79,6 +80,9 @@ export function previewNameIsFree(appId: AppId, name: string, { preview_channel_
 		AND NOT EXISTS (SELECT 1 FROM channel_names WHERE app_id = ${appId} AND name = ${name} AND reserved = 1))`;
 }
 
+/** SQL: the binding `b` is one of a preview channel. */
+export const IS_PREVIEW_BINDING = sql<boolean>`b.role_name IN (${sql.join(PREVIEW_CHANNEL_ROLES.map((role) => sql.lit(role)))})`;
+
 /** Reserves the name: preview keys cannot use it any more. */
 export function reserveName(appId: AppId, name: string, nowMs: number): CompiledQuery {
 	return sql`INSERT INTO channel_names (app_id, name, reserved, used_at_ms) VALUES (${appId}, ${name}, 1, ${nowMs})
@@ -87,10 +91,10 @@ export function reserveName(appId: AppId, name: string, nowMs: number): Compiled
 
 /** Before the channel is deleted: its name is reserved, unless the channel is a preview's. */
 export function keepNameOf(appId: AppId, channelId: ChannelId, nowMs: number): CompiledQuery {
-	// Only preview keys have bindings on channels. Bindings count as well, because an older Worker may have created the channel without is_preview.
+	// Bindings of previews count as well, because an older Worker may have created the channel without is_preview.
 	return sql`INSERT INTO channel_names (app_id, name, reserved, used_at_ms) SELECT app_id, name, 1, ${nowMs}
 		FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND (public = 1 OR (is_preview = 0 AND NOT EXISTS (
-			SELECT 1 FROM role_bindings WHERE role_bindings.channel_id = channels.id)))
+			SELECT 1 FROM role_bindings b WHERE b.channel_id = channels.id AND ${IS_PREVIEW_BINDING})))
 		ON CONFLICT (app_id, name) DO UPDATE SET reserved = 1, used_at_ms = excluded.used_at_ms`.compile(query);
 }
 
@@ -106,17 +110,19 @@ export interface EndedPreviewAccess {
 	readonly name: string;
 }
 
-/** Holders of bindings on the channel of this name; run it before `endPreviewAccess`. */
+/** Holders of preview roles on the channel of this name; run it before `endPreviewAccess`. */
 export function previewAccessOf(appId: AppId, name: string): CompiledQuery<EndedPreviewAccess> {
 	return sql<EndedPreviewAccess>`SELECT coalesce(k.id, u.id) AS id, coalesce(k.name, u.email) AS name FROM channels c
 		JOIN role_bindings b ON b.channel_id = c.id LEFT JOIN api_keys k ON k.id = b.api_key_id LEFT JOIN users u ON u.id = b.user_id
-		WHERE c.app_id = ${appId} AND c.name = ${name} ORDER BY b.created_at_ms, b.id`.compile(query);
+		WHERE c.app_id = ${appId} AND c.name = ${name} AND ${IS_PREVIEW_BINDING} ORDER BY b.created_at_ms, b.id`.compile(
+		query,
+	);
 }
 
-/** The channel is no preview any more: its bindings are deleted and its name is reserved. */
+/** The channel is no preview any more: its preview bindings are deleted and its name is reserved. */
 export function endPreviewAccess(appId: AppId, name: string, nowMs: number): CompiledQuery[] {
 	return [
-		sql`DELETE FROM role_bindings WHERE app_id = ${appId}
+		sql`DELETE FROM role_bindings AS b WHERE b.app_id = ${appId} AND ${IS_PREVIEW_BINDING}
 			AND channel_id IN (SELECT id FROM channels WHERE app_id = ${appId} AND name = ${name})`.compile(query),
 		...releasePreview(appId, name, nowMs),
 		sql`UPDATE channels SET is_preview = 0 WHERE app_id = ${appId} AND name = ${name} AND is_preview = 1`.compile(

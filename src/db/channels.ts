@@ -93,12 +93,40 @@ export const listedChannelByName = prepared<{ publicAppId: string; name: string 
 		WHERE channels.app_id = ${appIdOf(value("publicAppId"))} AND channels.name = ${value("name")}`.compile(query),
 );
 
+/** The same of these channels only. @param ids JSON array */
+export const channelsPageOf = prepared<
+	{ publicAppId: string; ids: string; limit: number; offset: number },
+	ListedChannelRow
+>((value) =>
+	sql<ListedChannelRow>`${listedRows(value("publicAppId"))} WHERE channels.app_id = ${appIdOf(value("publicAppId"))}
+		AND channels.id IN ${jsonList(value("ids"))}
+		ORDER BY channels.created_at_ms, channels.id LIMIT ${value("limit")} OFFSET ${value("offset")}`.compile(query),
+);
+
 /** A page of the app's channels, oldest first; for loading beside the decision. */
 export const channelsPage = prepared<{ publicAppId: string; limit: number; offset: number }, ListedChannelRow>(
 	(value) =>
 		sql<ListedChannelRow>`${listedRows(value("publicAppId"))} WHERE channels.app_id = ${appIdOf(value("publicAppId"))}
 		ORDER BY channels.created_at_ms, channels.id LIMIT ${value("limit")} OFFSET ${value("offset")}`.compile(query),
 );
+
+/** A channel by its id and the UUID of its app. */
+export interface ChannelOfApp {
+	readonly id: number;
+	readonly app_id: string;
+}
+
+/** Those of the channels that exist; for loading beside the decision. Their apps are checked apart. */
+export function existingChannels(channels: readonly ChannelOfApp[]): CompiledQuery<ChannelOfApp> {
+	return sql<ChannelOfApp>`SELECT c.id, c.app_id FROM json_each(${JSON.stringify(channels)}) AS wanted
+		INNER JOIN channels c ON c.id = wanted.value ->> 'id' AND c.app_id = wanted.value ->> 'app_id'`.compile(query);
+}
+
+/** Guard condition: all of the channels exist. */
+export function channelsExist(channels: readonly ChannelOfApp[]) {
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM json_each(${JSON.stringify(channels)}) AS wanted WHERE NOT EXISTS (
+		SELECT 1 FROM channels c WHERE c.id = wanted.value ->> 'id' AND c.app_id = wanted.value ->> 'app_id'))`;
+}
 
 export type ChannelValues = Updateable<
 	Omit<ChannelsTable, "id" | "app_id" | "name" | "created_by" | "created_by_key" | "created_at_ms">

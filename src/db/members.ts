@@ -242,21 +242,21 @@ export function removeMember(
 interface LoweredKey {
 	readonly id: string;
 	readonly name: string;
-	/** JSON array of `{ role_name, app_id }`: the bindings that the key loses. */
+	/** JSON array of `{ role_name, app_id, channel_id }`: the bindings that the key loses. */
 	readonly lost: string;
 }
 
 const ofOrganization = ({ ofOrganization: names }: RolesBeyond) =>
 	sql`b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(names))}`;
 
-/** SQL condition: binding `b` of a key of the account exceeds both the new role and the account's own roles on apps. */
+/** SQL condition: binding `b` of a key of the account exceeds both the new role and the account's own roles on the app or channel. A binding with a parent ends with it. */
 function exceeds(orgId: OrgId, userId: string, beyond: RolesBeyond, nowMs: number) {
 	return sql`b.org_id = ${orgId} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}) AND (
-		(${ofOrganization(beyond)}) OR (b.scope_type = 'app' AND b.role_name IN ${jsonList(JSON.stringify(beyond.ofApp))}
-			AND NOT EXISTS (SELECT 1 FROM role_bindings own
+		(${ofOrganization(beyond)}) OR (b.scope_type <> 'org' AND b.parent_binding_id IS NULL
+			AND b.role_name IN ${jsonList(JSON.stringify(beyond.below))} AND NOT EXISTS (SELECT 1 FROM role_bindings own
 				INNER JOIN json_each(${JSON.stringify(beyond.covered)}) AS pair ON pair.value ->> 1 = own.role_name
-				WHERE own.user_id = ${userId} AND own.org_id = ${orgId} AND own.scope_type = 'app' AND own.app_id = b.app_id
-					AND pair.value ->> 0 = b.role_name AND (own.expires_at_ms IS NULL OR own.expires_at_ms > ${nowMs}))))`;
+				WHERE own.user_id = ${userId} AND own.org_id = ${orgId} AND own.app_id = b.app_id
+					AND (own.scope_type = 'app' OR own.channel_id = b.channel_id) AND pair.value ->> 0 = b.role_name AND (own.expires_at_ms IS NULL OR own.expires_at_ms > ${nowMs}))))`;
 }
 
 /** The account's keys that exceed the new role in the organization, oldest first. Run before `lowerKeysOfMember`. */
@@ -266,14 +266,15 @@ export function keysBeyond(
 	beyond: RolesBeyond,
 	nowMs: number,
 ): CompiledQuery<LoweredKey> {
-	return sql<LoweredKey>`SELECT k.id, k.name, json_group_array(json_object('role_name', b.role_name, 'app_id', a.app_id)) AS lost
+	return sql<LoweredKey>`SELECT k.id, k.name, json_group_array(json_object('role_name', b.role_name, 'app_id', a.app_id,
+			'channel_id', b.channel_id)) AS lost
 		FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id LEFT JOIN apps a ON a.id = b.app_id
 		WHERE ${exceeds(orgId, userId, beyond, nowMs)} GROUP BY k.id ORDER BY k.created_at_ms, k.id`.compile(query);
 }
 
 /**
  * Lowers the account's keys in the organization to the new role: a stronger role on the organization becomes the new role, and a stronger
- * role on an app is removed unless the account holds it itself. A key that no longer administers any organization loses its global
+ * role on an app or a channel is removed unless the account holds it itself. A key that no longer administers any organization loses its global
  * permissions. Includes the audit entries.
  */
 export function lowerKeysOfMember(

@@ -138,16 +138,17 @@ export function channelHas(appId: AppId, channelId: ChannelId, values: ChannelVa
 	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND NOT ${differsFrom(values)})`;
 }
 
-/** Guard condition: the proposer could still promote in the app, because the key is valid, or the person has a promoting role. */
+/** Guard condition: the proposer could still promote to the channel, because the key is valid, or the person has a promoting role. */
 export function proposerMayPromote(
 	orgId: OrgId,
 	appId: AppId,
-	{ proposed_by, proposed_by_key }: Pick<ProposalRow, "proposed_by" | "proposed_by_key">,
+	{ proposed_by, proposed_by_key, channel_id }: Pick<ProposalRow, "proposed_by" | "proposed_by_key" | "channel_id">,
 	roles: readonly string[],
 	nowMs: number,
 ) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings b LEFT JOIN api_keys k ON k.id = b.api_key_id
 		WHERE b.org_id = ${orgId} AND (b.scope_type = 'org' OR b.app_id = ${appId})
+			AND coalesce(b.channel_id, ${channel_id}) = ${channel_id}
 			AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
 			AND b.api_key_id IS ${proposed_by_key} AND (k.id IS NOT NULL OR b.user_id = ${proposed_by})
 			AND coalesce(k.expires_at_ms, ${nowMs} + 1) > ${nowMs})`;

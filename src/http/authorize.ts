@@ -25,7 +25,11 @@ export function authorize(
 	let needed = permissionsOf(access);
 	if ("permissions" in access) {
 		if (target !== null && request.input !== undefined) {
-			needed = (access.choose as unknown as (request: unknown) => readonly Permission[])(request);
+			needed = (access.choose as unknown as (request: unknown) => readonly Permission[])({
+				...request,
+				principal,
+				target,
+			});
 		} else {
 			// An invalid request cannot choose; any of the permissions suffices to learn what is wrong with it.
 			const held = needed.find((permission) => decided(permission).outcome === "allow");

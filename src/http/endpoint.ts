@@ -4,7 +4,7 @@
  */
 import type { CompiledQuery } from "kysely";
 import type * as v from "valibot";
-import type { OwnWorkOnly, Scope } from "../authz/decide";
+import type { OwnWorkOnly, Scope, Target } from "../authz/decide";
 import type { GlobalPermission, Permission } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
 import type { RecentSignIn } from "../authz/session";
@@ -57,8 +57,8 @@ export type Access<Row, Endpoint = unknown> =
 	/** One permission on one target. */
 	| { readonly permission: Permission; readonly scope: ScopeSource<Row> }
 	/**
-	 * `choose` returns the needed ones of the listed permissions, given the request and the loaded rows. It is called for valid requests
-	 * only.
+	 * `choose` returns the needed ones of the listed permissions, given the request, its caller and target, and the loaded rows. It is
+	 * called for valid requests only.
 	 */
 	| {
 			readonly permissions: readonly [Permission, ...Permission[]];
@@ -167,7 +167,12 @@ interface EndpointDefinition<
 	readonly tag: string;
 	readonly summary: string;
 	readonly description?: string;
-	readonly access: Access<Row, Pick<Context<Path, Query, Body, Row, Load>, "input" | "scopeRow" | "loaded">>;
+	readonly access: Access<
+		Row,
+		Pick<Context<Path, Query, Body, Row, Load>, "input" | "scopeRow" | "loaded" | "principal"> & {
+			readonly target: Target;
+		}
+	>;
 	/** Schema of the query string, and of the body with `queryOrBody`. */
 	readonly query?: Query;
 	/** The parameters may come as a JSON body, as stock clients send them with DELETE; contradictions are 400. */

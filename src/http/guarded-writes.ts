@@ -5,7 +5,7 @@
 import { covers, type Target } from "../authz/decide";
 import { ROLES } from "../authz/permissions";
 import { callerGone, type KeyPrincipal, type Principal } from "../authz/principal";
-import { accountRolesAre, callerUnchanged } from "../db/api-keys";
+import { accountRolesAre, callerUnchanged, channelBindingsAre } from "../db/api-keys";
 import { appIsLive } from "../db/apps";
 import { isStillPreview } from "../db/channel-names";
 import { type Database, guard, type Statement } from "../db/client";
@@ -34,6 +34,7 @@ export function guardedWrites(
 			: []),
 		...callerGuards(principal, decidingBindings(principal, target)),
 		...previewGuards(principal, target),
+		...channelGuards(principal, target),
 	];
 	return {
 		get trips() {
@@ -62,7 +63,7 @@ function callerGuards(principal: Principal, bindings: Principal["bindings"]): St
 function rolesChanged(): ApiError {
 	return new ApiError(
 		"permission_denied",
-		"Your roles changed during this request, and nothing was written; repeat the request.",
+		"The caller's roles changed during this request, and nothing was written; repeat the request.",
 	);
 }
 
@@ -75,6 +76,16 @@ function targetGuards(target: Target | null, gone: () => ApiError): Statement[] 
 	const { orgId, appId, isDeletedApp } = target;
 	const isLive = appId === undefined || isDeletedApp === true ? organizationIsLive(orgId) : appIsLive(orgId, appId);
 	return [guard(isLive, gone)];
+}
+
+/** A role on the target's channel was not revoked meanwhile. Where the channel was deleted, the handler's own guard names that. */
+function channelGuards(principal: Principal, target: Target | null): Statement[] {
+	if (target?.channelId === undefined) return [];
+	const ids = principal.bindings
+		.filter(({ role, scopeType }) => scopeType === "channel" && ROLES[role].previewChannelsOnly !== true)
+		.filter((binding) => covers(binding, target))
+		.map(({ id }) => id);
+	return ids.length === 0 ? [] : [guard(channelBindingsAre(target.channelId, ids), rolesChanged)];
 }
 
 /** A preview role grants nothing on a channel that became more than a preview. */

@@ -151,6 +151,12 @@ export function appScope(path: string): ScopeSource<AppScopeRow> {
 	};
 }
 
+/** The channels of an app by the public id at `path`; visible to holders of a role on one of them as well. */
+export function channelsScope(path: string): ScopeSource<AppScopeRow> {
+	const app = appScope(path);
+	return { ...app, target: (row) => ({ orgId: row.owner_org, appId: row.id, anyChannel: true }) };
+}
+
 export interface ChannelScopeRow extends AppScopeRow {
 	readonly channel_id: number | null;
 	readonly channel_name: string | null;

@@ -95,6 +95,7 @@ describe("new bindings", () => {
 				bindings.map((binding) => ({ ...given, ...binding })),
 				ORG as OrgId,
 				apps,
+				[],
 			);
 		expect(() => refuse(given, { app_id: "app-2" })).not.toThrow();
 		expect(() => refuse(given, given)).toThrow("repeats an earlier binding");

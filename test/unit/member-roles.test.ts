@@ -3,54 +3,52 @@
  */
 import { describe, expect, test } from "vitest";
 import { isLowered, MEMBER_ROLES, rolesBeyond } from "../../src/authz/member-roles";
+import { ROLE_NAMES, type RoleName } from "../../src/authz/permissions";
+import { CONTRACT } from "./support/principals";
 
 describe("rolesBeyond", () => {
-	test.each(["org_super_admin", "org_admin"] as const)("of %s has no role of an app", (role) => {
+	test.each(["org_super_admin", "org_admin"] as const)("of %s has no role of an app or a channel", (role) => {
 		expect(rolesBeyond(role)).toEqual({
 			role,
 			ofOrganization: role === "org_admin" ? ["org_super_admin"] : [],
-			...{ ofApp: [], covered: [] },
+			...{ below: [], covered: [] },
 		});
 	});
 
-	test("of org_member has the other roles by scope, and no role limited to own work covers another", () => {
+	test("of org_member has the other roles by scope", () => {
 		expect(rolesBeyond("org_member")).toEqual({
 			role: "org_member",
 			ofOrganization: ["org_super_admin", "org_admin"],
-			ofApp: [
+			below: [
 				"app_admin",
 				"app_developer",
 				"app_uploader",
 				"app_preview",
+				"channel_admin",
+				"channel_developer",
+				"channel_preview",
 				"app_publisher_upload",
 				"app_publisher_propose",
 				"app_publisher_promote",
 			],
-			covered: [
-				["app_admin", "app_admin"],
-				["app_developer", "app_admin"],
-				["app_developer", "app_developer"],
-				["app_uploader", "app_admin"],
-				["app_uploader", "app_developer"],
-				["app_uploader", "app_uploader"],
-				["app_preview", "app_admin"],
-				["app_preview", "app_developer"],
-				["app_publisher_upload", "app_admin"],
-				["app_publisher_upload", "app_developer"],
-				["app_publisher_upload", "app_uploader"],
-				["app_publisher_upload", "app_publisher_upload"],
-				["app_publisher_propose", "app_admin"],
-				["app_publisher_propose", "app_developer"],
-				["app_publisher_propose", "app_uploader"],
-				["app_publisher_propose", "app_publisher_propose"],
-				["app_publisher_propose", "app_publisher_promote"],
-				["app_publisher_promote", "app_admin"],
-				["app_publisher_promote", "app_developer"],
-				["app_publisher_promote", "app_uploader"],
-				["app_publisher_promote", "app_publisher_propose"],
-				["app_publisher_promote", "app_publisher_promote"],
-			],
+			covered: expect.any(Array),
 		});
+	});
+
+	test("of org_member is covered by the roles that hold what it lacks, and by none that is limited to own work", () => {
+		const { below, covered } = rolesBeyond("org_member");
+		const missing = (role: RoleName) => CONTRACT[role].filter((name) => !CONTRACT.org_member.includes(name));
+		const limited = ["app_preview", "channel_preview"];
+		const own = ROLE_NAMES.filter((role) => !role.startsWith("org_") && !limited.includes(role));
+		const pairs = below.flatMap((name) =>
+			own
+				.filter((role) => missing(name).every((permission) => CONTRACT[role].includes(permission)))
+				.map((role) => [name, role]),
+		);
+		expect(covered).toEqual(pairs);
+		expect(covered).toContainEqual(["channel_developer", "app_developer"]);
+		expect(covered).toContainEqual(["channel_developer", "channel_admin"]);
+		expect(covered).not.toContainEqual(["channel_admin", "channel_developer"]);
 	});
 });
 

@@ -144,15 +144,21 @@ interface CreationInput {
 	readonly body: Further & { readonly name: string; readonly bindings?: readonly Binding[] };
 }
 interface Binding {
-	readonly scope_type: "org" | "app";
+	readonly scope_type: "org" | "app" | "channel";
 	readonly role_name: RoleName;
 	readonly org_id: string;
 	readonly app_id?: string;
+	readonly channel_id?: number;
 }
 interface CreationContext {
 	readonly input: CreationInput;
 	readonly scope: { readonly orgId: string };
-	readonly loaded: readonly [unknown, { readonly rows: readonly { readonly id: string; readonly app_id: string }[] }];
+	/** The apps and the channels of the bindings, and the apps of a mode. */
+	readonly loaded: readonly [
+		unknown,
+		unknown,
+		{ readonly rows: readonly { readonly id: string; readonly app_id: string }[] },
+	];
 }
 
 /** @throws {ApiError} `invalid_request` */
@@ -176,7 +182,7 @@ function bindingsOf({ input, scope: { orgId }, loaded }: CreationContext): reado
 		if (issues.length > 0) throw invalidRequest(issues);
 		return bindings;
 	}
-	const apps = loaded[1].rows;
+	const apps = loaded[2].rows;
 	const isFound = (name: string) => apps.some(({ app_id }) => app_id.toLowerCase() === name.toLowerCase());
 	for (const [index, name] of limited.entries()) {
 		if (isFound(name)) continue;
@@ -217,9 +223,9 @@ const creation: typeof createKey = {
 		const bindings = bindingsOf(given);
 		const { mode: _mode, limited_to_apps: _apps, limited_to_orgs: _orgs, org_id: _org, ...body } = given.input.body;
 		const input = { ...given.input, body: { ...body, ...(bindings === undefined ? {} : { bindings }) } };
-		const [ofBindings] = given.loaded;
-		const loaded = given.input.body.mode === undefined ? ofBindings : given.loaded[1];
-		return handle({ ...(context as object), input, loaded: [loaded] });
+		const [ofBindings, channels, ofMode] = given.loaded;
+		const apps = given.input.body.mode === undefined ? ofBindings : ofMode;
+		return handle({ ...(context as object), input, loaded: [apps, channels] });
 	},
 };
 

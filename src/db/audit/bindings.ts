@@ -4,6 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../../authz/decide";
+import { PREVIEW_CHANNEL_ROLES } from "../../authz/permissions";
 import type { Holder } from "../api-keys";
 import { type Actor, auditEach } from "./entries";
 
@@ -178,6 +179,7 @@ export function auditPreviewAccessEnded(
 		bindings(
 			"before",
 			sql`b.org_id = ${orgId} AND b.app_id = ${channel.appId}
+				AND b.role_name IN (${sql.join(PREVIEW_CHANNEL_ROLES.map((role) => sql.lit(role)))})
 				AND b.channel_id = (SELECT id FROM channels WHERE app_id = ${channel.appId} AND name = ${channel.name})`,
 		),
 	);

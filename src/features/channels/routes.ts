@@ -3,8 +3,9 @@
  * creating and changing a channel.
  */
 import * as v from "valibot";
+import { channelsWhere, holds } from "../../authz/decide";
 import { channelOf } from "../../db/app-snapshot";
-import { channelsPage, type ListedChannelRow, listedChannelByName } from "../../db/channels";
+import { channelsPage, channelsPageOf, type ListedChannelRow, listedChannelByName } from "../../db/channels";
 import { DELIVERY_FIELDS, defaultsOf } from "../../domain/channel-fields";
 import { CHANNEL_PROBLEMS, channelProblems } from "../../domain/channel-problems";
 import { DAY_MS } from "../../domain/time";
@@ -21,7 +22,7 @@ import {
 	rfc3339,
 	time,
 } from "../../http/schemas";
-import { appScope, channelNotFound, channelOrAppScope } from "../../http/scope";
+import { channelNotFound, channelOrAppScope, channelsScope } from "../../http/scope";
 import { MAY_WAIT } from "../../http/wait-visible";
 import { channelBody } from "./body";
 import {
@@ -139,8 +140,12 @@ export const listChannels = endpoint({
 	tag: "Channels",
 	summary: "List an app's channels, oldest first, or show one",
 	description:
-		"With `channel` the answer is that channel instead of a list. `is_preview` marks the channels of pull requests, which preview keys created. `misconfigured` has the settings that keep every device from the channel's bundle: no platform, no kind of device or build, no `min_update_version` although the channel updates by it, or no store build that accepts the bundle, among those that a sample of the app's devices ran in the last 30 days. A preview channel that serves no device by its name is there as well: `name_without_preview_form`, or `named_by_many_devices` once more than 20 devices sent it.",
-	access: { permission: "app.read", scope: appScope("query.app_id") },
+		"A caller with roles on single channels and none on the app sees only these channels. With `channel` the answer is that channel instead of a list. `is_preview` marks the channels of pull requests, which preview keys created. `misconfigured` has the settings that keep every device from the channel's bundle: no platform, no kind of device or build, no `min_update_version` although the channel updates by it, or no store build that accepts the bundle, among those that a sample of the app's devices ran in the last 30 days. A preview channel that serves no device by its name is there as well: `name_without_preview_form`, or `named_by_many_devices` once more than 20 devices sent it.",
+	access: {
+		permissions: ["app.read", "channel.read"],
+		scope: channelsScope("query.app_id"),
+		choose: ({ principal, target }) => [holds(principal, "app.read", target) ? "app.read" : "channel.read"],
+	},
 	query: v.object({ app_id: publicAppId, channel: optional(channelName), page: pageNumber, limit: itemsPerPage }),
 	response: v.union([v.array(channelSchema), channelSchema]),
 	errors: ["channel_not_found"],
@@ -153,16 +158,30 @@ export const listChannels = endpoint({
 				: listedChannelByName({ publicAppId: app_id, name: channel }),
 		] as const;
 	},
-	async handle({ deps, loaded, input, scope, scopeRow, request, origin, nowMs }) {
+	async handle({ db, deps, principal, loaded, input, scope, scopeRow, request, origin, nowMs }) {
+		const target = { orgId: scope.orgId, appId: scope.appId };
+		const seesAll = holds(principal, "app.read", target);
+		const sees = (channelId: number) => seesAll || holds(principal, "channel.read", { ...target, channelId });
 		const { telemetry } = scopeRow;
 		const builds = telemetry == null ? undefined : await reportedStoreBuilds(deps, telemetry, scope.appId, nowMs);
 		const shown = (row: ListedChannelRow) => channelAnswer(row, (builds ?? row).store_builds, scopeRow.app_id, nowMs);
-		const { rows } = loaded[0];
 		if (input.query.channel === undefined) {
-			return pageReply({ request, origin }, input.query.page, rows, shown, input.query.limit);
+			const { app_id, page, limit: size } = input.query;
+			const channels = seesAll
+				? loaded[0]
+				: (
+						await db.batch([
+							channelsPageOf({
+								publicAppId: app_id,
+								ids: JSON.stringify(channelsWhere(principal, "channel.read", target)),
+								...pageBounds(page, size),
+							}),
+						])
+					)[0];
+			return pageReply({ request, origin }, page, channels.rows, shown, size);
 		}
-		const [channel] = rows;
-		if (channel === undefined) throw channelNotFound();
+		const [channel] = loaded[0].rows;
+		if (channel === undefined || !sees(channel.id)) throw channelNotFound();
 		return shown(channel);
 	},
 });

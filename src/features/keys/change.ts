@@ -28,6 +28,7 @@ import {
 import { appUuidsInOrgOfKey } from "../../db/apps";
 import { auditBindingsTaken } from "../../db/audit/bindings";
 import { auditStatement } from "../../db/audit/entries";
+import { channelsExist, existingChannels } from "../../db/channels";
 import { guard, jsonList, lastResult } from "../../db/client";
 import { type PolicyColumns, policiesAre } from "../../db/organizations";
 import { endUploadLinks } from "../../db/uploads";
@@ -40,6 +41,7 @@ import { organizationChanged } from "./policy-change";
 import {
 	addressColumn,
 	appsOf,
+	channelsOf,
 	EXAMPLE_KEY,
 	globalPermissionNames,
 	insertBindings,
@@ -126,6 +128,7 @@ export const changeKey = endpoint({
 			currentKeyHash(id),
 			appUuidsInOrgOfKey(id, appsOf(body.bindings ?? [])),
 			policiesElsewhere(id),
+			existingChannels(channelsOf(body.bindings ?? [])),
 		] as const;
 	},
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
@@ -145,7 +148,7 @@ export const changeKey = endpoint({
 		refuseEmptyChange(change);
 		const after = keyAfter(row, change, orgId);
 		if (change.expires_at !== undefined) refusePast(after.expiresAtMs, nowMs);
-		refuseMisplacedBindings(change.bindings ?? [], orgId, new Set(loaded[2].rows.map((app) => app.id)));
+		refuseMisplacedBindings(change.bindings ?? [], orgId, new Set(loaded[2].rows.map((app) => app.id)), loaded[4].rows);
 		refuseForbiddenChange({ principal, row, change, after, orgId, policies: scopeRow, elsewhere, nowMs });
 		if (row.id === principal.keyId) refuseLockout(change, after, orgId, actor.ipAddress);
 
@@ -156,6 +159,7 @@ export const changeKey = endpoint({
 			guard(policiesAre(orgId, scopeRow), organizationChanged),
 			guard(policiesElsewhereAre(elsewhere), keyChanged),
 			guard(appsAreOf(orgId, appsOf(bindings.added)), appsDeleted),
+			guard(channelsExist(channelsOf(bindings.added)), appsDeleted),
 			updateApiKey(orgId, row.id, {
 				name: after.name,
 				expires_at_ms: after.expiresAtMs,

@@ -8,6 +8,7 @@ import { mintKey } from "../../authz/secrets";
 import { apiKeyRecord, appsAreOf, insertApiKey } from "../../db/api-keys";
 import { appUuidsInOrg } from "../../db/apps";
 import { auditStatement } from "../../db/audit/entries";
+import { channelsExist, existingChannels } from "../../db/channels";
 import { guard, lastResult } from "../../db/client";
 import { policiesAre } from "../../db/organizations";
 import { keysOfOrganization } from "../../db/quotas";
@@ -18,6 +19,7 @@ import { organizationChanged } from "./policy-change";
 import {
 	addressColumn,
 	appsOf,
+	channelsOf,
 	EXAMPLE_BINDINGS,
 	EXAMPLE_KEY,
 	globalPermissionNames,
@@ -79,7 +81,7 @@ export const createKey = endpoint({
 	load: (input) => {
 		const { org_id, bindings } = { org_id: input.query.org_id, bindings: input.body.bindings ?? [] };
 		const orgId = org_id ?? bindings[0]?.org_id ?? "";
-		return [appUuidsInOrg(orgId, appsOf(bindings))] as const;
+		return [appUuidsInOrg(orgId, appsOf(bindings)), existingChannels(channelsOf(bindings))] as const;
 	},
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const { body } = input;
@@ -89,7 +91,7 @@ export const createKey = endpoint({
 		const expiresAtMs = body.expires_at ?? null;
 		const addresses = body.ip_allow_list ?? principal.ipAllowList ?? [];
 		refusePast(expiresAtMs, nowMs);
-		refuseMisplacedBindings(bindings, scope.orgId, new Set(loaded[0].rows.map((app) => app.id)));
+		refuseMisplacedBindings(bindings, scope.orgId, new Set(loaded[0].rows.map((app) => app.id)), loaded[1].rows);
 		refuseBrokenPolicy(policyOf(scopeRow), { hashed, expiresAtMs }, nowMs);
 		refuseStrongerBindings(principal, bindings);
 		refuseGlobalPermissions(
@@ -109,6 +111,7 @@ export const createKey = endpoint({
 			[
 				guard(policiesAre(scope.orgId, scopeRow), organizationChanged),
 				guard(appsAreOf(scope.orgId, appsOf(bindings)), appsDeleted),
+				guard(channelsExist(channelsOf(bindings)), appsDeleted),
 				insertApiKey(scope.orgId, {
 					id,
 					user_id: principal.userId,

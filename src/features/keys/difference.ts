@@ -7,7 +7,7 @@ import { administersOrganization, isRoleName, ROLES } from "../../authz/permissi
 import type { ApiKeyRow, BindingRecord } from "../../db/api-keys";
 import { firstRangeOutside } from "../../domain/ip-allow-list";
 import { nullableRfc3339 } from "../../http/schemas";
-import { appOf, keyAnswer, type NewBindingInput } from "./record";
+import { appOf, channelOf, identityOf, keyAnswer, type NewBindingInput } from "./record";
 
 /** The value of `expires_at` that removes the expiry. */
 export const NEVER = "never";
@@ -83,7 +83,7 @@ function isCovered(binding: NewBindingInput, row: ApiKeyRow): boolean {
 		const role = ROLES[held.role_name];
 		return (
 			above &&
-			held.channel_id === null &&
+			(held.channel_id === null || held.channel_id === channelOf(binding)) &&
 			(role.ownWorkOnly !== true || wanted.ownWorkOnly === true) &&
 			wanted.permissions.every((permission) => role.permissions.includes(permission))
 		);
@@ -94,20 +94,22 @@ function isCovered(binding: NewBindingInput, row: ApiKeyRow): boolean {
 function bindingChange(row: ApiKeyRow, orgId: OrgId, wanted: readonly NewBindingInput[] | undefined): BindingChange {
 	const current: BindingRecord[] = JSON.parse(row.bindings);
 	if (wanted === undefined) return { kept: current, removedIds: [], added: [] };
-	const identity = (role: string, appId: string | null | undefined) => `${role} ${appId ?? ""}`;
-	const wantedIdentities = new Set(wanted.map((binding) => identity(binding.role_name, appOf(binding))));
+	const wantedIdentity = (binding: NewBindingInput) =>
+		identityOf(binding.role_name, appOf(binding), channelOf(binding));
+	const ownIdentity = ({ role_name, app_id, channel_id }: BindingRecord) => identityOf(role_name, app_id, channel_id);
+	const wantedIdentities = new Set(wanted.map(wantedIdentity));
 	const own = current.filter((binding) => binding.org_id === orgId && binding.parent_binding_id === null);
-	const isKept = (binding: BindingRecord) => wantedIdentities.has(identity(binding.role_name, binding.app_id));
+	const isKept = (binding: BindingRecord) => wantedIdentities.has(ownIdentity(binding));
 	const removed = own.filter((binding) => !isKept(binding));
 	const removedIds = removed.map((binding) => binding.id);
-	const ownIdentities = new Set(own.map((binding) => identity(binding.role_name, binding.app_id)));
+	const ownIdentities = new Set(own.map(ownIdentity));
 	return {
 		// A removed binding takes its child bindings with it.
 		kept: current.filter(
 			({ id, parent_binding_id }) => !removedIds.includes(id) && !removedIds.includes(parent_binding_id ?? ""),
 		),
 		removedIds,
-		added: wanted.filter((binding) => !ownIdentities.has(identity(binding.role_name, appOf(binding)))),
+		added: wanted.filter((binding) => !ownIdentities.has(wantedIdentity(binding))),
 	};
 }
 
@@ -125,11 +127,19 @@ function globalPermissionsAfter(row: ApiKeyRow, change: KeyChange, kept: readonl
 /** The changed fields before and after, for the audit log. */
 export function auditedChange(row: ApiKeyRow, after: KeyAfter, nowMs: number) {
 	const shown = keyAnswer(row, nowMs);
-	const short = (binding: { role_name: string; scope_type: string; org_id: string; app_id?: string | null }) => ({
+	interface Shown {
+		readonly role_name: string;
+		readonly scope_type: string;
+		readonly org_id: string;
+		readonly app_id?: string | null;
+		readonly channel_id?: number | null;
+	}
+	const short = (binding: Shown) => ({
 		role_name: binding.role_name,
 		scope_type: binding.scope_type,
 		org_id: binding.org_id,
 		app_id: binding.app_id ?? null,
+		...(binding.channel_id == null ? {} : { channel_id: binding.channel_id }),
 	});
 	const was: Record<string, unknown> = {
 		name: shown.name,

@@ -8,10 +8,11 @@ import type { OrgId } from "../../authz/decide";
 import { GLOBAL_PERMISSIONS, ROLE_NAMES, ROLES } from "../../authz/permissions";
 import { type MintedKey, sealKey } from "../../authz/secrets";
 import { type ApiKeyRow, type BindingRecord, type Holder, insertBinding } from "../../db/api-keys";
+import type { ChannelOfApp } from "../../db/channels";
 import type { Deps } from "../../deps";
 import { normalizedRange } from "../../domain/ip-allow-list";
 import { signingSecret } from "../../domain/secrets";
-import { nullableRfc3339, nullableTime, rfc3339, text, time, uuid } from "../../http/schemas";
+import { integerId, nullableRfc3339, nullableTime, rfc3339, text, time, uuid } from "../../http/schemas";
 
 const MOST_BINDINGS = 100;
 const MOST_RANGES = 100;
@@ -139,13 +140,34 @@ const newBindingSchema = v.variant(
 	[
 		v.object({ scope_type: v.literal("org"), role_name: roleName, org_id: uuid }),
 		v.object({ scope_type: v.literal("app"), role_name: roleName, org_id: uuid, app_id: uuid }),
+		v.object({
+			scope_type: v.literal("channel"),
+			role_name: roleName,
+			org_id: uuid,
+			app_id: uuid,
+			channel_id: integerId,
+		}),
 	],
-	"must be org or app",
+	"must be org, app or channel",
 );
 export type NewBindingInput = v.InferOutput<typeof newBindingSchema>;
 
 /** The app of a binding; undefined: the whole organization. */
 export const appOf = (binding: NewBindingInput) => ("app_id" in binding ? binding.app_id : undefined);
+
+/** The channel of a binding; undefined: the whole app or organization. */
+export const channelOf = (binding: NewBindingInput) => ("channel_id" in binding ? binding.channel_id : undefined);
+
+/** What distinguishes the bindings of one key in one organization. */
+export const identityOf = (role: string, appId: string | null | undefined, channelId: number | null | undefined) =>
+	`${role} ${appId ?? ""} ${channelId ?? ""}`;
+
+/** The channels of the bindings, each with its app. */
+export function channelsOf(bindings: readonly NewBindingInput[]): ChannelOfApp[] {
+	return bindings.flatMap((binding) =>
+		"channel_id" in binding ? [{ id: binding.channel_id, app_id: binding.app_id }] : [],
+	);
+}
 
 /** The ids of the apps in the bindings. */
 export function appsOf(bindings: readonly NewBindingInput[]): string[] {
@@ -208,6 +230,7 @@ export function insertBindings(
 			role: binding.role_name,
 			orgId,
 			appId: appOf(binding) ?? null,
+			channelId: channelOf(binding) ?? null,
 			createdAtMs: nowMs,
 		}),
 	);

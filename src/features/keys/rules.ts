@@ -3,20 +3,22 @@
  * at some scope, a global permission, no expiry, or more addresses. Policies of the organization are checked before the caller's strength,
  * so that the error names the rule that applies to every caller.
  */
-import type { OrgId } from "../../authz/decide";
+import type { OrgId, Target } from "../../authz/decide";
 import { refuseLongerLife, refuseMoreAddresses, refuseStronger } from "../../authz/granting";
 import { administersOrganization, isRoleName, ROLES, type RoleName } from "../../authz/permissions";
 import { type Principal, policyOf } from "../../authz/principal";
 import type { ApiKeyRow, BindingRecord, PoliciesElsewhere } from "../../db/api-keys";
+import type { ChannelOfApp } from "../../db/channels";
 import { brokenPolicy, type KeyPolicy, POLICY_REMEDIES, type PolicedKey } from "../../domain/key-policy";
 import { ApiError, invalidRequest, type RequestIssue } from "../../errors";
-import { appOf, type NewBindingInput } from "./record";
+import { appOf, channelOf, identityOf, type NewBindingInput } from "./record";
 
-/** 400 for bindings outside the key's organization, at the wrong scope, on unknown apps, or repeated. */
+/** 400 for bindings outside the key's organization, at the wrong scope, on unknown apps or channels, or repeated. */
 export function refuseMisplacedBindings(
 	bindings: readonly NewBindingInput[],
 	orgId: OrgId,
 	appIds: ReadonlySet<string>,
+	channels: readonly ChannelOfApp[],
 ): void {
 	const issues: RequestIssue[] = [];
 	const seen = new Set<string>();
@@ -41,7 +43,15 @@ export function refuseMisplacedBindings(
 				received: appId,
 			});
 		}
-		const identity = `${binding.role_name} ${binding.org_id} ${appId ?? ""}`;
+		const channelId = channelOf(binding);
+		if (channelId !== undefined && !channels.some(({ id, app_id }) => id === channelId && app_id === appId)) {
+			issues.push({
+				path: `${path}.channel_id`,
+				message: "must be the id of a channel of this app; list them with GET /channel",
+				received: String(channelId),
+			});
+		}
+		const identity = identityOf(binding.role_name, appId, channelId);
 		if (seen.has(identity)) issues.push({ path, message: "repeats an earlier binding; omit it" });
 		seen.add(identity);
 	}
@@ -96,10 +106,18 @@ export function refuseBrokenPolicyElsewhere(
 	}
 }
 
+/** The place of a binding, as the target of its granting. A preview role on the channel grants nothing to others. */
+export function placeOf(orgId: string, appId: string | null | undefined, channelId: number | null | undefined): Target {
+	return {
+		orgId,
+		...(appId == null ? {} : { appId }),
+		...(channelId == null ? {} : { channelId, isMoreThanPreview: true }),
+	};
+}
+
 export function refuseStrongerBindings(principal: Principal, bindings: readonly NewBindingInput[]): void {
 	for (const binding of bindings) {
-		const appId = appOf(binding);
-		refuseStronger(principal, binding.role_name, { orgId: binding.org_id, ...(appId === undefined ? {} : { appId }) });
+		refuseStronger(principal, binding.role_name, placeOf(binding.org_id, appOf(binding), channelOf(binding)));
 	}
 }
 
@@ -134,8 +152,7 @@ function refuseStrongerBinding(principal: Principal, binding: BindingRecord): vo
 	// The service created it together with its parent binding, which is checked itself.
 	if (binding.parent_binding_id !== null || !isRoleName(binding.role_name)) return;
 	refuseStronger(principal, binding.role_name, {
-		orgId: binding.org_id,
-		...(binding.app_id === null ? {} : { appId: binding.app_id }),
+		...placeOf(binding.org_id, binding.app_id, binding.channel_id),
 		...(binding.in_deleted_organization === 1 ? { inDeletedOrganization: true } : {}),
 	});
 }

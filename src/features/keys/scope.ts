@@ -97,9 +97,12 @@ export function keyChanged(): ApiError {
 	return new ApiError("api_key_changed", "The API key was changed by another request. Read it again and retry.");
 }
 
-/** 400 for an app that was deleted between reading and writing. */
+/** 400 for an app or a channel that was deleted between reading and writing. */
 export function appsDeleted(): ApiError {
 	return invalidRequest([
-		{ path: "bindings", message: "name an app that was just deleted; list the apps with GET /app and retry" },
+		{
+			path: "bindings",
+			message: "name an app or a channel that was just deleted; list them with GET /app and GET /channel, and retry",
+		},
 	]);
 }

@@ -64,7 +64,7 @@ export const updateMember = endpoint({
 	tag: "Members",
 	summary: "Change the role of a member or of a pending invitation",
 	description:
-		"Neither the old nor the new role may be stronger than the caller. A lower role immediately lowers the member's API keys in the organization: a stronger role of a key becomes the new role, and a stronger role on an app is removed unless the member holds it there. `lowered_api_keys` lists these keys with the bindings that they lose; `dry_run: true` lists them and changes nothing. `keep_keys: true` keeps the keys unchanged; they still cannot manage keys, members and invitations if the account cannot. `api_keys` lists all keys of the member that belong to the organization. A pending invitation gets a new link for the new role (`link`), and the old link stops working. If the role is lowered, `revealed_api_keys` lists other members' keys whose secret this member has revealed or regenerated; they keep their rights, so regenerate them.",
+		"Neither the old nor the new role may be stronger than the caller. A lower role immediately lowers the member's API keys in the organization: a stronger role of a key becomes the new role, and a stronger role on an app or a channel is removed unless the member holds it there. `lowered_api_keys` lists these keys with the bindings that they lose; `dry_run: true` lists them and changes nothing. `keep_keys: true` keeps the keys unchanged; they still cannot manage keys, members and invitations if the account cannot. `api_keys` lists all keys of the member that belong to the organization. A pending invitation gets a new link for the new role (`link`), and the old link stops working. If the role is lowered, `revealed_api_keys` lists other members' keys whose secret this member has revealed or regenerated; they keep their rights, so regenerate them.",
 	access: { permission: "org.update_user_roles", scope: orgScope("body.orgId") },
 	refusesUnknown: true,
 	recentSignIn: ({ body }) => body.dry_run !== true,
@@ -85,7 +85,13 @@ export const updateMember = endpoint({
 		lowered_api_keys: v.array(
 			v.strictObject({
 				...keySchema.entries,
-				lost: v.array(v.strictObject({ role_name: v.string(), app_id: v.nullable(v.string()) })),
+				lost: v.array(
+					v.strictObject({
+						role_name: v.string(),
+						app_id: v.nullable(v.string()),
+						channel_id: v.nullable(v.number()),
+					}),
+				),
 			}),
 		),
 		revealed_api_keys: v.array(keySchema),

@@ -26,6 +26,9 @@ export const CONTRACT: Readonly<Record<RoleName, readonly string[]>> = {
 	app_uploader: [...READER, "app.upload_bundle", "channel.promote_bundle"],
 	app_reader: READER,
 	app_preview: ["app.read", "app.read_bundles", "app.upload_bundle", "app.create_channel"],
+	channel_admin: ["channel.read", "channel.promote_bundle", "channel.update_settings", "channel.delete"],
+	channel_developer: ["channel.read", "channel.promote_bundle", "channel.update_settings"],
+	channel_reader: ["channel.read"],
 	channel_preview: ["channel.read", "channel.promote_bundle", "channel.delete"],
 	app_publisher_upload: ["app.read", "app.read_bundles", "app.upload_bundle", "channel.read"],
 	app_publisher_propose: ["channel.read", "channel.promote_bundle"],
@@ -34,7 +37,7 @@ export const CONTRACT: Readonly<Record<RoleName, readonly string[]>> = {
 
 /** Two organizations; the first has two apps, and every app has two channels. */
 export const CHANNELS: readonly Required<
-	Omit<Target, "inDeletedOrganization" | "isDeletedApp" | "isMoreThanPreview">
+	Omit<Target, "anyChannel" | "inDeletedOrganization" | "isDeletedApp" | "isMoreThanPreview">
 >[] = [
 	{ orgId: "org-1", appId: "app-1", channelId: 1 },
 	{ orgId: "org-1", appId: "app-1", channelId: 2 },

@@ -92,16 +92,20 @@ describe("a demotion", () => {
 		const { body } = await setRole("org_member");
 		expect(body.lowered_api_keys).toEqual(
 			[
-				{ id: admin.key.id, name: "Personal key", lost: [{ role_name: "org_admin", app_id: null }] },
+				{ id: admin.key.id, name: "Personal key", lost: [{ role_name: "org_admin", app_id: null, channel_id: null }] },
 				{
 					...{ id: keys.strong.id, name: "strong" },
 					lost: expect.arrayContaining([
-						{ role_name: "org_admin", app_id: null },
-						{ role_name: "app_developer", app_id: app.appId },
+						{ role_name: "org_admin", app_id: null, channel_id: null },
+						{ role_name: "app_developer", app_id: app.appId, channel_id: null },
 					]),
 				},
-				{ id: keys.preview.id, name: "preview", lost: [{ role_name: "app_preview", app_id: app.appId }] },
-				{ id: keys.mixed.id, name: "mixed", lost: [{ role_name: "org_admin", app_id: null }] },
+				{
+					id: keys.preview.id,
+					name: "preview",
+					lost: [{ role_name: "app_preview", app_id: app.appId, channel_id: null }],
+				},
+				{ id: keys.mixed.id, name: "mixed", lost: [{ role_name: "org_admin", app_id: null, channel_id: null }] },
 			].sort((left, right) => order(left.id) - order(right.id)),
 		);
 		function order(id: string): number {

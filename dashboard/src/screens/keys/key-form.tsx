@@ -24,7 +24,15 @@ const SHOWN = ["name", "bindings", "ip_allow_list", ...EXPIRY, ...CREATION, ...H
 type GivenRole = NonNullable<ReturnType<typeof roleGiven>>;
 type Given =
 	| { readonly scope_type: "org"; readonly role_name: GivenRole; readonly org_id: string }
-	| { readonly scope_type: "app"; readonly role_name: GivenRole; readonly org_id: string; readonly app_id: string };
+	| { readonly scope_type: "app"; readonly role_name: GivenRole; readonly org_id: string; readonly app_id: string }
+	| GivenOnChannel;
+interface GivenOnChannel {
+	readonly scope_type: "channel";
+	readonly role_name: GivenRole;
+	readonly org_id: string;
+	readonly app_id: string;
+	readonly channel_id: number;
+}
 
 interface KeyFields {
 	readonly name: string;
@@ -39,6 +47,15 @@ interface KeyFields {
 /** One role is granted only by the service itself, to the key that creates a preview channel. */
 function roleGiven(role: Grant["role"]) {
 	return role === "" || role === "channel_preview" ? undefined : role;
+}
+
+/** The form does not edit roles on single channels, so it keeps them. */
+function keptChannels(record: KeyRecord | undefined, orgId: string): GivenOnChannel[] {
+	return (record?.bindings ?? []).flatMap(({ role_name, org_id, app_id, channel_id, parent_binding_id }) => {
+		const given = roleGiven(roleNamed(role_name) ?? "");
+		if (given === undefined || org_id !== orgId || app_id === null || channel_id === null) return [];
+		return parent_binding_id === null ? [{ scope_type: "channel", role_name: given, org_id, app_id, channel_id }] : [];
+	});
 }
 
 const dayOf = (at: string | null) => (at === null ? "" : at.slice(0, 10));
@@ -93,13 +110,16 @@ export function KeyForm({
 			name,
 			...(record === undefined ? { hashed: !isRevealable } : {}),
 			...(shownExpiry === "" ? {} : { expires_at: endOfDay(shownExpiry, record?.expires_at ?? null, mostDays) }),
-			bindings: grants.flatMap(({ app, role }): Given[] => {
-				const given = roleGiven(role);
-				if (given === undefined) return [];
-				return app === ""
-					? [{ scope_type: "org", role_name: given, org_id: orgId }]
-					: [{ scope_type: "app", role_name: given, org_id: orgId, app_id: app }];
-			}),
+			bindings: [
+				...keptChannels(record, orgId),
+				...grants.flatMap(({ app, role }): Given[] => {
+					const given = roleGiven(role);
+					if (given === undefined) return [];
+					return app === ""
+						? [{ scope_type: "org", role_name: given, org_id: orgId }]
+						: [{ scope_type: "app", role_name: given, org_id: orgId, app_id: app }];
+				}),
+			],
 			global_permissions: mayCreate ? ["org.create"] : [],
 			ip_allow_list: addresses.split(/[\s,]+/).filter((address) => address !== ""),
 		});
