@@ -6,6 +6,7 @@ import { type CompiledQuery, type Insertable, type RawBuilder, sql, type Updatea
 import type { OrgId } from "../authz/decide";
 import type { RoleName, ScopeType } from "../authz/permissions";
 import type { PolicyColumns, Principal } from "../authz/principal";
+import { bindingsUnchanged } from "./caller-guards";
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { SealedRows } from "./reseal";
@@ -297,51 +298,6 @@ function isNewSince(row: Pick<ApiKeyRow, "bindings">) {
 
 function bindingIds(row: Pick<ApiKeyRow, "bindings">): string[] {
 	return (JSON.parse(row.bindings) as BindingRecord[]).map((binding) => binding.id);
-}
-
-/**
- * Guard: the caller still has every binding of the decision, and is still valid: a key keeps its secret, expiry and address limit; the
- * publisher of a CI job exists; a session has not ended.
- */
-export function callerUnchanged(
-	caller: Pick<Principal, "kind" | "userId" | "keyId" | "secretHash" | "expiresAtMs" | "ipAllowList"> & {
-		readonly publisher?: { readonly id: string } | undefined;
-		readonly bindings: readonly { readonly id: string }[];
-	},
-) {
-	const ids = caller.bindings.map((binding) => binding.id);
-	if (caller.keyId === null) {
-		return sql<boolean>`EXISTS (SELECT 1 FROM sessions WHERE user_id = ${caller.userId} AND token_hash = ${caller.secretHash})
-			AND (SELECT count(*) FROM role_bindings WHERE user_id = ${caller.userId}
-				AND id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length}`;
-	}
-	const addresses = caller.ipAllowList === null ? null : JSON.stringify(caller.ipAllowList);
-	if (caller.publisher !== undefined) {
-		return sql<boolean>`EXISTS (SELECT 1 FROM ci_keys t INNER JOIN publishers p ON p.id = t.publisher_id
-				WHERE t.key_hash = ${caller.secretHash} AND p.api_key_id = ${caller.keyId} AND p.id = ${caller.publisher.id})
-			AND ${bindingsUnchanged(caller.keyId, ids)}`;
-	}
-	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE id = ${caller.keyId}
-			AND ${caller.secretHash} IN (key_hash, coalesce(previous_key_hash, key_hash))
-			AND expires_at_ms IS ${caller.expiresAtMs} AND ip_allow_list IS ${addresses})
-		AND ${bindingsUnchanged(caller.keyId, ids)}`;
-}
-
-/** Guard: the account still has these roles on the whole organization. */
-export function accountRolesAre(userId: string, orgId: string, roles: readonly RoleName[]) {
-	return sql<boolean>`(SELECT count(*) FROM role_bindings WHERE user_id = ${userId} AND org_id = ${orgId} AND scope_type = 'org'
-		AND role_name IN ${jsonList(JSON.stringify(roles))}) = ${roles.length}`;
-}
-
-/** Guard: the bindings on the channel are there, or the channel is not. */
-export function channelBindingsAre(channelId: number, ids: readonly string[]) {
-	return sql<boolean>`(NOT EXISTS (SELECT 1 FROM channels WHERE id = ${channelId})
-		OR (SELECT count(*) FROM role_bindings WHERE id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length})`;
-}
-
-function bindingsUnchanged(keyId: string, ids: readonly string[]) {
-	return sql<boolean>`(SELECT count(*) FROM role_bindings WHERE api_key_id = ${keyId}
-		AND id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length}`;
 }
 
 /** The holder of a binding: a key, or an account if `keyId` is null. */

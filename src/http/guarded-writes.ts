@@ -5,8 +5,8 @@
 import { covers, type Target } from "../authz/decide";
 import { ROLES } from "../authz/permissions";
 import { callerGone, type KeyPrincipal, type Principal } from "../authz/principal";
-import { accountRolesAre, callerUnchanged, channelBindingsAre } from "../db/api-keys";
 import { appIsLive } from "../db/apps";
+import { accountRolesAre, callerUnchanged, channelBindingsAre } from "../db/caller-guards";
 import { isStillPreview } from "../db/channel-names";
 import { type Database, guard, type Statement } from "../db/client";
 import { organizationIsLive } from "../db/organizations";

@@ -3,9 +3,8 @@
  * that requires approval becomes a proposal instead. POST /channel, PUT /bundle and the stock CLI's PATCH come through `changeChannel`.
  */
 
-import { holds, onlyProposes } from "../../authz/decide";
+import { onlyProposes } from "../../authz/decide";
 import { requireCreator } from "../../authz/own-work";
-import { lacksPermission } from "../../authz/principal";
 import { requireRecentSignIn } from "../../authz/session";
 import { auditBindingGiven, auditPreviewAccessEnded } from "../../db/audit/bindings";
 import { auditedChannel, yieldingChannels } from "../../db/audit/channels";
@@ -65,6 +64,7 @@ import {
 	protectedPublicChannels,
 	protectionChanged,
 	refuseNonPromoter,
+	refuseTakenPlatforms,
 	requireRecentPromoter,
 } from "./protection";
 import { type ChannelRequest, type RolloutEnded, rolloutEnded } from "./served-bundles";
@@ -199,7 +199,7 @@ export async function changeChannel(
 		for (const bundle of change.promoted) requireCreator(principal, "channel.promote_bundle", bundle);
 	}
 	const { values, taken } = plannedWrite(change, channel);
-	if (taken !== NO_PLATFORMS) refusePlatforms(context);
+	if (taken !== NO_PLATFORMS) refuseTakenPlatforms(principal, scope);
 	const opening = await openingGuards(context, request, values);
 	const answer = { id: channel.id, public: channel.public === 1, created: false, previewAccessEnded: [] };
 	if (Object.keys(values).length === 0) return answer;
@@ -214,12 +214,6 @@ export async function changeChannel(
 	const ended = rolloutEnded(change.bundles, channel);
 	const written = await changeExisting(context, request, change, channel, action, ended, opening);
 	return { ...answer, ...written, ...(ended === null ? {} : { rolloutEnded: ended }) };
-}
-
-/** A public channel serves the devices of the whole app and takes platforms from others, so a role on one channel is not enough. */
-function refusePlatforms({ principal, scope: { orgId, appId } }: ChangeContext): void {
-	if (holds(principal, "channel.update_settings", { orgId, appId })) return;
-	throw lacksPermission(principal, "channel.update_settings", "app");
 }
 
 /** For a change that opens the channel to devices by its name. A preview's name has rules of its own (db/channel-names.ts). */

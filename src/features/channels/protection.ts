@@ -4,9 +4,9 @@
  */
 import { sql } from "kysely";
 import * as v from "valibot";
-import { type AppId, type ChannelId, holdsRole, type OrgId, type Target } from "../../authz/decide";
+import { type AppId, type ChannelId, holds, holdsRole, type OrgId, type Target } from "../../authz/decide";
 import { ADMINISTRATORS, PROMOTING_ROLES, ROLE_NAMES } from "../../authz/permissions";
-import type { Principal } from "../../authz/principal";
+import { lacksPermission, type Principal } from "../../authz/principal";
 import { requireRecentSignIn } from "../../authz/session";
 import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
 import { guard, jsonList, query } from "../../db/client";
@@ -92,6 +92,15 @@ export function refuseNonPromoter(principal: Principal, channel: Protection, tar
 		`Channel ${channel.name} is protected and this caller is not one of its promoters; ask a promoter, or have an administrator add the caller to promoters.`,
 		{ moreInfo: { channel: channel.name, promoters: JSON.parse(channel.promoters) } },
 	);
+}
+
+/**
+ * A public channel serves devices of the whole app and takes platforms from other channels, so a role on one channel is not enough.
+ * @throws {ApiError} `permission_denied`
+ */
+export function refuseTakenPlatforms(principal: Principal, { orgId, appId }: Target): void {
+	if (appId !== undefined && holds(principal, "channel.update_settings", { orgId, appId })) return;
+	throw lacksPermission(principal, "channel.update_settings", "app");
 }
 
 /** A stolen session must not publish on a protected channel. @throws {ApiError} for a person without a recent sign-in */

@@ -141,15 +141,7 @@ export const listChannels = endpoint({
 	summary: "List an app's channels, oldest first, or show one",
 	description:
 		"A caller with roles on single channels and none on the app sees only these channels. With `channel` the answer is that channel instead of a list. `is_preview` marks the channels of pull requests, which preview keys created. `misconfigured` has the settings that keep every device from the channel's bundle: no platform, no kind of device or build, no `min_update_version` although the channel updates by it, or no store build that accepts the bundle, among those that a sample of the app's devices ran in the last 30 days. A preview channel that serves no device by its name is there as well: `name_without_preview_form`, or `named_by_many_devices` once more than 20 devices sent it.",
-	access: {
-		permissions: ["app.read", "channel.read"],
-		scope: channelsScope("query.app_id"),
-		choose: ({ principal, target }) => [holds(principal, "app.read", target) ? "app.read" : "channel.read"],
-	},
 	query: v.object({ app_id: publicAppId, channel: optional(channelName), page: pageNumber, limit: itemsPerPage }),
-	response: v.union([v.array(channelSchema), channelSchema]),
-	errors: ["channel_not_found"],
-	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_CHANNEL] },
 	load: ({ query: { app_id, channel, page, limit: size } }) => {
 		const { limit, offset } = pageBounds(page, size);
 		return [
@@ -158,6 +150,14 @@ export const listChannels = endpoint({
 				: listedChannelByName({ publicAppId: app_id, name: channel }),
 		] as const;
 	},
+	access: {
+		permissions: ["app.read", "channel.read"],
+		scope: channelsScope("query.app_id"),
+		choose: ({ principal, target }) => [holds(principal, "app.read", target) ? "app.read" : "channel.read"],
+	},
+	response: v.union([v.array(channelSchema), channelSchema]),
+	errors: ["channel_not_found"],
+	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_CHANNEL] },
 	async handle({ db, deps, principal, loaded, input, scope, scopeRow, request, origin, nowMs }) {
 		const target = { orgId: scope.orgId, appId: scope.appId };
 		const seesAll = holds(principal, "app.read", target);

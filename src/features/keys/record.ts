@@ -158,7 +158,7 @@ export const appOf = (binding: NewBindingInput) => ("app_id" in binding ? bindin
 /** The channel of a binding; undefined: the whole app or organization. */
 export const channelOf = (binding: NewBindingInput) => ("channel_id" in binding ? binding.channel_id : undefined);
 
-/** What distinguishes the bindings of one key in one organization. */
+/** The part of a binding that is unique among the bindings of one key in one organization. */
 export const identityOf = (role: string, appId: string | null | undefined, channelId: number | null | undefined) =>
 	`${role} ${appId ?? ""} ${channelId ?? ""}`;
 

@@ -51,7 +51,7 @@ export function refuseMisplacedBindings(
 				received: String(channelId),
 			});
 		}
-		const identity = identityOf(binding.role_name, appId, channelId);
+		const identity = `${binding.org_id} ${identityOf(binding.role_name, appId, channelId)}`;
 		if (seen.has(identity)) issues.push({ path, message: "repeats an earlier binding; omit it" });
 		seen.add(identity);
 	}

@@ -4,7 +4,11 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import type { AnyEndpoint } from "../../../src/http/endpoint";
 import { rows } from "../support/bytes";
+import { guarded, keyOf } from "../support/isolation-cast";
+import type { PreparedRequest } from "../support/request-parts";
+import { REQUESTS } from "../support/requests";
 import {
 	createTestApp,
 	createTestMember,
@@ -44,6 +48,11 @@ const status = async (key: string, method: string, path: string, fields: object)
 	(await world.request(method, path, { key, ...fields })).status;
 const set = (key: string, fields: object, channel = "qa") =>
 	status(key, "POST", "/channel", { body: { app_id: app.appId, channel, ...fields } });
+async function prepared(endpoint: AnyEndpoint): Promise<PreparedRequest> {
+	const prepare = REQUESTS[keyOf(endpoint)];
+	if (prepare === undefined) throw new Error(`no request for ${keyOf(endpoint)}`);
+	return prepare(world, app);
+}
 const bindingsOfKey = async (id: string) =>
 	(await rows(query.selectFrom("role_bindings").select("role_name").where("api_key_id", "=", id))).map(
 		({ role_name }) => role_name,
@@ -85,6 +94,18 @@ describe("a key with a role on one channel", () => {
 		const channel = { app_id: app.appId, channel: "beta" };
 		expect(await status(key, "DELETE", "/channel", { query: channel })).toBe(404);
 		expect(await status(key, "DELETE", "/channel", { query: { ...channel, channel: "qa" } })).toBe(deletes);
+	});
+
+	test("reaches nothing else by any endpoint", { timeout: 120_000 }, async () => {
+		const { text: key } = await keyWith("channel_admin");
+		for (const endpoint of guarded) {
+			const { path, thing: _, ...request } = await prepared(endpoint);
+			const { status, body } = await world.request(endpoint.method, path, { key, ...request });
+			const name = `${keyOf(endpoint)}: ${JSON.stringify(body)}`;
+			if (keyOf(endpoint) === "GET /channel") expect([status, body.length], name).toEqual([200, 1]);
+			else if (!("anyKey" in endpoint.access)) expect([403, 404], name).toContain(status);
+			else if (!path.startsWith("/apikey")) expect(JSON.stringify(body ?? ""), name).not.toContain(app.uuid);
+		}
 	});
 
 	test("cannot make the channel public, which would take the devices of the app from other channels", async () => {

@@ -229,8 +229,20 @@ describe("POST /apikey", () => {
 
 	test("lets an org_admin grant every role except org_super_admin", async () => {
 		const admin = await createTestKey(world, "org_admin");
+		const channel = await world.request("POST", "/channel", {
+			key: world.adminKey,
+			body: { app_id: app.appId, channel: "of-roles" },
+		});
 		for (const role of ROLE_NAMES.filter((name) => ROLES[name].assignable)) {
-			const binding = ROLES[role].scopeType === "org" ? orgBinding(role) : appBinding(role);
+			const { scopeType } = ROLES[role];
+			const binding =
+				scopeType === "org"
+					? orgBinding(role)
+					: {
+							...appBinding(role),
+							scope_type: scopeType,
+							...(scopeType === "channel" ? { channel_id: channel.body.id } : {}),
+						};
 			const answer = await create({ name: role, bindings: [binding] }, admin.text);
 			expect(answer.status, role).toBe(role === "org_super_admin" ? 403 : 201);
 		}

@@ -213,8 +213,8 @@ describe("PUT /organization/members", () => {
 				{ id: expect.any(String), name: "second" },
 			],
 			lowered_api_keys: [
-				{ id: member.key.id, name: "Personal key", lost: [{ role_name: "org_admin", app_id: null }] },
-				{ id: expect.any(String), name: "second", lost: [{ role_name: "org_admin", app_id: null }] },
+				{ id: member.key.id, name: "Personal key", lost: [{ role_name: "org_admin", app_id: null, channel_id: null }] },
+				{ id: expect.any(String), name: "second", lost: [{ role_name: "org_admin", app_id: null, channel_id: null }] },
 			],
 			revealed_api_keys: [],
 			dry_run: false,

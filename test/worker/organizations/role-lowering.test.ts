@@ -43,6 +43,7 @@ async function makeKey(name: string, bindings: readonly object[], by = admin.key
 	return { id: body.id as string, text: body.key as string };
 }
 const orgBinding = (role: string, orgId = world.orgId) => onOrganization(role, orgId);
+const lost = (role_name: string, on?: TestApp) => ({ role_name, app_id: on?.appId ?? null, channel_id: null });
 const appBinding = (role: string) => onApp(role, world.orgId, app);
 const rolesOf = async (id: string) =>
 	(
@@ -92,20 +93,17 @@ describe("a demotion", () => {
 		const { body } = await setRole("org_member");
 		expect(body.lowered_api_keys).toEqual(
 			[
-				{ id: admin.key.id, name: "Personal key", lost: [{ role_name: "org_admin", app_id: null, channel_id: null }] },
+				{ id: admin.key.id, name: "Personal key", lost: [lost("org_admin")] },
 				{
 					...{ id: keys.strong.id, name: "strong" },
-					lost: expect.arrayContaining([
-						{ role_name: "org_admin", app_id: null, channel_id: null },
-						{ role_name: "app_developer", app_id: app.appId, channel_id: null },
-					]),
+					lost: expect.arrayContaining([lost("org_admin"), lost("app_developer", app)]),
 				},
 				{
 					id: keys.preview.id,
 					name: "preview",
-					lost: [{ role_name: "app_preview", app_id: app.appId, channel_id: null }],
+					lost: [lost("app_preview", app)],
 				},
-				{ id: keys.mixed.id, name: "mixed", lost: [{ role_name: "org_admin", app_id: null, channel_id: null }] },
+				{ id: keys.mixed.id, name: "mixed", lost: [lost("org_admin")] },
 			].sort((left, right) => order(left.id) - order(right.id)),
 		);
 		function order(id: string): number {

@@ -37,8 +37,11 @@ export const guardedGroups = Array.from({ length: GROUPS }, (_, group) => {
 /** Those that sessions alone are for. */
 export const ofSessions = endpoints.filter(({ access }) => "ownSession" in access);
 
-/** The roles that a key can be given; the service gives the others itself, to preview keys on their own work. */
-export const roles = ROLE_NAMES.filter((name) => ROLES[name].assignable);
+/**
+ * The roles that a key can be given on an organization or an app. The service gives some others itself; channel-roles.test.ts has those on
+ * single channels, because each request here is about a channel of its own.
+ */
+export const roles = ROLE_NAMES.filter((name) => ROLES[name].assignable && ROLES[name].scopeType !== "channel");
 export const isAppRole = (role: RoleName) => ROLES[role].scopeType === "app";
 
 /** Whose keys can hold org.create, and do here. */

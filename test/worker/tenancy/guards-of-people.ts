@@ -5,7 +5,8 @@
 import type { OrgId } from "../../../src/authz/decide";
 import type { RoleName } from "../../../src/authz/permissions";
 import { isNoLastOwner, partsAre } from "../../../src/db/accounts";
-import { apiKeyNoStronger, apiKeyUnchanged, callerUnchanged, policiesElsewhereAre } from "../../../src/db/api-keys";
+import { apiKeyNoStronger, apiKeyUnchanged, policiesElsewhereAre } from "../../../src/db/api-keys";
+import { callerUnchanged } from "../../../src/db/caller-guards";
 import { type InvitationRow, invitationIs, invitationIsAsRead, invitationIsGood } from "../../../src/db/invitations";
 import { isNoMember, isNotTheLast, memberHolds, membershipExists } from "../../../src/db/members";
 import {
