@@ -63,6 +63,7 @@ import { createOrganization } from "./features/organizations/creation";
 import { deleteOrganization, restoreOrganization } from "./features/organizations/deletion";
 import { acceptInvitation, showInvitation } from "./features/organizations/invitations";
 import { inviteMember } from "./features/organizations/invite";
+import { grantMemberBinding, listMemberBindings, revokeMemberBinding } from "./features/organizations/member-bindings";
 import { updateMember } from "./features/organizations/member-change";
 import { updateMemberPermissions } from "./features/organizations/member-permissions";
 import { removeMember } from "./features/organizations/member-removal";
@@ -117,6 +118,9 @@ export const allEndpoints = withCapgoForms([
 	updateMember,
 	updateMemberPermissions,
 	removeMember,
+	listMemberBindings,
+	grantMemberBinding,
+	revokeMemberBinding,
 	showInvitation,
 	acceptInvitation,
 	organizationAudit,

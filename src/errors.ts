@@ -61,6 +61,7 @@ export const ERROR_STATUS = {
 	preview_not_found: 404,
 	preview_hook_not_found: 404,
 	transfer_not_found: 404,
+	binding_not_found: 404,
 	publisher_not_found: 404,
 	method_not_allowed: 405,
 	app_id_already_exists: 409,

@@ -10,6 +10,7 @@ import { auditBindingsOfKeys, auditBindingsTaken, auditedBinding } from "./audit
 import { type Actor, auditEach } from "./audit/entries";
 import { jsonList, query, RANDOM_UUID } from "./client";
 import { removeForeignBindings } from "./foreign-bindings";
+import type { EndingRole } from "./member-bindings";
 
 const live = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})`;
 
@@ -99,7 +100,11 @@ const fingerprint = (orgId: string, user: RawBuilder<unknown>) => sql`(SELECT js
 	SELECT b.id FROM role_bindings b WHERE b.org_id = ${orgId} AND b.user_id = ${user} AND b.scope_type = 'org' ORDER BY b.id))`;
 
 /** The person with this address, if they have a part in the organization; for loads in the authorization batch. */
-export function membershipByEmail(orgId: string, email: string, nowMs: number): CompiledQuery<Membership> {
+export function membershipByEmail(
+	orgId: string,
+	email: string | RawBuilder<string>,
+	nowMs: number,
+): CompiledQuery<Membership> {
 	const user = sql`u.id`;
 	const keys = (condition: RawBuilder<unknown>) => sql`(
 		SELECT json_group_array(json_object('id', id, 'name', name, 'roles', json(roles))) FROM (
@@ -249,13 +254,20 @@ interface LoweredKey {
 const ofOrganization = ({ ofOrganization: names }: RolesBeyond) =>
 	sql`b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(names))}`;
 
-/** SQL condition: binding `b` of a key of the account exceeds both the new role and the account's own roles on the app or channel. A binding with a parent ends with it. */
-function exceeds(orgId: OrgId, userId: string, beyond: RolesBeyond, nowMs: number) {
-	return sql`b.org_id = ${orgId} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}) AND (
+/**
+ * SQL condition: binding `b` of a key of the account exceeds both the new role and the account's own roles on the app or channel. A binding with a parent ends with it.
+ * @param ending limits it to the place of an own role that does not count, because it ends
+ */
+function exceeds(orgId: OrgId, userId: string, beyond: RolesBeyond, nowMs: number, ending?: EndingRole) {
+	const there =
+		ending === undefined
+			? sql`1`
+			: sql`b.app_id = ${ending.appId} AND coalesce(${ending.channelId}, b.channel_id) IS b.channel_id`;
+	return sql`b.org_id = ${orgId} AND ${there} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}) AND (
 		(${ofOrganization(beyond)}) OR (b.scope_type <> 'org' AND b.parent_binding_id IS NULL
 			AND b.role_name IN ${jsonList(JSON.stringify(beyond.below))} AND NOT EXISTS (SELECT 1 FROM role_bindings own
 				INNER JOIN json_each(${JSON.stringify(beyond.covered)}) AS pair ON pair.value ->> 1 = own.role_name
-				WHERE own.user_id = ${userId} AND own.org_id = ${orgId} AND own.app_id = b.app_id
+				WHERE own.user_id = ${userId} AND own.id IS NOT ${ending?.id ?? null} AND own.org_id = ${orgId} AND own.app_id = b.app_id
 					AND (own.scope_type = 'app' OR own.channel_id = b.channel_id) AND pair.value ->> 0 = b.role_name AND (own.expires_at_ms IS NULL OR own.expires_at_ms > ${nowMs}))))`;
 }
 
@@ -265,11 +277,12 @@ export function keysBeyond(
 	userId: string,
 	beyond: RolesBeyond,
 	nowMs: number,
+	ending?: EndingRole,
 ): CompiledQuery<LoweredKey> {
 	return sql<LoweredKey>`SELECT k.id, k.name, json_group_array(json_object('role_name', b.role_name, 'app_id', a.app_id,
 			'channel_id', b.channel_id)) AS lost
 		FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id LEFT JOIN apps a ON a.id = b.app_id
-		WHERE ${exceeds(orgId, userId, beyond, nowMs)} GROUP BY k.id ORDER BY k.created_at_ms, k.id`.compile(query);
+		WHERE ${exceeds(orgId, userId, beyond, nowMs, ending)} GROUP BY k.id ORDER BY k.created_at_ms, k.id`.compile(query);
 }
 
 /**
@@ -284,8 +297,9 @@ export function lowerKeysOfMember(
 	administering: readonly RoleName[],
 	actor: Actor,
 	nowMs: number,
+	ending?: EndingRole,
 ): CompiledQuery[] {
-	const going = exceeds(orgId, userId, beyond, nowMs);
+	const going = exceeds(orgId, userId, beyond, nowMs, ending);
 	const because = { lowered_member: userId };
 	const capped = sql`SELECT b.api_key_id FROM role_bindings b WHERE ${going} AND ${ofOrganization(beyond)}`;
 	const losesGlobals = sql`k.org_id = ${orgId} AND k.user_id = ${userId} AND k.global_permissions <> '[]' AND NOT EXISTS (

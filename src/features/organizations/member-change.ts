@@ -58,6 +58,13 @@ import {
 	rolesThatMayInvite,
 } from "./member-rules";
 
+export const loweredKeySchema = v.strictObject({
+	...keySchema.entries,
+	lost: v.array(
+		v.strictObject({ role_name: v.string(), app_id: v.nullable(v.string()), channel_id: v.nullable(v.number()) }),
+	),
+});
+
 export const updateMember = endpoint({
 	method: "PUT",
 	path: "/organization/members",
@@ -82,18 +89,7 @@ export const updateMember = endpoint({
 		role: v.string(),
 		dry_run: v.boolean(),
 		api_keys: v.array(keySchema),
-		lowered_api_keys: v.array(
-			v.strictObject({
-				...keySchema.entries,
-				lost: v.array(
-					v.strictObject({
-						role_name: v.string(),
-						app_id: v.nullable(v.string()),
-						channel_id: v.nullable(v.number()),
-					}),
-				),
-			}),
-		),
+		lowered_api_keys: v.array(loweredKeySchema),
 		revealed_api_keys: v.array(keySchema),
 		link: v.nullable(v.string()),
 	}),

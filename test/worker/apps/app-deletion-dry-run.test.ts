@@ -147,6 +147,7 @@ describe("a dry run", () => {
 			"/channel",
 			"/organization",
 			"/organization/members",
+			"/organization/members/bindings",
 			"/organization/signing_key",
 		]);
 	});

@@ -183,6 +183,24 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 		const body = { orgId: world.orgId, email, global_permissions: ["org.create"] };
 		return { path: "/organization/members/permissions", body, thing: memberThing(world, email) };
 	},
+	"GET /organization/members/bindings": async (world) => ({
+		path: "/organization/members/bindings",
+		query: { orgId: world.orgId },
+	}),
+	"POST /organization/members/bindings": async (world, app) => {
+		const { email } = await createTestMember(world, "org_member");
+		const body = { orgId: world.orgId, email, role_name: "app_reader", app_id: app.appId };
+		return { path: "/organization/members/bindings", body, thing: memberThing(world, email) };
+	},
+	"DELETE /organization/members/bindings": async (world, app) => {
+		const { email } = await createTestMember(world, "org_member");
+		const { body } = await world.request("POST", "/organization/members/bindings", {
+			key: world.adminKey,
+			body: { orgId: world.orgId, email, role_name: "app_reader", app_id: app.appId },
+		});
+		const query = { orgId: world.orgId, id: body.id };
+		return { path: "/organization/members/bindings", query, thing: memberThing(world, email) };
+	},
 	"DELETE /organization/members": async (world) => {
 		const { email } = await createTestMember(world, "org_member");
 		return {

@@ -1,0 +1,116 @@
+/**
+ * Statements about roles that members hold on single apps and channels, beside their role on the whole organization. Every statement names
+ * the organization, and a binding that came from another one is never listed, because it ends with that one.
+ */
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import type { OrgId } from "../authz/decide";
+import { auditedBinding } from "./audit/bindings";
+import { type Actor, auditEach } from "./audit/entries";
+import { query } from "./client";
+import { appIdOf } from "./public-app-id";
+
+export interface MemberBindingRow {
+	readonly id: string;
+	readonly user_id: string;
+	readonly email: string;
+	readonly role_name: string;
+	readonly scope_type: "app" | "channel";
+	readonly app_uuid: string;
+	readonly app_id: string;
+	readonly channel_id: number | null;
+	readonly channel: string | null;
+	readonly created_at_ms: number;
+}
+
+const rowsWhere = (orgId: string, condition: RawBuilder<unknown>) => sql<MemberBindingRow>`
+	SELECT b.id, b.user_id, u.email, b.role_name, b.scope_type, b.app_id AS app_uuid, a.app_id, b.channel_id, c.name AS channel, b.created_at_ms
+	FROM role_bindings b INNER JOIN users u ON u.id = b.user_id INNER JOIN apps a ON a.id = b.app_id AND a.owner_org = b.org_id
+		LEFT JOIN channels c ON c.id = b.channel_id
+	WHERE b.org_id = ${orgId} AND b.user_id IS NOT NULL AND b.scope_type <> 'org' AND b.parent_binding_id IS NULL AND ${condition}`;
+
+export interface MemberBindingFilter {
+	readonly uid: string | undefined;
+	readonly publicAppId: string | undefined;
+}
+
+/** Roles of members on apps and channels, by address. */
+export function memberBindings(
+	orgId: OrgId,
+	{ uid, publicAppId }: MemberBindingFilter,
+	limit: number,
+	offset: number,
+): CompiledQuery<MemberBindingRow> {
+	const ofPerson = uid === undefined ? sql`1` : sql`b.user_id = ${uid}`;
+	const ofApp = publicAppId === undefined ? sql`1` : sql`b.app_id = ${appIdOf(publicAppId)}`;
+	return sql<MemberBindingRow>`${rowsWhere(orgId, sql`${ofPerson} AND ${ofApp}`)}
+		ORDER BY u.email, b.created_at_ms, b.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
+}
+
+/** All such roles of the person with the address; for loads in the authorization batch. */
+export function bindingsOfEmail(orgId: string, email: string): CompiledQuery<MemberBindingRow> {
+	return rowsWhere(orgId, sql`u.email = ${email}`).compile(query);
+}
+
+/** All such roles of the person who holds the binding; for loads in the authorization batch. */
+export function bindingsBeside(orgId: string, id: string): CompiledQuery<MemberBindingRow> {
+	return rowsWhere(
+		orgId,
+		sql`b.user_id = (SELECT user_id FROM role_bindings WHERE id = ${id} AND org_id = ${orgId})`,
+	).compile(query);
+}
+
+/** The address of the person who holds the binding. */
+export const emailOfHolder = (orgId: string, id: string) =>
+	sql<string>`(SELECT u.email FROM role_bindings b INNER JOIN users u ON u.id = b.user_id WHERE b.id = ${id} AND b.org_id = ${orgId})`;
+
+export interface PlaceRow {
+	readonly app_uuid: string;
+	readonly app_id: string;
+	/** Null: the app has no channel of this name, or none was named. */
+	readonly channel_id: number | null;
+}
+
+/** An app of the organization, and a channel of it; for loads in the authorization batch. */
+export function placeNamed(orgId: string, publicAppId: string, channel: string | undefined): CompiledQuery<PlaceRow> {
+	return sql<PlaceRow>`SELECT a.id AS app_uuid, a.app_id, c.id AS channel_id
+		FROM apps a LEFT JOIN channels c ON c.app_id = a.id AND c.name = ${channel ?? null}
+		WHERE a.id = ${appIdOf(publicAppId)} AND a.owner_org = ${orgId}`.compile(query);
+}
+
+/** Guard: the person still holds the binding. */
+export function memberHoldsBinding(orgId: OrgId, userId: string, id: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings WHERE id = ${id} AND org_id = ${orgId} AND user_id = ${userId})`;
+}
+
+/** Guard: the person holds fewer bindings in the organization. */
+export function holdsFewerBindings(orgId: OrgId, userId: string, most: number) {
+	return sql<boolean>`(SELECT count(*) FROM role_bindings WHERE org_id = ${orgId} AND user_id = ${userId}) < ${most}`;
+}
+
+/** Removes the role, with an audit entry. */
+export function deleteMemberBinding(
+	orgId: OrgId,
+	userId: string,
+	id: string,
+	actor: Actor,
+	nowMs: number,
+): CompiledQuery[] {
+	const going = sql`b.id = ${id} AND b.org_id = ${orgId} AND b.user_id = ${userId}`;
+	return [
+		auditEach(
+			actor,
+			nowMs,
+			{ action: "binding.delete", targetType: "user" },
+			sql`SELECT b.org_id, u.id AS target_id, u.email AS target_name, ${auditedBinding} AS before, NULL AS after
+				FROM role_bindings b INNER JOIN users u ON u.id = b.user_id WHERE ${going}`,
+		),
+		sql`DELETE FROM role_bindings AS b WHERE ${going}`.compile(query),
+	];
+}
+
+/** A role on an app or a channel that ends, for the keys of its holder that were covered by it. */
+export interface EndingRole {
+	readonly id: string;
+	readonly appId: string;
+	readonly channelId: number | null;
+}
