@@ -1,0 +1,220 @@
+/**
+ * Random histories of grants: keys are created and changed, members get and lose roles on apps and channels, are lowered and raised, and
+ * channels are deleted. A small model says which grant is refused because its granter holds less, and what every key and person may do
+ * afterwards; the API must agree after every step. So no sequence of grants ends above a granter.
+ */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { CONTRACT } from "../../unit/support/principals";
+import { signIn } from "../support/sessions";
+import { createTestApp, createTestMember, createWorld } from "../support/world";
+
+const ROLES = [
+	...(["org_admin", "org_member"] as const),
+	...(["app_admin", "app_developer", "app_reader"] as const),
+	...(["channel_admin", "channel_developer", "channel_reader"] as const),
+] as const;
+type Role = (typeof ROLES)[number] | "org_super_admin" | "org_billing_admin";
+
+/** An app has the number of its place in `apps`, a channel the name of one that exists or existed. */
+interface Held {
+	readonly role: Role;
+	readonly app?: number;
+	readonly channel?: string;
+	/** The id of a member's binding. */
+	readonly id?: string;
+}
+interface Person {
+	readonly email: string;
+	role: Role;
+	held: Held[];
+	readonly credential: object;
+}
+interface Key {
+	readonly id: string;
+	readonly text: string;
+	readonly owner: Person;
+	held: Held[];
+}
+
+const isAt = ({ app, channel }: Held, at: Pick<Held, "app" | "channel">) =>
+	app === undefined || (app === at.app && (channel === undefined || channel === at.channel));
+const has = (held: readonly Held[], permission: string, at: Pick<Held, "app" | "channel">) =>
+	held.some((binding) => isAt(binding, at) && CONTRACT[binding.role].includes(permission));
+const ofPerson = ({ role, held }: Person): Held[] => [{ role }, ...held];
+/** The key holds it, and so does the account of the key on the whole organization. */
+const grants = (key: Key, permission: string, at: Pick<Held, "app" | "channel">) =>
+	has(key.held, permission, at) && CONTRACT[key.owner.role].includes(permission);
+const mayGrant = (key: Key, managing: string, { role, ...at }: Held) =>
+	grants(key, managing, {}) && CONTRACT[role].every((permission) => grants(key, permission, at));
+
+/** A lower role of the owner takes from their keys what neither it nor one of their own roles there allows. */
+function lower(keys: readonly Key[], owner: Person, isThere: (held: Held) => boolean): void {
+	const isAllowed = ({ role, ...at }: Held) =>
+		[{ role: owner.role }, ...owner.held.filter((own) => isAt(own, at))].some((own) =>
+			CONTRACT[role].every((name) => CONTRACT[owner.role].includes(name) || CONTRACT[own.role].includes(name)),
+		);
+	for (const key of keys.filter((candidate) => candidate.owner === owner)) {
+		const lowered = key.held.map((held) => (held.app === undefined && !isAllowed(held) ? { role: owner.role } : held));
+		key.held = lowered.filter((held) => held.app === undefined || !isThere(held) || isAllowed(held));
+	}
+}
+
+const step = fc.record({
+	kind: fc.constantFrom("create", "change", "grant", "grant", "revoke", "lower", "raise", "delete" as const),
+	by: fc.nat(),
+	to: fc.nat(),
+	role: fc.constantFrom(...ROLES),
+	app: fc.constantFrom(0, 1),
+	channel: fc.constantFrom("qa", "beta"),
+	pick: fc.nat(),
+});
+
+describe("histories of grants", () => {
+	test("never lift anybody above a granter, and the API agrees with the model", { timeout: 300_000 }, async () => {
+		await fc.assert(
+			fc.asyncProperty(fc.array(step, { minLength: 6, maxLength: 14 }), async (steps) => {
+				await replay(steps);
+			}),
+			{ numRuns: 12, endOnFailure: true },
+		);
+	});
+});
+
+async function replay(steps: readonly (typeof step extends fc.Arbitrary<infer Step> ? Step : never)[]): Promise<void> {
+	const world = await createWorld();
+	const apps = [await createTestApp(world), await createTestApp(world, "second")];
+	const channels = new Map<string, { id: number; name: string; emulator: boolean }>();
+	let named = 0;
+	async function makeChannel(app: number, channel: string): Promise<void> {
+		const name = `${channel}-${++named}`;
+		const { body } = await world.request("POST", "/channel", {
+			key: world.adminKey,
+			body: { app_id: apps[app]?.appId, channel: name, allow_emulator: true },
+		});
+		channels.set(`${app} ${channel}`, { id: body.id, name, emulator: true });
+	}
+	for (const app of [0, 1]) for (const channel of ["qa", "beta"]) await makeChannel(app, channel);
+	const owner: Person = { email: world.adminEmail, role: "org_super_admin", held: [], credential: {} };
+	const people: Person[] = [];
+	const keys: Key[] = [{ id: "", text: world.adminKey, owner, held: [{ role: "org_super_admin" }] }];
+	for (const role of ["org_admin", "org_billing_admin"] as const) {
+		const { email, key } = await createTestMember(world, role);
+		const person: Person = { email, role, held: [], credential: await signIn(world, email) };
+		people.push(person);
+		keys.push({ ...key, owner: person, held: [{ role }] });
+	}
+	const [admin] = people;
+	if (admin === undefined) throw new Error("no member");
+
+	const channelOf = ({ app, channel }: Pick<Held, "app" | "channel">) => channels.get(`${app} ${channel}`);
+	const heldBy = (role: Role, app: number, channel: string): Held =>
+		role.startsWith("org_") ? { role } : role.startsWith("app_") ? { role, app } : { role, app, channel };
+	const asBinding = (held: Held) => ({
+		...{ role_name: held.role, org_id: world.orgId },
+		scope_type: held.app === undefined ? "org" : held.channel === undefined ? "app" : "channel",
+		...(held.app === undefined ? {} : { app_id: apps[held.app]?.uuid }),
+		...(held.channel === undefined ? {} : { channel_id: channelOf(held)?.id }),
+	});
+
+	for (const { kind, by, to, role, app, channel, pick } of steps) {
+		const granter = keys[by % keys.length] as Key;
+		const { text: key } = granter;
+		const wanted = heldBy(role, app, channel);
+		const said = `${kind} by ${JSON.stringify(granter.held)} of ${granter.owner.role}: ${JSON.stringify(wanted)}`;
+		if (kind === "create") {
+			const { status, body } = await world.request("POST", "/apikey", {
+				key,
+				query: { org_id: world.orgId },
+				body: { name: "made", expires_at: "2026-12-01T00:00:00Z", bindings: [asBinding(wanted)] },
+			});
+			expect(status === 201, `${said} ${JSON.stringify(body)}`).toBe(mayGrant(granter, "org.manage_apikeys", wanted));
+			if (status === 201) keys.push({ id: body.id, text: body.key, owner: granter.owner, held: [wanted] });
+		} else if (kind === "change") {
+			const changed = keys.slice(3)[to % Math.max(keys.length - 3, 1)];
+			if (changed === undefined || changed === granter) continue;
+			const isAllowed =
+				mayGrant(granter, "org.manage_apikeys", wanted) &&
+				changed.held.every((held) => mayGrant(granter, "org.manage_apikeys", held));
+			const { status, body } = await world.request("PUT", `/apikey/${changed.id}`, {
+				key,
+				body: { bindings: [asBinding(wanted)] },
+			});
+			expect(status === 200, `${said} ${JSON.stringify(body)}`).toBe(isAllowed);
+			if (status === 200) changed.held = [wanted];
+		} else if (kind === "grant" && wanted.app !== undefined) {
+			const person = people[to % people.length] as Person;
+			const place = wanted.channel === undefined ? {} : { channel: channelOf(wanted)?.name };
+			const { status, body } = await world.request("POST", "/organization/members/bindings", {
+				key,
+				body: { orgId: world.orgId, email: person.email, role_name: role, app_id: apps[app]?.appId, ...place },
+			});
+			expect(status < 300, `${said} ${JSON.stringify(body)}`).toBe(mayGrant(granter, "org.update_user_roles", wanted));
+			if (status === 201) person.held.push({ ...wanted, id: body.id });
+		} else if (kind === "revoke") {
+			const person = people[to % people.length] as Person;
+			const revoked = person.held[pick % Math.max(person.held.length, 1)];
+			if (revoked?.id === undefined) continue;
+			const { status, body } = await world.request("DELETE", "/organization/members/bindings", {
+				...{ key, query: { orgId: world.orgId, id: revoked.id } },
+			});
+			const { id: _, ...held } = revoked;
+			expect(status === 200, `${said} ${JSON.stringify(body)}`).toBe(mayGrant(granter, "org.update_user_roles", held));
+			if (status !== 200) continue;
+			person.held = person.held.filter((other) => other !== revoked);
+			lower(keys, person, (other) => isAt({ role: "app_reader", ...held }, other));
+		} else if (kind === "lower" || kind === "raise") {
+			const after: Role = kind === "lower" ? "org_member" : "org_admin";
+			const { status } = await world.request("PUT", "/organization/members", {
+				key: world.adminKey,
+				body: { orgId: world.orgId, email: admin.email, role: after },
+			});
+			expect(status).toBe(200);
+			const isLower = admin.role === "org_admin" && after === "org_member";
+			admin.role = after;
+			if (isLower) lower(keys, admin, () => true);
+		} else if (kind === "delete") {
+			const { status } = await world.request("DELETE", "/channel", {
+				key: world.adminKey,
+				query: { app_id: apps[app]?.appId, channel: channelOf({ app, channel })?.name },
+			});
+			expect(status).toBe(200);
+			await makeChannel(app, channel);
+			const isGone = (held: Held) => held.app === app && held.channel === channel;
+			for (const holder of [...keys, ...people]) holder.held = holder.held.filter((held) => !isGone(held));
+		}
+		await compare();
+	}
+
+	/** Asks what everybody may do now: read the app, read each channel, and change the settings of each. */
+	async function compare(): Promise<void> {
+		const callers = [
+			...keys.map((key) => ({ held: key.held, credential: { key: key.text } })),
+			...people.map((person) => ({ held: ofPerson(person), credential: person.credential })),
+		];
+		for (const { held, credential } of callers) {
+			for (const app of [0, 1]) {
+				const appId = apps[app]?.appId;
+				const read = await world.request("GET", `/app/${appId}`, credential);
+				expect(read.status === 200, `app of ${JSON.stringify(held)}`).toBe(has(held, "app.read", { app }));
+				for (const channel of ["qa", "beta"]) {
+					const found = channelOf({ app, channel });
+					if (found === undefined) throw new Error("no channel");
+					const said = `${app} ${channel} of ${JSON.stringify(held)}`;
+					const shown = await world.request("GET", "/channel", {
+						...credential,
+						query: { app_id: appId, channel: found.name },
+					});
+					expect(shown.status === 200, `read ${said}`).toBe(has(held, "channel.read", { app, channel }));
+					const changed = await world.request("POST", "/channel", {
+						...credential,
+						body: { app_id: appId, channel: found.name, allow_emulator: !found.emulator },
+					});
+					const mayChange = has(held, "channel.update_settings", { app, channel });
+					expect(changed.status === 200, `change ${said}`).toBe(mayChange);
+					if (changed.status === 200) found.emulator = !found.emulator;
+				}
+			}
+		}
+	}
+}
