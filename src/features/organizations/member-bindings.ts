@@ -45,6 +45,8 @@ import { EXAMPLE_ORG_ID, EXAMPLE_UID, memberChanged, memberNotFound, namesOf } f
 
 const MOST_BINDINGS = 100;
 const PLACED_ROLES = ROLE_NAMES.filter((role) => ROLES[role].assignable && ROLES[role].scopeType !== "org");
+/** The strongest role of channels. */
+const EXAMPLE_ROLE = PLACED_ROLES.find((role) => ROLES[role].scopeType === "channel") ?? "";
 
 const bindingFields = {
 	id: v.string(),
@@ -68,7 +70,7 @@ const EXAMPLE_BINDING = {
 	id: "9a0d3c55-4b4d-4b39-8f0a-7d9f1e2c3b41",
 	uid: EXAMPLE_UID,
 	email: "ada@example.com",
-	role_name: "channel_developer",
+	role_name: EXAMPLE_ROLE,
 	scope_type: "channel" as const,
 	app_id: "com.example.app",
 	channel_id: 7,
@@ -126,11 +128,15 @@ export const grantMemberBinding = endpoint({
 		body: {
 			orgId: EXAMPLE_ORG_ID,
 			email: "ada@example.com",
-			role_name: "channel_developer",
+			role_name: EXAMPLE_ROLE,
 			app_id: "com.example.app",
 			channel: "beta",
 		},
-		response: { ...EXAMPLE_BINDING, dry_run: false, gains: ["channel.promote_bundle", "channel.update_settings"] },
+		response: {
+			...EXAMPLE_BINDING,
+			dry_run: false,
+			gains: ["channel.promote_bundle", "channel.update_settings", "channel.delete"],
+		},
 	},
 	load: ({ body }, nowMs) =>
 		[
@@ -204,7 +210,7 @@ export const revokeMemberBinding = endpoint({
 		response: {
 			...EXAMPLE_BINDING,
 			dry_run: false,
-			loses: ["channel.promote_bundle", "channel.update_settings"],
+			loses: ["channel.promote_bundle", "channel.update_settings", "channel.delete"],
 			lowered_api_keys: [],
 		},
 	},

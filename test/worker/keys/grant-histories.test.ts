@@ -70,13 +70,36 @@ const step = fc.record({
 	pick: fc.nat(),
 });
 
+/** By the key of the administrator, to the administrator. */
+const FIRST = { by: 1, to: 0, role: "channel_developer", app: 0, channel: "qa", pick: 0 } as const;
+
 describe("histories of grants", () => {
 	test("never lift anybody above a granter, and the API agrees with the model", { timeout: 300_000 }, async () => {
 		await fc.assert(
-			fc.asyncProperty(fc.array(step, { minLength: 6, maxLength: 14 }), async (steps) => {
+			fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 14 }), async (steps) => {
 				await replay(steps);
 			}),
-			{ numRuns: 12, endOnFailure: true },
+			{
+				numRuns: 12,
+				endOnFailure: true,
+				examples: [
+					// A key of the administrator keeps nothing on a channel that the lowered account does not hold there.
+					[
+						[
+							{ ...FIRST, kind: "create" },
+							{ ...FIRST, kind: "lower" },
+						],
+					],
+					[
+						[
+							{ ...FIRST, kind: "grant" },
+							{ ...FIRST, kind: "create" },
+							{ ...FIRST, kind: "lower" },
+							{ ...FIRST, kind: "revoke" },
+						],
+					],
+				],
+			},
 		);
 	});
 });
@@ -110,10 +133,12 @@ async function replay(steps: readonly (typeof step extends fc.Arbitrary<infer St
 	const channelOf = ({ app, channel }: Pick<Held, "app" | "channel">) => channels.get(`${app} ${channel}`);
 	const heldBy = (role: Role, app: number, channel: string): Held =>
 		role.startsWith("org_") ? { role } : role.startsWith("app_") ? { role, app } : { role, app, channel };
+	const uuidOf = (app: number) => apps[app]?.uuid ?? "";
+	const appIdOf = (app: number) => apps[app]?.appId ?? "";
 	const asBinding = (held: Held) => ({
 		...{ role_name: held.role, org_id: world.orgId },
 		scope_type: held.app === undefined ? "org" : held.channel === undefined ? "app" : "channel",
-		...(held.app === undefined ? {} : { app_id: apps[held.app]?.uuid }),
+		...(held.app === undefined ? {} : { app_id: uuidOf(held.app) }),
 		...(held.channel === undefined ? {} : { channel_id: channelOf(held)?.id }),
 	});
 
@@ -162,7 +187,7 @@ async function replay(steps: readonly (typeof step extends fc.Arbitrary<infer St
 			expect(status === 200, `${said} ${JSON.stringify(body)}`).toBe(mayGrant(granter, "org.update_user_roles", held));
 			if (status !== 200) continue;
 			person.held = person.held.filter((other) => other !== revoked);
-			lower(keys, person, (other) => isAt({ role: "app_reader", ...held }, other));
+			lower(keys, person, (other) => isAt(held, other));
 		} else if (kind === "lower" || kind === "raise") {
 			const after: Role = kind === "lower" ? "org_member" : "org_admin";
 			const { status } = await world.request("PUT", "/organization/members", {
@@ -176,7 +201,7 @@ async function replay(steps: readonly (typeof step extends fc.Arbitrary<infer St
 		} else if (kind === "delete") {
 			const { status } = await world.request("DELETE", "/channel", {
 				key: world.adminKey,
-				query: { app_id: apps[app]?.appId, channel: channelOf({ app, channel })?.name },
+				query: { app_id: appIdOf(app), channel: channelOf({ app, channel })?.name ?? "" },
 			});
 			expect(status).toBe(200);
 			await makeChannel(app, channel);
@@ -194,7 +219,7 @@ async function replay(steps: readonly (typeof step extends fc.Arbitrary<infer St
 		];
 		for (const { held, credential } of callers) {
 			for (const app of [0, 1]) {
-				const appId = apps[app]?.appId;
+				const appId = appIdOf(app);
 				const read = await world.request("GET", `/app/${appId}`, credential);
 				expect(read.status === 200, `app of ${JSON.stringify(held)}`).toBe(has(held, "app.read", { app }));
 				for (const channel of ["qa", "beta"]) {
