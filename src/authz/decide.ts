@@ -7,7 +7,7 @@ import {
 	administersOrganization,
 	type GlobalPermission,
 	type Permission,
-	ROLES,
+	type Role,
 	type RoleName,
 	type ScopeType,
 } from "./permissions";
@@ -78,18 +78,18 @@ export function decide(principal: Principal, permission: Permission, target: Tar
 		return seen ? { outcome: "replaced", permission } : { outcome: "hidden" };
 	}
 	const granting = principal.bindings.filter(
-		(binding) => grants(binding, target) && ROLES[binding.role].permissions.includes(permission),
+		(binding) => grants(binding, target) && binding.role.permissions.includes(permission),
 	);
 	if (granting.length > 0 && !accountMayGive(principal, permission, target.orgId))
 		return { outcome: "account", permission };
 	if (granting.length > 0) {
-		const limited = granting.every((binding) => ROLES[binding.role].ownWorkOnly === true) ? granting[0] : undefined;
+		const limited = granting.every((binding) => binding.role.ownWorkOnly === true) ? granting[0] : undefined;
 		return {
 			outcome: "allow",
 			ownWorkOnly:
 				limited === undefined
 					? undefined
-					: { bindingId: limited.id, roleOnCreatedChannel: ROLES[limited.role].roleOnCreatedChannel },
+					: { bindingId: limited.id, roleOnCreatedChannel: limited.role.roleOnCreatedChannel },
 		};
 	}
 	const covering = principal.bindings.filter((binding) => covers(binding, target));
@@ -112,41 +112,37 @@ function accountMayGive(principal: Principal, permission: Permission, orgId: str
 /** A session's bindings are its account's. */
 function accountHolds(principal: Principal, permission: Permission, orgId: string): boolean {
 	if (principal.kind === "session") return true;
-	return principal.accountRoles.some(
-		(held) => held.orgId === orgId && ROLES[held.role].permissions.includes(permission),
-	);
+	return principal.accountRoles.some((held) => held.orgId === orgId && held.role.permissions.includes(permission));
 }
 
 /** Whether the binding gives one of the permissions, wherever that is. */
 export function grantsAny(binding: Binding, permissions: readonly Permission[]): boolean {
-	return isLive(binding) && permissions.some((permission) => ROLES[binding.role].permissions.includes(permission));
+	return isLive(binding) && permissions.some((permission) => binding.role.permissions.includes(permission));
 }
 
 /** Whether the principal has the permission on the target. */
 export function holds(principal: Pick<Principal, "bindings">, permission: Permission, target: Target): boolean {
-	return principal.bindings.some(
-		(binding) => grants(binding, target) && ROLES[binding.role].permissions.includes(permission),
-	);
+	return principal.bindings.some((binding) => grants(binding, target) && binding.role.permissions.includes(permission));
 }
 
 /** Whether every promotion of the principal on the target becomes a proposal. */
 export function onlyProposes(principal: Principal, target: Target): boolean {
 	const promoting = principal.bindings.filter(
-		(binding) => grants(binding, target) && ROLES[binding.role].permissions.includes("channel.promote_bundle"),
+		(binding) => grants(binding, target) && binding.role.permissions.includes("channel.promote_bundle"),
 	);
-	return promoting.length > 0 && promoting.every((binding) => ROLES[binding.role].proposesOnly === true);
+	return promoting.length > 0 && promoting.every((binding) => binding.role.proposesOnly === true);
 }
 
 /** Whether the principal has one of the roles on the target or above it, not suspended. */
 export function holdsRole(principal: Principal, roles: readonly string[], target: Target): boolean {
-	return principal.bindings.some((binding) => grants(binding, target) && roles.includes(binding.role));
+	return principal.bindings.some((binding) => grants(binding, target) && roles.includes(binding.role.name));
 }
 
 /** A global permission needs a live binding that administers an organization. */
 export function holdsGlobally(principal: Principal, permission: GlobalPermission): boolean {
 	return (
 		principal.globalPermissions.includes(permission) &&
-		principal.bindings.some((binding) => isLive(binding) && administersOrganization(binding.role))
+		principal.bindings.some((binding) => isLive(binding) && administersOrganization(binding.role.name))
 	);
 }
 
@@ -154,11 +150,11 @@ export function holdsGlobally(principal: Principal, permission: GlobalPermission
  * The first permission of the role that the principal lacks on the target; undefined when it has them all. A key can neither grant nor
  * revoke a role beyond its account, because it could raise its own account with it.
  */
-export function firstPermissionNotHeld(principal: Principal, role: RoleName, target: Target): Permission | undefined {
-	return ROLES[role].permissions.find((permission) => {
+export function firstPermissionNotHeld(principal: Principal, role: Role, target: Target): Permission | undefined {
+	return role.permissions.find((permission) => {
 		const decision = decide(principal, permission, target);
 		if (decision.outcome !== "allow" || !accountHolds(principal, permission, target.orgId)) return true;
-		return decision.ownWorkOnly !== undefined && ROLES[role].ownWorkOnly !== true;
+		return decision.ownWorkOnly !== undefined && role.ownWorkOnly !== true;
 	});
 }
 
@@ -206,7 +202,7 @@ function bindingsGranting(
 			binding.suspendedBy === undefined &&
 			(binding.inDeletedOrganization === true) === inDeletedOrganization &&
 			binding.scopeType === scopeType &&
-			ROLES[binding.role].permissions.includes(permission) &&
+			binding.role.permissions.includes(permission) &&
 			accountMayGive(principal, permission, binding.orgId),
 	);
 }
@@ -218,16 +214,19 @@ export function isLive(binding: Binding): boolean {
 
 /** Whether the binding grants the permissions of its role on the target. */
 function grants(binding: Binding, target: Target): boolean {
-	if (target.isMoreThanPreview === true && ROLES[binding.role].previewChannelsOnly === true) return false;
+	if (target.isMoreThanPreview === true && binding.role.previewChannelsOnly === true) return false;
 	return binding.suspendedBy === undefined && covers(binding, target);
 }
 
-function isOfOrganization(binding: Binding, target: Target): boolean {
+/** Where a binding is held. */
+type Place = Pick<Binding, "scopeType" | "orgId" | "appId" | "channelId" | "inDeletedOrganization">;
+
+function isOfOrganization(binding: Place, target: Target): boolean {
 	return binding.orgId === target.orgId && binding.inDeletedOrganization === target.inDeletedOrganization;
 }
 
 /** Whether the binding's scope contains the target. */
-export function covers(binding: Binding, target: Target): boolean {
+export function covers(binding: Place, target: Target): boolean {
 	if (!isOfOrganization(binding, target)) return false;
 	if (binding.scopeType === "org") return true;
 	// null !== undefined: a corrupt binding covers nothing.

@@ -7,19 +7,19 @@ import { MOST_EXPIRATION_DAYS } from "../domain/key-policy";
 import { DAY_MS } from "../domain/time";
 import { ApiError } from "../errors";
 import { firstPermissionNotHeld, type Target } from "./decide";
-import { ROLES, type RoleName } from "./permissions";
+import type { Role } from "./permissions";
 import type { Principal } from "./principal";
 
 /** @throws {ApiError} `permission_denied` when the role holds a permission that the caller lacks on the target */
-export function refuseStronger(principal: Principal, role: RoleName, target: Target): void {
+export function refuseStronger(principal: Principal, role: Role, target: Target): void {
 	const permission = firstPermissionNotHeld(principal, role, target);
 	if (permission === undefined) return;
 	throw new ApiError(
 		"permission_denied",
 		principal.kind === "key"
-			? `The role ${role} holds ${permission}, which this API key does not hold there; use a key that does.`
-			: `The role ${role} holds ${permission}, which your account does not hold there; ask a member who does.`,
-		{ moreInfo: { permission, scope: ROLES[role].scopeType, role_name: role } },
+			? `The role ${role.name} holds ${permission}, which this API key does not hold there; use a key that does.`
+			: `The role ${role.name} holds ${permission}, which your account does not hold there; ask a member who does.`,
+		{ moreInfo: { permission, scope: role.scopeType, role_name: role.name } },
 	);
 }
 

@@ -58,6 +58,7 @@ const EVERY_APP_PERMISSION = [...APP_PERMISSIONS, ...BUNDLE_PERMISSIONS, ...CHAN
 const APP_READER = ["app.read", "app.read_bundles", "app.read_devices", "app.read_audit", "channel.read"] as const;
 
 export interface Role {
+	readonly name: string;
 	readonly permissions: readonly Permission[];
 	/** The level at which it is assigned. Its permissions hold for everything below. */
 	readonly scopeType: ScopeType;
@@ -95,7 +96,7 @@ export const ROLE_NAMES = [
 ] as const;
 export type RoleName = (typeof ROLE_NAMES)[number];
 
-export const ROLES: Readonly<Record<RoleName, Role>> = {
+const TABLE: Readonly<Record<RoleName, Omit<Role, "name">>> = {
 	org_super_admin: { scopeType: "org", assignable: true, permissions: PERMISSIONS },
 	org_admin: {
 		scopeType: "org",
@@ -171,6 +172,10 @@ export const ROLES: Readonly<Record<RoleName, Role>> = {
 	},
 };
 
+export const ROLES = Object.fromEntries(ROLE_NAMES.map((name) => [name, { name, ...TABLE[name] }])) as Readonly<
+	Record<RoleName, Role>
+>;
+
 /** The role of each stage on the app; `promoting` is the one that the stage has on the channels it may promote to. */
 export const STAGE_ROLES: Readonly<
 	Record<PublisherStage, { readonly role: RoleName; readonly promoting: RoleName | undefined }>
@@ -195,8 +200,8 @@ export const KEY_MODES = Object.keys(MODE_ROLES) as KeyMode[];
 export const ORGANIZATION_CREATOR_ROLE: RoleName = "org_super_admin";
 
 /** Whether the role, on an organization, administers it. Global permissions are effective only beside such a role. */
-export function administersOrganization(role: RoleName): boolean {
-	return ROLES[role].scopeType === "org" && ROLES[role].permissions.includes("org.update_settings");
+export function administersOrganization(name: string): boolean {
+	return isRoleName(name) && ROLES[name].scopeType === "org" && ROLES[name].permissions.includes("org.update_settings");
 }
 
 export function isRoleName(name: string): name is RoleName {

@@ -11,7 +11,8 @@ import {
 	type GlobalPermission,
 	isRoleName,
 	type Permission,
-	type RoleName,
+	ROLES,
+	type Role,
 	type ScopeType,
 } from "./permissions";
 
@@ -20,7 +21,7 @@ export type Flag = 0 | 1;
 
 export interface Binding {
 	readonly id: string;
-	readonly role: RoleName;
+	readonly role: Role;
 	readonly scopeType: ScopeType;
 	readonly orgId: string;
 	readonly appId: string | null;
@@ -84,7 +85,7 @@ interface JobLimit {
 
 interface AccountRole {
 	readonly orgId: string;
-	readonly role: RoleName;
+	readonly role: Role;
 }
 
 export interface SessionPrincipal extends Caller {
@@ -133,10 +134,13 @@ export interface PrincipalRow extends PolicyColumns {
 	readonly job_preview_ids: string;
 }
 
-/** A binding in the JSON of a PrincipalRow, as `liveBindings` in db/principals.ts writes it. */
-interface BindingRow extends PolicyColumns {
-	readonly id: string;
+interface RoleColumns {
 	readonly role: string;
+}
+
+/** A binding in the JSON of a PrincipalRow, as `liveBindings` in db/principals.ts writes it. */
+interface BindingRow extends PolicyColumns, RoleColumns {
+	readonly id: string;
 	readonly scopeType: ScopeType;
 	readonly orgId: string;
 	readonly appId: string | null;
@@ -181,7 +185,7 @@ export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAd
 		secretHash: row.secret_hash,
 		secretIsReplaced: row.secret_is_replaced === 1,
 		publisher: publisherFrom(row),
-		accountRoles: (JSON.parse(row.account_roles) as AccountRole[]).filter(({ role }) => isRoleName(role)),
+		accountRoles: accountRolesFrom(row.account_roles),
 	};
 }
 
@@ -213,13 +217,26 @@ function limitFrom(row: PrincipalRow): JobLimit | null | undefined {
 	return { repository, number, branch, previewIds: JSON.parse(row.job_preview_ids) };
 }
 
+/** The role of a binding; undefined: it grants nothing, because only a newer version knows its role. */
+function roleFrom({ role }: RoleColumns): Role | undefined {
+	return isRoleName(role) ? ROLES[role] : undefined;
+}
+
+function accountRolesFrom(json: string): AccountRole[] {
+	const rows: (RoleColumns & { readonly orgId: string })[] = JSON.parse(json);
+	return rows.flatMap((row) => {
+		const role = roleFrom(row);
+		return role === undefined ? [] : [{ orgId: row.orgId, role }];
+	});
+}
+
 /** @param json the `bindings` of a row of db/principals.ts */
 export function bindingsFrom(json: string, brokenBy: (policy: KeyPolicy) => KeyPolicyName | undefined): Binding[] {
 	const bindings: BindingRow[] = JSON.parse(json);
 	return bindings.flatMap((row): Binding[] => {
-		const { id, role, scopeType, orgId, appId, channelId, deleted } = row;
-		// A role that only a newer version knows grants nothing.
-		if (!isRoleName(role)) return [];
+		const { id, scopeType, orgId, appId, channelId, deleted } = row;
+		const role = roleFrom(row);
+		if (role === undefined) return [];
 		const suspendedBy = brokenBy(policyOf(row));
 		return [
 			{

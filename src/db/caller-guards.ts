@@ -3,7 +3,6 @@
  * They read only the caller's own rows, so a revocation that another isolate wrote meanwhile aborts the batch.
  */
 import { sql } from "kysely";
-import type { RoleName } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
 import { jsonList } from "./client";
 
@@ -36,7 +35,7 @@ export function callerUnchanged(
 }
 
 /** Guard: the account still has these roles on the whole organization. */
-export function accountRolesAre(userId: string, orgId: string, roles: readonly RoleName[]) {
+export function accountRolesAre(userId: string, orgId: string, roles: readonly string[]) {
 	return sql<boolean>`(SELECT count(*) FROM role_bindings WHERE user_id = ${userId} AND org_id = ${orgId} AND scope_type = 'org'
 		AND role_name IN ${jsonList(JSON.stringify(roles))}) = ${roles.length}`;
 }

@@ -3,7 +3,6 @@
  * change by another isolate aborts it. It costs no round trip, and a batch that only reads is unchanged.
  */
 import { covers, type Target } from "../authz/decide";
-import { ROLES } from "../authz/permissions";
 import { callerGone, type KeyPrincipal, type Principal } from "../authz/principal";
 import { appIsLive } from "../db/apps";
 import { accountRolesAre, callerUnchanged, channelBindingsAre } from "../db/caller-guards";
@@ -68,7 +67,7 @@ function rolesChanged(): ApiError {
 }
 
 const rolesIn = ({ accountRoles }: KeyPrincipal, orgId: string) =>
-	accountRoles.filter((held) => held.orgId === orgId).map(({ role }) => role);
+	accountRoles.filter((held) => held.orgId === orgId).map(({ role }) => role.name);
 
 function targetGuards(target: Target | null, gone: () => ApiError): Statement[] {
 	// A restoration has its own guards.
@@ -82,7 +81,7 @@ function targetGuards(target: Target | null, gone: () => ApiError): Statement[] 
 function channelGuards(principal: Principal, target: Target | null): Statement[] {
 	if (target?.channelId === undefined) return [];
 	const ids = principal.bindings
-		.filter(({ role, scopeType }) => scopeType === "channel" && ROLES[role].previewChannelsOnly !== true)
+		.filter(({ role, scopeType }) => scopeType === "channel" && role.previewChannelsOnly !== true)
 		.filter((binding) => covers(binding, target))
 		.map(({ id }) => id);
 	return ids.length === 0 ? [] : [guard(channelBindingsAre(target.channelId, ids), rolesChanged)];
@@ -92,7 +91,7 @@ function channelGuards(principal: Principal, target: Target | null): Statement[]
 function previewGuards({ bindings }: Principal, target: Target | null): Statement[] {
 	if (target?.appId === undefined || target.channelId === undefined) return [];
 	const covering = bindings.filter((binding) => covers(binding, target));
-	if (!covering.every(({ role }) => ROLES[role].ownWorkOnly === true)) return [];
+	if (!covering.every(({ role }) => role.ownWorkOnly === true)) return [];
 	return [guard(isStillPreview(target.appId, target.channelId), noLongerPreview)];
 }
 

@@ -162,7 +162,7 @@ describe("a decision", () => {
 		fc.assert(
 			fc.property(anyBindings, anyPermission, anyTarget, anyRole, (bindings, permission, target, role) => {
 				const whole = principalWith(bindings);
-				const lowered = { ...whole, accountRoles: [{ orgId: target.orgId, role }] };
+				const lowered = { ...whole, accountRoles: [{ orgId: target.orgId, role: ROLES[role] }] };
 				const wanted = decide(whole, permission, target);
 				const isHeld = !givesRights.includes(permission) || CONTRACT[role].includes(permission);
 				const decision = decide(lowered, permission, target);
@@ -229,7 +229,7 @@ describe("a decision", () => {
 				const granting = bindings.filter((binding) => grants(binding, permission, target));
 				const decision = decide(principalWith(bindings), permission, target);
 				if (decision.outcome !== "allow") return;
-				const limited = granting.every((binding) => OWN_WORK_ONLY.includes(binding.role));
+				const limited = granting.every((binding) => binding.role.ownWorkOnly === true);
 				expect(decision.ownWorkOnly !== undefined).toBe(limited);
 				if (decision.ownWorkOnly !== undefined) {
 					expect(granting.map((binding) => binding.id)).toContain(decision.ownWorkOnly.bindingId);
@@ -242,7 +242,7 @@ describe("a decision", () => {
 	test("for a channel that is more than a preview ignores only bindings of preview roles", () => {
 		fc.assert(
 			fc.property(anyBindings, anyPermission, fc.constantFrom(...CHANNELS), (bindings, permission, channel) => {
-				const others = bindings.filter(({ role }) => role !== "channel_preview");
+				const others = bindings.filter(({ role }) => role.name !== "channel_preview");
 				expect(decide(principalWith(bindings), permission, { ...channel, isMoreThanPreview: true })).toEqual(
 					decide(principalWith(others), permission, channel),
 				);
@@ -272,7 +272,7 @@ describe("assigning a role", () => {
 				const place = places[index % places.length];
 				if (place === undefined) throw new Error("no place");
 				const giver = principalWith(bindings);
-				if (firstPermissionNotHeld(giver, role, place) !== undefined) return;
+				if (firstPermissionNotHeld(giver, ROLES[role], place) !== undefined) return;
 				given += 1;
 				const receiver = principalWith([bindingAt(role, place)]);
 				for (const permission of PERMISSIONS) {
@@ -293,15 +293,15 @@ describe("assigning a role", () => {
 	test("is allowed to a holder limited to own work only for a role with that limit", () => {
 		const place = { orgId: "org-1", appId: "app-1" };
 		const limited = principalWith([bindingAt("app_preview", place)]);
-		expect(firstPermissionNotHeld(limited, "app_preview", place)).toBeUndefined();
-		expect(firstPermissionNotHeld(limited, "app_uploader", place)).toBe("app.read");
+		expect(firstPermissionNotHeld(limited, ROLES.app_preview, place)).toBeUndefined();
+		expect(firstPermissionNotHeld(limited, ROLES.app_uploader, place)).toBe("app.read");
 	});
 
 	test("names a permission of the role that the assigner lacks", () => {
 		fc.assert(
 			fc.property(anyBindings, anyRole, (bindings, role) => {
 				for (const place of PLACES[ROLES[role].scopeType]) {
-					const missing = firstPermissionNotHeld(principalWith(bindings), role, place);
+					const missing = firstPermissionNotHeld(principalWith(bindings), ROLES[role], place);
 					if (missing === undefined) continue;
 					expect(CONTRACT[role]).toContain(missing);
 					const decision = decide(principalWith(bindings), missing, place);

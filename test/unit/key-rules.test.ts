@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import type { OrgId } from "../../src/authz/decide";
+import { ROLES, type RoleName } from "../../src/authz/permissions";
 import type { Binding, Principal } from "../../src/authz/principal";
 import type { ApiKeyRow, BindingRecord } from "../../src/db/api-keys";
 import {
@@ -25,7 +26,7 @@ const principalWith = (
 	secretHash: "00",
 	secretIsReplaced: false,
 	publisher: undefined,
-	accountRoles: [{ orgId: ORG, role: "org_super_admin" }],
+	accountRoles: [{ orgId: ORG, role: ROLES.org_super_admin }],
 	userId: "user",
 	orgId: ORG,
 	bindings: bindings.map((binding, index) => ({ id: `${index}`, orgId: ORG, channelId: null, ...binding })),
@@ -34,7 +35,7 @@ const principalWith = (
 	ipAllowList: null,
 	lastUsedAtMs: null,
 });
-const onApp = (role: Binding["role"], appId = APP) => principalWith({ role, scopeType: "app", appId });
+const onApp = (role: RoleName, appId = APP) => principalWith({ role: ROLES[role], scopeType: "app", appId });
 
 const record = (role_name: string, fields: Partial<BindingRecord> = {}) => ({
 	id: "binding",
@@ -118,7 +119,7 @@ describe("an existing key", () => {
 
 	test("in a deleted organization can be managed by an equal holder there, not by one in an existing organization", () => {
 		const deleted = record("org_member", { scope_type: "org", app_id: null, in_deleted_organization: 1 });
-		const admin = { role: "org_admin", scopeType: "org", appId: null } as const;
+		const admin = { role: ROLES.org_admin, scopeType: "org", appId: null } as const;
 		const there = principalWith({ ...admin, inDeletedOrganization: true });
 		expect(() => refuseStrongerPermissions(there, keyWith(deleted))).not.toThrow();
 		expect(() => refuseStrongerPermissions(principalWith(admin), keyWith(deleted))).toThrow(DENIED);
@@ -131,7 +132,7 @@ describe("an existing key", () => {
 
 describe("the role of a member", () => {
 	test("can be removed by a holder of all its permissions, and a role of a newer version by anyone", () => {
-		const admin = principalWith({ role: "org_admin", scopeType: "org", appId: null });
+		const admin = principalWith({ role: ROLES.org_admin, scopeType: "org", appId: null });
 		expect(() => refuseToTake(admin, ["org_admin", "org_owner"], ORG, "The member")).not.toThrow();
 		expect(() => refuseToTake(admin, ["org_owner", "org_super_admin"], ORG, "The member")).toThrow("org.delete");
 	});

@@ -304,8 +304,8 @@ export const organizations = endpoint({
 /** The CLI prints the role and selects organizations by it. */
 function roleIn(principal: Principal, orgId: string): string {
 	return (
-		principal.bindings.find((binding) => binding.orgId === orgId && binding.scopeType === "org")?.role ??
-		principal.bindings.find((binding) => binding.orgId === orgId)?.role ??
+		principal.bindings.find((binding) => binding.orgId === orgId && binding.scopeType === "org")?.role.name ??
+		principal.bindings.find((binding) => binding.orgId === orgId)?.role.name ??
 		""
 	);
 }

@@ -4,7 +4,7 @@
  */
 import type { Insertable } from "kysely";
 import { type AppId, holds, type Scope } from "../../authz/decide";
-import { ROLES, type RoleName } from "../../authz/permissions";
+import type { RoleName } from "../../authz/permissions";
 import type { Principal } from "../../authz/principal";
 import { insertBinding } from "../../db/api-keys";
 import { insertApp } from "../../db/apps";
@@ -70,10 +70,8 @@ export function creationStatements(
 
 /** The role that the caller gets on an app that they create or accept. */
 export function roleOnNewApp({ bindings }: Principal, orgId: string): RoleName | undefined {
-	const granted = bindings.find(
-		(binding) => binding.orgId === orgId && ROLES[binding.role].roleOnCreatedApp !== undefined,
-	);
-	return granted === undefined ? undefined : ROLES[granted.role].roleOnCreatedApp;
+	const granted = bindings.find((binding) => binding.orgId === orgId && binding.role.roleOnCreatedApp !== undefined);
+	return granted === undefined ? undefined : granted.role.roleOnCreatedApp;
 }
 
 /** The same answer for an id of an app and for one that another organization has reserved. */

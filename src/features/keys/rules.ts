@@ -117,7 +117,7 @@ export function placeOf(orgId: string, appId: string | null | undefined, channel
 
 export function refuseStrongerBindings(principal: Principal, bindings: readonly NewBindingInput[]): void {
 	for (const binding of bindings) {
-		refuseStronger(principal, binding.role_name, placeOf(binding.org_id, appOf(binding), channelOf(binding)));
+		refuseStronger(principal, ROLES[binding.role_name], placeOf(binding.org_id, appOf(binding), channelOf(binding)));
 	}
 }
 
@@ -151,7 +151,7 @@ export function refuseToWeakenStrongerKey(principal: Principal, key: ApiKeyRow, 
 function refuseStrongerBinding(principal: Principal, binding: BindingRecord): void {
 	// The service created it together with its parent binding, which is checked itself.
 	if (binding.parent_binding_id !== null || !isRoleName(binding.role_name)) return;
-	refuseStronger(principal, binding.role_name, {
+	refuseStronger(principal, ROLES[binding.role_name], {
 		...placeOf(binding.org_id, binding.app_id, binding.channel_id),
 		...(binding.in_deleted_organization === 1 ? { inDeletedOrganization: true } : {}),
 	});

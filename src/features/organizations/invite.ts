@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import { refuseMoreAddresses, refuseStronger } from "../../authz/granting";
 import { MEMBER_ROLES, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
-import type { RoleName } from "../../authz/permissions";
+import { ROLES, type RoleName } from "../../authz/permissions";
 import { mintInvitationToken } from "../../authz/secrets";
 import { auditStatement } from "../../db/audit/entries";
 import { guard } from "../../db/client";
@@ -125,7 +125,7 @@ export const inviteMember = endpoint({
 				lowered_api_keys: lowered.map(named),
 			});
 		}
-		refuseStronger(principal, role, { orgId: scope.orgId });
+		refuseStronger(principal, ROLES[role], { orgId: scope.orgId });
 		// The invitee's first key has no address limit.
 		refuseMoreAddresses(principal, []);
 

@@ -153,7 +153,7 @@ export const grantMemberBinding = endpoint({
 		if (channel !== undefined && app.channel_id === null) throw channelNotFound();
 		if (member === undefined || namesOf(member.roles).length === 0) throw memberNotFound();
 		const place = placeOf(orgId, app.app_uuid, app.channel_id);
-		refuseStronger(principal, role, place);
+		refuseStronger(principal, ROLES[role], place);
 		const held = loaded[1].rows;
 		const before = permissionsAt(namesOf(member.roles), held, place);
 		const { permissions, scopeType } = ROLES[role];
@@ -227,7 +227,7 @@ export const revokeMemberBinding = endpoint({
 		if (binding === undefined || member === undefined) throw bindingNotFound();
 		const { id, user_id: uid, role_name: role } = binding;
 		const place = placeOf(orgId, binding.app_uuid, binding.channel_id);
-		if (isRoleName(role)) refuseStronger(principal, role, place);
+		if (isRoleName(role)) refuseStronger(principal, ROLES[role], place);
 		const roles = namesOf(member.roles);
 		const after = permissionsAt(
 			roles,
@@ -278,14 +278,8 @@ function permissionsAt(
 	held: readonly MemberBindingRow[],
 	place: Target,
 ): ReadonlySet<Permission> {
-	const there = held.filter(({ id, role_name, scope_type, app_uuid, channel_id }) =>
-		covers(
-			{
-				...{ id, role: role_name as RoleName, scopeType: scope_type },
-				...{ orgId: place.orgId, appId: app_uuid, channelId: channel_id },
-			},
-			place,
-		),
+	const there = held.filter(({ scope_type, app_uuid, channel_id }) =>
+		covers({ scopeType: scope_type, orgId: place.orgId, appId: app_uuid, channelId: channel_id }, place),
 	);
 	const names = [...roles, ...there.map(({ role_name }) => role_name)];
 	return new Set(names.filter(isRoleName).flatMap((name) => ROLES[name].permissions));

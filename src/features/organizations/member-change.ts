@@ -14,7 +14,7 @@ import {
 	strongestMemberRole,
 	WEAKEST_MEMBER_ROLE,
 } from "../../authz/member-roles";
-import type { RoleName } from "../../authz/permissions";
+import { ROLES, type RoleName } from "../../authz/permissions";
 import { mintInvitationToken } from "../../authz/secrets";
 import { keysRevealedTo } from "../../db/api-keys";
 import { withdrawTransfersOf } from "../../db/app-transfers";
@@ -137,7 +137,7 @@ async function changeInvitedRole(
 	dryRun: boolean,
 ): Promise<string | undefined> {
 	refuseToTake(principal, [invitation.role_name], orgId, `The invitation of ${invitation.email}`);
-	refuseStronger(principal, role, { orgId });
+	refuseStronger(principal, ROLES[role], { orgId });
 	// The invitee's first key has no address limit.
 	refuseMoreAddresses(principal, []);
 	if (invitation.role_name === role || dryRun) return undefined;
@@ -169,7 +169,7 @@ export async function changeMemberRole(
 ) {
 	const roles = namesOf(member.roles);
 	refuseToTake(principal, roles, orgId, member.email);
-	refuseStronger(principal, role, { orgId });
+	refuseStronger(principal, ROLES[role], { orgId });
 	const isDemotion = isLowered(roles, role);
 	const lowersKeys = isDemotion && !keepKeys;
 	if (lowersKeys) refuseToTakeFromKeys(principal, member, orgId);

@@ -39,13 +39,13 @@ export function rolesThatMayInvite(role: RoleName): RoleName[] {
 
 /** Roles that hold a permission which the caller does not hold on the organization. */
 export function rolesNotHeld(principal: Principal, orgId: string): RoleName[] {
-	return ROLE_NAMES.filter((role) => firstPermissionNotHeld(principal, role, { orgId }) !== undefined);
+	return ROLE_NAMES.filter((role) => firstPermissionNotHeld(principal, ROLES[role], { orgId }) !== undefined);
 }
 
 /** @throws {ApiError} `cannot_remove_higher_role` when one of the roles to remove holds a permission that the caller does not hold */
 export function refuseToTake(principal: Principal, roles: readonly string[], orgId: string, whose: string): void {
 	for (const role of roles) {
-		const permission = isRoleName(role) ? firstPermissionNotHeld(principal, role, { orgId }) : undefined;
+		const permission = isRoleName(role) ? firstPermissionNotHeld(principal, ROLES[role], { orgId }) : undefined;
 		if (permission === undefined) continue;
 		throw new ApiError(
 			"cannot_remove_higher_role",

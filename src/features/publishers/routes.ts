@@ -6,7 +6,7 @@ import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
 import type { AppId, OrgId } from "../../authz/decide";
 import { refuseLongerLife, refuseMoreAddresses, refuseStronger } from "../../authz/granting";
-import { type RoleName, STAGE_ROLES } from "../../authz/permissions";
+import { ROLES, type RoleName, STAGE_ROLES } from "../../authz/permissions";
 import type { Principal } from "../../authz/principal";
 import { hashKey, mintKey } from "../../authz/secrets";
 import { insertApiKey, insertBinding } from "../../db/api-keys";
@@ -319,7 +319,7 @@ function refuseStrongerPublisher(
 	}
 	const { role, promoting } = STAGE_ROLES[stage];
 	for (const given of [role, promoting]) {
-		if (given !== undefined) refuseStronger(principal, given, { orgId, appId });
+		if (given !== undefined) refuseStronger(principal, ROLES[given], { orgId, appId });
 	}
 	refuseLongerLife(principal, expiresAtMs, nowMs);
 	// Jobs run anywhere.

@@ -70,7 +70,7 @@ let counter = 0;
 
 export const bindingAt = (role: RoleName, place: Target): Binding => ({
 	id: `binding-${++counter}`,
-	role,
+	role: ROLES[role],
 	scopeType: ROLES[role].scopeType,
 	orgId: place.orgId,
 	appId: place.appId ?? null,
@@ -97,7 +97,7 @@ export const principalWith = (bindings: readonly Binding[]): KeyPrincipal => ({
 	secretHash: "",
 	secretIsReplaced: false,
 	publisher: undefined,
-	accountRoles: ORGS.map(({ orgId }) => ({ orgId, role: "org_super_admin" })),
+	accountRoles: ORGS.map(({ orgId }) => ({ orgId, role: ROLES.org_super_admin })),
 });
 
 export const PLACES = { org: ORGS, app: APPS, channel: CHANNELS } as const;
@@ -115,6 +115,6 @@ export const anyBinding = anyRole.chain((role) =>
 export const anyBindings = fc.array(anyBinding, { maxLength: 4 });
 
 export const grants = (binding: Binding, permission: Permission, target: Target) =>
-	within(target, placeOf(binding)) && CONTRACT[binding.role].includes(permission);
+	within(target, placeOf(binding)) && CONTRACT[binding.role.name as RoleName].includes(permission);
 
 export const RUNS = { numRuns: 2000 };
