@@ -661,6 +661,20 @@ CREATE TABLE garbage_objects (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX garbage_objects_by_due ON garbage_objects (due_at_ms);
 
+-- Roles that an organization defines itself: a subset of the permissions (JSON array). Bindings name them like built-in roles, whose names
+-- no custom role can have.
+CREATE TABLE custom_roles (
+  org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  title TEXT NOT NULL,
+  description TEXT NOT NULL,
+  scope_type TEXT NOT NULL CHECK (scope_type IN ('org', 'app', 'channel')),
+  permissions TEXT NOT NULL,
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL,
+  PRIMARY KEY (org_id, name)
+) STRICT, WITHOUT ROWID;
+
 -- A role of exactly one principal at one scope. Columns of narrower scopes are NULL for wider ones.
 CREATE TABLE role_bindings (
   id TEXT PRIMARY KEY,

@@ -69,6 +69,8 @@ import { updateMemberPermissions } from "./features/organizations/member-permiss
 import { removeMember } from "./features/organizations/member-removal";
 import { listMembers } from "./features/organizations/members";
 import { listOrganizations } from "./features/organizations/read";
+import { deleteRole, updateRole } from "./features/organizations/role-change";
+import { createRole, listRoles } from "./features/organizations/roles";
 import { organizationUsage } from "./features/organizations/usage";
 import { githubDelivery, gitlabDelivery } from "./features/previews/incoming-webhooks";
 import { createPreviewLink, previewBundle, previewChannel } from "./features/previews/links";
@@ -121,6 +123,10 @@ export const allEndpoints = withCapgoForms([
 	listMemberBindings,
 	grantMemberBinding,
 	revokeMemberBinding,
+	listRoles,
+	createRole,
+	updateRole,
+	deleteRole,
 	showInvitation,
 	acceptInvitation,
 	organizationAudit,

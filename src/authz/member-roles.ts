@@ -2,7 +2,8 @@
  * Roles of whole organizations, for members and invitations, computed from the role table: which can be assigned, which is strongest, which
  * hold a permission. No role is named here.
  */
-import { administersOrganization, type Permission, ROLE_NAMES, ROLES, type RoleName } from "./permissions";
+import { holdsAll, roleNamed } from "./custom-roles";
+import { administersOrganization, type Permission, ROLE_NAMES, ROLES, type Role, type RoleName } from "./permissions";
 
 /** Roles that can be assigned to a member, strongest first. */
 export const MEMBER_ROLES: readonly RoleName[] = ROLE_NAMES.filter(
@@ -22,49 +23,19 @@ export function memberRolesHolding(permissions: readonly Permission[]): RoleName
 	return MEMBER_ROLES.filter((role) => permissions.every((permission) => ROLES[role].permissions.includes(permission)));
 }
 
-/** Roles that exceed a role of a whole organization: the keys of its holder must not keep them. */
-export interface RolesBeyond {
-	readonly role: RoleName;
-	/** Roles of whole organizations. */
-	readonly ofOrganization: readonly RoleName[];
-	/** Roles of apps and channels. */
-	readonly below: readonly RoleName[];
-	/** Pairs of such a role and another role of its app or channel that, together with `role`, holds all its permissions. */
-	readonly covered: readonly (readonly [RoleName, RoleName])[];
-}
-
-export function rolesBeyond(role: RoleName): RolesBeyond {
-	const isWithin = (name: RoleName, own?: RoleName) =>
-		ROLES[name].permissions.every(
-			(permission) =>
-				ROLES[role].permissions.includes(permission) ||
-				(own !== undefined && ROLES[own].ownWorkOnly !== true && ROLES[own].permissions.includes(permission)),
-		);
-	const isBelow = (name: RoleName) => ROLES[name].scopeType !== "org";
-	const beyond = ROLE_NAMES.filter((name) => !isWithin(name));
-	const below = beyond.filter(isBelow);
-	const ownRoles = ROLE_NAMES.filter(isBelow);
-	return {
-		role,
-		ofOrganization: beyond.filter((name) => !isBelow(name)),
-		below,
-		covered: below.flatMap((name) =>
-			ownRoles.filter((own) => isWithin(name, own)).map((own): [RoleName, RoleName] => [name, own]),
-		),
-	};
-}
-
 /** Whether a member with these roles loses a permission when the role replaces them. */
-export function isLowered(before: readonly string[], role: RoleName): boolean {
-	const { ofOrganization } = rolesBeyond(role);
-	return before.some((name) => ofOrganization.some((beyond) => beyond === name));
+export function isLowered(before: readonly string[], role: Role, customRoles: readonly Role[]): boolean {
+	return before.some((name) => {
+		const held = roleNamed(name, customRoles);
+		return held !== undefined && !holdsAll(role, held.permissions);
+	});
 }
 
 /** Roles that may delete the organization. One member always keeps such a role. */
 export const OWNING_ROLES: readonly RoleName[] = memberRolesHolding(["org.delete"]);
 
-/** Roles that may offer the organization's apps to another one. */
-export const GIVING_ROLES: readonly RoleName[] = memberRolesHolding(["app.delete", "org.update_settings"]);
+/** The permissions by which a role may offer the organization's apps to another one. */
+export const GIVING: readonly Permission[] = ["app.delete", "org.update_settings"];
 
 /** Roles that make global permissions effective. */
 export const ADMINISTERING_ROLES: readonly RoleName[] = ROLE_NAMES.filter(administersOrganization);

@@ -46,6 +46,13 @@ const CHANNEL_PERMISSIONS = [
 export const GLOBAL_PERMISSIONS = ["org.create"] as const;
 export type GlobalPermission = (typeof GLOBAL_PERMISSIONS)[number];
 
+/** The permissions that a custom role of each scope may hold. */
+export const PERMISSIONS_AT: Readonly<Record<ScopeType, readonly Permission[]>> = {
+	org: [...ORG_PERMISSIONS, ...APP_PERMISSIONS, ...BUNDLE_PERMISSIONS, ...CHANNEL_PERMISSIONS],
+	app: [...APP_PERMISSIONS, ...BUNDLE_PERMISSIONS, ...CHANNEL_PERMISSIONS],
+	channel: CHANNEL_PERMISSIONS,
+};
+
 export const PERMISSIONS = [
 	...ORG_PERMISSIONS,
 	...APP_PERMISSIONS,
@@ -74,6 +81,8 @@ export interface Role {
 	readonly roleOnCreatedChannel?: RoleName;
 	/** The role that the holder gets on each app it creates. */
 	readonly roleOnCreatedApp?: RoleName;
+	/** An organization defined it (custom-roles.ts). */
+	readonly isCustom?: true;
 }
 
 export const ROLE_NAMES = [

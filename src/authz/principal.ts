@@ -6,15 +6,8 @@ import type { CiContext, PublisherStage } from "../domain/ci-context";
 import { isInRanges } from "../domain/ip-allow-list";
 import { brokenPolicy, type KeyPolicy, type KeyPolicyName, POLICY_REMEDIES } from "../domain/key-policy";
 import { ApiError } from "../errors";
-import {
-	GLOBAL_PERMISSIONS,
-	type GlobalPermission,
-	isRoleName,
-	type Permission,
-	ROLES,
-	type Role,
-	type ScopeType,
-} from "./permissions";
+import { resolvedRole } from "./custom-roles";
+import { GLOBAL_PERMISSIONS, type GlobalPermission, type Permission, type Role, type ScopeType } from "./permissions";
 
 /** A boolean column. */
 export type Flag = 0 | 1;
@@ -136,6 +129,8 @@ export interface PrincipalRow extends PolicyColumns {
 
 interface RoleColumns {
 	readonly role: string;
+	/** The permissions of a custom role; null: the organization defines none of this name at this scope. */
+	readonly customPermissions: readonly string[] | null;
 }
 
 /** A binding in the JSON of a PrincipalRow, as `liveBindings` in db/principals.ts writes it. */
@@ -217,15 +212,10 @@ function limitFrom(row: PrincipalRow): JobLimit | null | undefined {
 	return { repository, number, branch, previewIds: JSON.parse(row.job_preview_ids) };
 }
 
-/** The role of a binding; undefined: it grants nothing, because only a newer version knows its role. */
-function roleFrom({ role }: RoleColumns): Role | undefined {
-	return isRoleName(role) ? ROLES[role] : undefined;
-}
-
 function accountRolesFrom(json: string): AccountRole[] {
 	const rows: (RoleColumns & { readonly orgId: string })[] = JSON.parse(json);
 	return rows.flatMap((row) => {
-		const role = roleFrom(row);
+		const role = resolvedRole(row.role, "org", row.customPermissions);
 		return role === undefined ? [] : [{ orgId: row.orgId, role }];
 	});
 }
@@ -235,7 +225,7 @@ export function bindingsFrom(json: string, brokenBy: (policy: KeyPolicy) => KeyP
 	const bindings: BindingRow[] = JSON.parse(json);
 	return bindings.flatMap((row): Binding[] => {
 		const { id, scopeType, orgId, appId, channelId, deleted } = row;
-		const role = roleFrom(row);
+		const role = resolvedRole(row.role, row.scopeType, row.customPermissions);
 		if (role === undefined) return [];
 		const suspendedBy = brokenBy(policyOf(row));
 		return [

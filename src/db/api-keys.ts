@@ -4,10 +4,11 @@
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, sql, type Updateable } from "kysely";
 import type { OrgId } from "../authz/decide";
-import type { RoleName, ScopeType } from "../authz/permissions";
+import type { ScopeType } from "../authz/permissions";
 import type { PolicyColumns, Principal } from "../authz/principal";
 import { bindingsUnchanged } from "./caller-guards";
 import { jsonList, query } from "./client";
+import { CUSTOM_PERMISSIONS } from "./custom-roles";
 import { appIdOf } from "./public-app-id";
 import type { SealedRows } from "./reseal";
 import type { ApiKeysTable, Flag } from "./schema";
@@ -40,7 +41,9 @@ export interface ApiKeyRow {
 
 export interface BindingRecord {
 	readonly id: string;
-	readonly role_name: RoleName;
+	readonly role_name: string;
+	/** The permissions of a custom role; null: a built-in role, or none that the organization defines. */
+	readonly custom_permissions: readonly string[] | null;
 	readonly scope_type: ScopeType;
 	readonly org_id: string;
 	readonly app_id: string | null;
@@ -72,7 +75,7 @@ const apiKeyRows = (shown: RawBuilder<unknown> = sql`1`) =>
 		sql<string | null>`(SELECT id FROM publishers WHERE api_key_id = api_keys.id)`.as("publisher_id"),
 		sql<0 | 1>`api_keys.key_ciphertext IS NULL`.as("is_hashed_key"),
 		sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type,
-				'org_id', b.org_id, 'app_id', b.app_id, 'channel_id', b.channel_id, 'parent_binding_id', b.parent_binding_id,
+				'custom_permissions', json(${CUSTOM_PERMISSIONS}), 'org_id', b.org_id, 'app_id', b.app_id, 'channel_id', b.channel_id, 'parent_binding_id', b.parent_binding_id,
 				'expires_at_ms', b.expires_at_ms, 'in_deleted_organization', o.deleted_at_ms IS NOT NULL))
 			FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id
 			WHERE b.api_key_id = api_keys.id AND ${shown})`.as("bindings"),
@@ -309,7 +312,7 @@ const holderColumns = ({ userId, keyId }: Holder) =>
 interface NewBinding {
 	readonly id: string;
 	readonly holder: Holder;
-	readonly role: RoleName;
+	readonly role: string;
 	readonly orgId: string;
 	readonly appId: string | null;
 	readonly createdAtMs: number;

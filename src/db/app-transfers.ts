@@ -5,14 +5,15 @@
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
-import { GIVING_ROLES } from "../authz/member-roles";
+import { GIVING } from "../authz/member-roles";
 import { ROLE_NAMES, type RoleName } from "../authz/permissions";
 import { DAY_MS } from "../domain/time";
 import type { Holder } from "./api-keys";
 import { type Actor, auditEach } from "./audit/entries";
 import { jsonList, query } from "./client";
+import { grantsAll } from "./custom-roles";
 import { releaseDeltaFiles } from "./delta-files";
-import { memberHolds } from "./members";
+import { memberHoldsAll } from "./members";
 import { appIdOf } from "./public-app-id";
 import { selectedToGarbage } from "./uploads";
 
@@ -72,10 +73,10 @@ export function transferIsOpen(offer: TransferRow, nowMs: number) {
 /** Condition on an offer `t`: its account and its key still hold a role that may give the app away. */
 const isBacked = (
 	nowMs: number,
-) => sql<boolean>`(${memberHolds(sql`t.from_org`, sql`t.offered_by_user`, GIVING_ROLES, nowMs)}
+) => sql<boolean>`(${memberHoldsAll(sql`t.from_org`, sql`t.offered_by_user`, GIVING, nowMs)}
 	AND (t.offered_by_key IS NULL OR EXISTS (SELECT 1 FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
 		WHERE b.api_key_id = t.offered_by_key AND b.org_id = t.from_org AND b.scope_type = 'org'
-			AND b.role_name IN ${jsonList(JSON.stringify(GIVING_ROLES))} AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
+			AND ${grantsAll(GIVING)} AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
 			AND coalesce(k.expires_at_ms, ${nowMs} + 1) > ${nowMs})))`;
 
 /** For guards: the account and key of the offer may still give the app away. */
@@ -145,7 +146,7 @@ export function moveApp(offer: TransferRow, administrators: readonly RoleName[],
 
 interface EndingBinding {
 	readonly id: string;
-	readonly role_name: RoleName;
+	readonly role_name: string;
 	readonly scope_type: "app" | "channel";
 	readonly channel_id: number | null;
 	readonly holder_type: "api_key" | "user";

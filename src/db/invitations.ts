@@ -4,9 +4,10 @@
  */
 import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
-import type { RoleName } from "../authz/permissions";
+import type { Permission, Role } from "../authz/permissions";
 import { query } from "./client";
-import { memberHolds } from "./members";
+import { CUSTOM_PERMISSIONS, rolesUnchanged } from "./custom-roles";
+import { memberHoldsAll } from "./members";
 import type { InvitationsTable } from "./schema";
 
 export type InvitationRow = Omit<Selectable<InvitationsTable>, "token_hash">;
@@ -45,7 +46,9 @@ export interface InvitationWithOrganization extends InvitationRow {
 	/** The existing account with this address. */
 	readonly user_id: string | null;
 	readonly inviter_email: string;
-	/** JSON array of role names: the inviter's live roles on the whole organization. */
+	/** JSON array: the permissions of a custom role that it offers. */
+	readonly custom_permissions: string | null;
+	/** JSON array of `{ role, customPermissions }`: the inviter's live roles on the whole organization. */
 	readonly inviter_roles: string;
 }
 
@@ -62,7 +65,9 @@ export function invitationByToken(tokenHash: string, nowMs: number): CompiledQue
 			"organizations.max_apikey_expiration_days",
 			"users.id as user_id",
 			"inviter.email as inviter_email",
-			sql<string>`(SELECT json_group_array(b.role_name) FROM role_bindings b WHERE b.user_id = invitations.invited_by
+			sql<string | null>`(SELECT c.permissions FROM custom_roles c WHERE c.org_id = invitations.org_id
+				AND c.name = invitations.role_name AND c.scope_type = 'org')`.as("custom_permissions"),
+			sql<string>`(SELECT json_group_array(json_object('role', b.role_name, 'customPermissions', json(${CUSTOM_PERMISSIONS}))) FROM role_bindings b WHERE b.user_id = invitations.invited_by
 				AND b.org_id = invitations.org_id AND b.scope_type = 'org' AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}))`.as(
 				"inviter_roles",
 			),
@@ -74,20 +79,22 @@ export function invitationByToken(tokenHash: string, nowMs: number): CompiledQue
 }
 
 /**
- * Guard: the invitation is unchanged since it was read and unexpired, its organization exists, and its inviter holds a role in
- * `mayInvite`.
+ * Guard: the invitation and its role are unchanged since they were read, it is unexpired, its organization exists, and a role of its
+ * inviter holds all the permissions.
  */
 export function invitationIsGood(
 	invitation: InvitationRow,
 	tokenHash: string,
-	mayInvite: readonly RoleName[],
+	role: Role,
+	needed: readonly Permission[],
 	nowMs: number,
 ) {
 	const inviter = sql`i.invited_by`;
 	return sql<boolean>`EXISTS (SELECT 1 FROM invitations i INNER JOIN organizations o ON o.id = i.org_id
 		WHERE i.id = ${invitation.id} AND i.org_id = ${invitation.org_id} AND i.token_hash = ${tokenHash}
 			AND i.role_name = ${invitation.role_name} AND i.expires_at_ms > ${nowMs} AND o.deleted_at_ms IS NULL
-			AND ${memberHolds(invitation.org_id, inviter, mayInvite, nowMs)})`;
+			AND ${memberHoldsAll(invitation.org_id, inviter, needed, nowMs)}
+			AND ${rolesUnchanged([{ orgId: invitation.org_id, role }])})`;
 }
 
 /** Creates the invitation of an address and deletes its previous one, whose link stops working. */
@@ -105,7 +112,7 @@ export function replaceInvitation(orgId: OrgId, values: Omit<Insertable<Invitati
 export function changeInvitation(
 	orgId: OrgId,
 	id: string,
-	values: { readonly role_name: RoleName; readonly invited_by: string; readonly token_hash: string },
+	values: { readonly role_name: string; readonly invited_by: string; readonly token_hash: string },
 ): CompiledQuery {
 	return query.updateTable("invitations").set(values).where("org_id", "=", orgId).where("id", "=", id).compile();
 }

@@ -107,10 +107,3 @@ export function deleteMemberBinding(
 		sql`DELETE FROM role_bindings AS b WHERE ${going}`.compile(query),
 	];
 }
-
-/** A role on an app or a channel that ends, for the keys of its holder that were covered by it. */
-export interface EndingRole {
-	readonly id: string;
-	readonly appId: string;
-	readonly channelId: number | null;
-}

@@ -4,13 +4,12 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
-import type { RolesBeyond } from "../authz/member-roles";
-import type { RoleName } from "../authz/permissions";
-import { auditBindingsOfKeys, auditBindingsTaken, auditedBinding } from "./audit/bindings";
+import type { Permission, RoleName } from "../authz/permissions";
+import { auditBindingsOfKeys, auditedBinding } from "./audit/bindings";
 import { type Actor, auditEach } from "./audit/entries";
-import { jsonList, query, RANDOM_UUID } from "./client";
+import { jsonList, query } from "./client";
+import { grantsAll } from "./custom-roles";
 import { removeForeignBindings } from "./foreign-bindings";
-import type { EndingRole } from "./member-bindings";
 
 const live = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})`;
 
@@ -52,7 +51,7 @@ interface NewMemberBinding {
 	readonly id: string;
 	readonly userId: string;
 	readonly orgId: string;
-	readonly role: RoleName;
+	readonly role: string;
 }
 
 /** Gives a person the role on the whole organization. Revives an expired binding of the same role. */
@@ -133,7 +132,7 @@ export function membershipIs(orgId: OrgId, member: Membership) {
 }
 
 /** Guard: no key of the person holds one of the roles on the whole organization. */
-export function keysHoldNone(orgId: OrgId, userId: string, roles: readonly RoleName[]) {
+export function keysHoldNone(orgId: OrgId, userId: string, roles: readonly string[]) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = ${orgId} AND b.scope_type = 'org'
 		AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}))`;
 }
@@ -166,6 +165,17 @@ export function memberHolds(
 ) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = ${userId} AND b.org_id = ${orgId}
 		AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND ${live(nowMs)})`;
+}
+
+/** Guard: a role of the person on the whole organization holds all the permissions. */
+export function memberHoldsAll(
+	orgId: string | RawBuilder<unknown>,
+	userId: string | RawBuilder<unknown>,
+	permissions: readonly Permission[],
+	nowMs: number,
+) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = ${userId} AND b.org_id = ${orgId}
+		AND b.scope_type = 'org' AND ${grantsAll(permissions)} AND ${live(nowMs)})`;
 }
 
 /** Guard: another member has one of the roles permanently, or this person has none of them. */
@@ -241,99 +251,6 @@ export function removeMember(
 		...auditBindingsOfKeys(actor, nowMs, orgId, sql`k.user_id = ${user}`, because),
 		sql`DELETE FROM role_bindings WHERE org_id = ${org} AND user_id = ${user}`.compile(query),
 		sql`DELETE FROM invitations WHERE ${invitations}`.compile(query),
-	];
-}
-
-interface LoweredKey {
-	readonly id: string;
-	readonly name: string;
-	/** JSON array of `{ role_name, app_id, channel_id }`: the bindings that the key loses. */
-	readonly lost: string;
-}
-
-const ofOrganization = ({ ofOrganization: names }: RolesBeyond) =>
-	sql`b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(names))}`;
-
-/**
- * SQL condition: binding `b` of a key of the account exceeds both the new role and the account's own roles on the app or channel. A binding with a parent ends with it.
- * @param ending limits it to the place of an own role that does not count, because it ends
- */
-function exceeds(orgId: OrgId, userId: string, beyond: RolesBeyond, nowMs: number, ending?: EndingRole) {
-	const there =
-		ending === undefined
-			? sql`1`
-			: sql`b.app_id = ${ending.appId} AND coalesce(${ending.channelId}, b.channel_id) IS b.channel_id`;
-	return sql`b.org_id = ${orgId} AND ${there} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}) AND (
-		(${ofOrganization(beyond)}) OR (b.scope_type <> 'org' AND b.parent_binding_id IS NULL
-			AND b.role_name IN ${jsonList(JSON.stringify(beyond.below))} AND NOT EXISTS (SELECT 1 FROM role_bindings own
-				INNER JOIN json_each(${JSON.stringify(beyond.covered)}) AS pair ON pair.value ->> 1 = own.role_name
-				WHERE own.user_id = ${userId} AND own.id IS NOT ${ending?.id ?? null} AND own.org_id = ${orgId} AND own.app_id = b.app_id
-					AND (own.scope_type = 'app' OR own.channel_id = b.channel_id) AND pair.value ->> 0 = b.role_name AND (own.expires_at_ms IS NULL OR own.expires_at_ms > ${nowMs}))))`;
-}
-
-/** The account's keys that exceed the new role in the organization, oldest first. Run before `lowerKeysOfMember`. */
-export function keysBeyond(
-	orgId: OrgId,
-	userId: string,
-	beyond: RolesBeyond,
-	nowMs: number,
-	ending?: EndingRole,
-): CompiledQuery<LoweredKey> {
-	return sql<LoweredKey>`SELECT k.id, k.name, json_group_array(json_object('role_name', b.role_name, 'app_id', a.app_id,
-			'channel_id', b.channel_id)) AS lost
-		FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id LEFT JOIN apps a ON a.id = b.app_id
-		WHERE ${exceeds(orgId, userId, beyond, nowMs, ending)} GROUP BY k.id ORDER BY k.created_at_ms, k.id`.compile(query);
-}
-
-/**
- * Lowers the account's keys in the organization to the new role: a stronger role on the organization becomes the new role, and a stronger
- * role on an app or a channel is removed unless the account holds it itself. A key that no longer administers any organization loses its global
- * permissions. Includes the audit entries.
- */
-export function lowerKeysOfMember(
-	orgId: OrgId,
-	userId: string,
-	beyond: RolesBeyond,
-	administering: readonly RoleName[],
-	actor: Actor,
-	nowMs: number,
-	ending?: EndingRole,
-): CompiledQuery[] {
-	const going = exceeds(orgId, userId, beyond, nowMs, ending);
-	const because = { lowered_member: userId };
-	const capped = sql`SELECT b.api_key_id FROM role_bindings b WHERE ${going} AND ${ofOrganization(beyond)}`;
-	const losesGlobals = sql`k.org_id = ${orgId} AND k.user_id = ${userId} AND k.global_permissions <> '[]' AND NOT EXISTS (
-		SELECT 1 FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
-		WHERE b.api_key_id = k.id AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(administering))})`;
-	return [
-		auditBindingsTaken(actor, nowMs, orgId, going, because),
-		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, expires_at_ms, created_at_ms)
-			SELECT ${RANDOM_UUID}, b.api_key_id, ${beyond.role}, 'org', ${orgId},
-				iif(count(*) > count(b.expires_at_ms), NULL, max(b.expires_at_ms)), ${nowMs}
-			FROM role_bindings b WHERE ${going} AND ${ofOrganization(beyond)} GROUP BY b.api_key_id
-			ON CONFLICT (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0))
-			DO NOTHING`.compile(query),
-		auditEach(
-			actor,
-			nowMs,
-			{ action: "binding.create", targetType: "api_key", details: because },
-			sql`SELECT b.org_id, k.id AS target_id, k.name AS target_name, NULL AS before, ${auditedBinding} AS after
-				FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
-				WHERE b.org_id = ${orgId} AND b.scope_type = 'org' AND b.role_name = ${beyond.role} AND b.created_at_ms = ${nowMs}
-					AND b.api_key_id IN (${capped}) ORDER BY k.created_at_ms, k.id`,
-		),
-		sql`DELETE FROM role_bindings WHERE id IN (SELECT b.id FROM role_bindings b WHERE ${going})`.compile(query),
-		auditEach(
-			actor,
-			nowMs,
-			{ action: "api_key.update", targetType: "api_key", details: because },
-			sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name,
-				json_object('global_permissions', json(k.global_permissions)) AS before,
-				json_object('global_permissions', json('[]')) AS after FROM api_keys k WHERE ${losesGlobals} ORDER BY k.id`,
-		),
-		sql`UPDATE api_keys AS k SET global_permissions = '[]', updated_at_ms = ${nowMs} WHERE ${losesGlobals}`.compile(
-			query,
-		),
 	];
 }
 

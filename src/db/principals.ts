@@ -6,6 +6,7 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { Flag, PolicyColumns, PrincipalRow } from "../authz/principal";
 import { SESSION_IDLE_MS, type SessionRow } from "../authz/session";
 import { query } from "./client";
+import { CUSTOM_PERMISSIONS } from "./custom-roles";
 import { prepared } from "./prepared";
 
 /**
@@ -40,7 +41,7 @@ const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>(
 			t.is_limited AS job_is_limited, t.repository AS job_repository, t.number AS job_number, t.branch AS job_branch,
 			(SELECT json_group_array(id) FROM (${PREVIEWS_OF_JOB})) AS job_preview_ids, home.enforce_hashed_api_keys, home.require_apikey_expiration,
 			home.max_apikey_expiration_days,
-			(SELECT json_group_array(json_object('orgId', b.org_id, 'role', b.role_name)) FROM role_bindings b
+			(SELECT json_group_array(json_object('orgId', b.org_id, 'role', b.role_name, 'customPermissions', json(${CUSTOM_PERMISSIONS}))) FROM role_bindings b
 				WHERE b.user_id = k.user_id AND b.scope_type = 'org'
 					AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}) AS account_roles,
 			${liveBindings(sql<boolean>`o.id = b.org_id AND b.api_key_id = k.id AND ${MAY_REACH_CHANNEL}`, nowMs)} AS bindings
@@ -57,7 +58,7 @@ const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>(
  * @param join the condition that joins both
  */
 export function liveBindings(join: RawBuilder<boolean>, nowMs: number): RawBuilder<string> {
-	return sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name, 'scopeType', b.scope_type,
+	return sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name, 'customPermissions', json(${CUSTOM_PERMISSIONS}), 'scopeType', b.scope_type,
 				'orgId', b.org_id, 'appId', b.app_id, 'channelId', b.channel_id, 'deleted', o.deleted_at_ms IS NOT NULL,
 				'enforce_hashed_api_keys', o.enforce_hashed_api_keys, 'require_apikey_expiration', o.require_apikey_expiration,
 				'max_apikey_expiration_days', o.max_apikey_expiration_days))

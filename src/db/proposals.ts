@@ -7,6 +7,7 @@ import type { AppId, ChannelId, OrgId } from "../authz/decide";
 import { DAY_MS } from "../domain/time";
 import { type ChannelValues, differsFrom } from "./channels";
 import { jsonList, query } from "./client";
+import { customGrantsAll } from "./custom-roles";
 import { appIdOf } from "./public-app-id";
 import type { ProposalsTable, StoredProposalState } from "./schema";
 
@@ -149,7 +150,8 @@ export function proposerMayPromote(
 	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings b LEFT JOIN api_keys k ON k.id = b.api_key_id
 		WHERE b.org_id = ${orgId} AND (b.scope_type = 'org' OR b.app_id = ${appId})
 			AND coalesce(b.channel_id, ${channel_id}) = ${channel_id}
-			AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
+			AND (b.role_name IN ${jsonList(JSON.stringify(roles))} OR ${customGrantsAll(["channel.promote_bundle"])})
+			AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
 			AND b.api_key_id IS ${proposed_by_key} AND (k.id IS NOT NULL OR b.user_id = ${proposed_by})
 			AND coalesce(k.expires_at_ms, ${nowMs} + 1) > ${nowMs})`;
 }

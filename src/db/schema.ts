@@ -31,6 +31,7 @@ import type {
 	ApiKeysTable,
 	AuditLogTable,
 	CiKeysTable,
+	CustomRolesTable,
 	IdempotencyKeysTable,
 	IdentitiesTable,
 	InstallationTable,
@@ -106,6 +107,7 @@ export interface Schema {
 	bundle_files: BundleFilesTable;
 	uploads: UploadsTable;
 	garbage_objects: GarbageObjectsTable;
+	custom_roles: CustomRolesTable;
 	role_bindings: RoleBindingsTable;
 	devices: DevicesTable;
 	device_overrides: DeviceOverridesTable;

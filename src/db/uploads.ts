@@ -4,9 +4,9 @@
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
-import { ROLE_NAMES, ROLES } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
-import { jsonList, query } from "./client";
+import { query } from "./client";
+import { grantsAll } from "./custom-roles";
 import { appIdOf } from "./public-app-id";
 import { storedBytes } from "./quotas";
 import type { BundlesTable, UploadsTable } from "./schema";
@@ -117,12 +117,10 @@ export function uploadExists(appId: AppId, uploadId: string) {
 		WHERE uploads.app_id = ${appId} AND uploads.id = ${uploadId} AND organizations.deleted_at_ms IS NULL)`;
 }
 
-const UPLOADING_ROLES = ROLE_NAMES.filter((role) => ROLES[role].permissions.includes("app.upload_bundle"));
-
 /** For guards, after `uploaderStatement` allowed it: the uploader has not lost its key, its job or its role since. */
 export function uploaderMayUpload(uploadId: string, nowMs: number) {
 	const isLive = (table: string) => sql`coalesce(${sql.ref(`${table}.expires_at_ms`)}, ${nowMs} + 1) > ${nowMs}`;
-	const holds = sql`b.role_name IN ${jsonList(JSON.stringify(UPLOADING_ROLES))} AND b.org_id = a.owner_org
+	const holds = sql`${grantsAll(["app.upload_bundle"])} AND b.org_id = a.owner_org
 		AND (b.scope_type = 'org' OR b.app_id = a.id) AND ${isLive("b")}`;
 	return sql<boolean>`EXISTS (SELECT 1 FROM uploads u JOIN apps a ON a.id = u.app_id WHERE u.id = ${uploadId}
 		AND u.expires_at_ms > ${nowMs} AND CASE WHEN u.created_by_key IS NULL

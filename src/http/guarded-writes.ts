@@ -8,6 +8,7 @@ import { appIsLive } from "../db/apps";
 import { accountRolesAre, callerUnchanged, channelBindingsAre } from "../db/caller-guards";
 import { isStillPreview } from "../db/channel-names";
 import { type Database, guard, type Statement } from "../db/client";
+import { rolesUnchanged } from "../db/custom-roles";
 import { organizationIsLive } from "../db/organizations";
 import { ApiError } from "../errors";
 
@@ -32,6 +33,7 @@ export function guardedWrites(
 				]
 			: []),
 		...callerGuards(principal, decidingBindings(principal, target)),
+		...roleGuards(principal, target),
 		...previewGuards(principal, target),
 		...channelGuards(principal, target),
 	];
@@ -57,6 +59,14 @@ function callerGuards(principal: Principal, bindings: Principal["bindings"]): St
 		guard(callerUnchanged({ ...principal, bindings: [] }), gone),
 		guard(callerUnchanged({ ...principal, bindings }), rolesChanged),
 	];
+}
+
+/** The custom roles of the caller, and of a key's account, have the permissions that the decision saw. */
+function roleGuards(principal: Principal, target: Target | null): Statement[] {
+	const held = [...principal.bindings, ...(principal.kind === "key" ? principal.accountRoles : [])].filter(
+		({ orgId, role }) => role.isCustom === true && (target === null || orgId === target.orgId),
+	);
+	return held.length === 0 ? [] : [guard(rolesUnchanged(held), rolesChanged)];
 }
 
 function rolesChanged(): ApiError {

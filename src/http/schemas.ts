@@ -4,6 +4,7 @@
  */
 import parseVersion from "semver/functions/parse";
 import * as v from "valibot";
+import { CUSTOM_ROLE_NAME } from "../authz/custom-roles";
 import { plainText } from "../domain/plain-text";
 import { isReservedAddress } from "../domain/reserved-address";
 import { DAY_MS } from "../domain/time";
@@ -273,4 +274,10 @@ export const eventsField = shortList(
 	v.picklist(EVENT_TYPES, `must be one of ${EVENT_TYPES.join(", ")}`),
 	EVENT_TYPES.length,
 	"names each event once",
+);
+
+/** The name of a role that an organization defines; whether it does is checked with the data. */
+export const customRoleName = v.pipe(
+	v.string(),
+	v.regex(CUSTOM_ROLE_NAME, "must be 2 to 30 lower-case letters, digits and hyphens, and begin with a letter"),
 );

@@ -76,14 +76,14 @@ describe("a new binding", () => {
 	const given = { role_name: "app_developer", scope_type: "app", org_id: ORG, app_id: APP } as const;
 
 	test("on an app can be granted by a binding on that app only, not by one on another app or none", () => {
-		expect(() => refuseStrongerBindings(onApp("app_admin"), [given])).not.toThrow();
-		expect(() => refuseStrongerBindings(onApp("app_admin", "app-2"), [given])).toThrow(DENIED);
-		expect(() => refuseStrongerBindings(onApp("app_reader"), [given])).toThrow(DENIED);
+		expect(() => refuseStrongerBindings(onApp("app_admin"), [given], [])).not.toThrow();
+		expect(() => refuseStrongerBindings(onApp("app_admin", "app-2"), [given], [])).toThrow(DENIED);
+		expect(() => refuseStrongerBindings(onApp("app_reader"), [given], [])).toThrow(DENIED);
 	});
 
 	test("on the organization cannot be granted by the same role on an app", () => {
 		const wide = { role_name: "org_member", scope_type: "org", org_id: ORG } as const;
-		expect(() => refuseStrongerBindings(onApp("app_admin"), [wide])).toThrow(DENIED);
+		expect(() => refuseStrongerBindings(onApp("app_admin"), [wide], [])).toThrow(DENIED);
 	});
 });
 
@@ -96,6 +96,7 @@ describe("new bindings", () => {
 				bindings.map((binding) => ({ ...given, ...binding })),
 				ORG as OrgId,
 				apps,
+				[],
 				[],
 			);
 		expect(() => refuse(given, { app_id: "app-2" })).not.toThrow();
@@ -133,7 +134,7 @@ describe("an existing key", () => {
 describe("the role of a member", () => {
 	test("can be removed by a holder of all its permissions, and a role of a newer version by anyone", () => {
 		const admin = principalWith({ role: ROLES.org_admin, scopeType: "org", appId: null });
-		expect(() => refuseToTake(admin, ["org_admin", "org_owner"], ORG, "The member")).not.toThrow();
-		expect(() => refuseToTake(admin, ["org_owner", "org_super_admin"], ORG, "The member")).toThrow("org.delete");
+		expect(() => refuseToTake(admin, ["org_admin", "org_owner"], [], ORG, "The member")).not.toThrow();
+		expect(() => refuseToTake(admin, ["org_owner", "org_super_admin"], [], ORG, "The member")).toThrow("org.delete");
 	});
 });

@@ -145,7 +145,7 @@ interface CreationInput {
 }
 interface Binding {
 	readonly scope_type: "org" | "app" | "channel";
-	readonly role_name: RoleName;
+	readonly role_name: string;
 	readonly org_id: string;
 	readonly app_id?: string;
 	readonly channel_id?: number;
@@ -153,8 +153,9 @@ interface Binding {
 interface CreationContext {
 	readonly input: CreationInput;
 	readonly scope: { readonly orgId: string };
-	/** The apps and the channels of the bindings, and the apps of a mode. */
+	/** The apps and the channels of the bindings, the custom roles, and the apps of a mode. */
 	readonly loaded: readonly [
+		unknown,
 		unknown,
 		unknown,
 		{ readonly rows: readonly { readonly id: string; readonly app_id: string }[] },
@@ -182,7 +183,7 @@ function bindingsOf({ input, scope: { orgId }, loaded }: CreationContext): reado
 		if (issues.length > 0) throw invalidRequest(issues);
 		return bindings;
 	}
-	const apps = loaded[2].rows;
+	const apps = loaded[3].rows;
 	const isFound = (name: string) => apps.some(({ app_id }) => app_id.toLowerCase() === name.toLowerCase());
 	for (const [index, name] of limited.entries()) {
 		if (isFound(name)) continue;
@@ -223,9 +224,9 @@ const creation: typeof createKey = {
 		const bindings = bindingsOf(given);
 		const { mode: _mode, limited_to_apps: _apps, limited_to_orgs: _orgs, org_id: _org, ...body } = given.input.body;
 		const input = { ...given.input, body: { ...body, ...(bindings === undefined ? {} : { bindings }) } };
-		const [ofBindings, channels, ofMode] = given.loaded;
+		const [ofBindings, channels, customRoles, ofMode] = given.loaded;
 		const apps = given.input.body.mode === undefined ? ofBindings : ofMode;
-		return handle({ ...(context as object), input, loaded: [apps, channels] });
+		return handle({ ...(context as object), input, loaded: [apps, channels, customRoles] });
 	},
 };
 

@@ -196,6 +196,18 @@ export interface InvitationsTable {
 	created_at_ms: number;
 }
 
+export interface CustomRolesTable {
+	org_id: string;
+	name: string;
+	title: string;
+	description: string;
+	scope_type: "org" | "app" | "channel";
+	/** JSON array. */
+	permissions: string;
+	created_at_ms: number;
+	updated_at_ms: number;
+}
+
 export interface RoleBindingsTable {
 	id: string;
 	api_key_id: string | null;

@@ -13,7 +13,7 @@ import { guard, jsonList, query } from "../../db/client";
 import { channelHas } from "../../db/proposals";
 import { appIdOf } from "../../db/public-app-id";
 import { ApiError } from "../../errors";
-import { optional, uuid } from "../../http/schemas";
+import { customRoleName, optional, uuid } from "../../http/schemas";
 
 type Protection = Pick<ChannelRow, "name" | "protected" | "promoters" | "requires_approval">;
 
@@ -25,8 +25,8 @@ export const protectionFields = {
 		v.pipe(
 			v.array(
 				v.union(
-					[v.picklist(PROMOTING_ROLES), uuid],
-					`must be a role (${PROMOTING_ROLES.join(", ")}), the id of an API key or the id of an account`,
+					[v.picklist(PROMOTING_ROLES), uuid, customRoleName],
+					`must be a role (${PROMOTING_ROLES.join(", ")}), the name of a custom role, the id of an API key or the id of an account`,
 				),
 			),
 			v.minLength(1, "must name somebody"),
@@ -183,16 +183,20 @@ export function noProtectedPublicChannel(appId: AppId, name: string) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND name <> ${name} AND public = 1 AND protected = 1)`;
 }
 
-/** Guard condition: each id is a key of the organization, or a key or person with a role in it. */
+/** Guard condition: each is a role that promotes, a key of the organization, or a key or person with a role in it. */
 export function promotersExist(orgId: OrgId, promoters: string) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM json_each(${promoters}) AS named
-		WHERE named.value NOT IN ${jsonList(JSON.stringify(ROLE_NAMES))} AND NOT EXISTS (
+		WHERE named.value NOT IN ${jsonList(JSON.stringify(ROLE_NAMES))}
+			AND NOT EXISTS (SELECT 1 FROM custom_roles c WHERE c.org_id = ${orgId} AND c.name = named.value
+				AND 'channel.promote_bundle' IN (SELECT value FROM json_each(c.permissions)))
+			AND NOT EXISTS (
 			SELECT 1 FROM role_bindings WHERE org_id = ${orgId} AND named.value IN (api_key_id, user_id))
 			AND NOT EXISTS (SELECT 1 FROM api_keys WHERE api_keys.org_id = ${orgId} AND api_keys.id = named.value))`;
 }
 
 export function promoterNotFound(): ApiError {
-	const message = "has an id that is neither an API key nor a person with a role in this organization";
+	const message =
+		"has a name or an id that is neither a role that promotes, nor an API key, nor a person with a role in this organization";
 	return new ApiError("invalid_request", `promoters: ${message}`, {
 		moreInfo: { issues: [{ path: "promoters", message }] },
 	});

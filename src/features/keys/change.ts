@@ -7,7 +7,7 @@ import { type CompiledQuery, sql } from "kysely";
 import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";
 import { refuseLongerLife, refuseMoreAddresses } from "../../authz/granting";
-import { administersOrganization } from "../../authz/permissions";
+import { administersOrganization, type Role } from "../../authz/permissions";
 import { type Principal, policyOf } from "../../authz/principal";
 import { mintKey } from "../../authz/secrets";
 import {
@@ -30,6 +30,7 @@ import { auditBindingsTaken } from "../../db/audit/bindings";
 import { auditStatement } from "../../db/audit/entries";
 import { channelsExist, existingChannels } from "../../db/channels";
 import { guard, jsonList, lastResult } from "../../db/client";
+import { customRolesOfKey, rolesFrom, rolesUnchanged } from "../../db/custom-roles";
 import { type PolicyColumns, policiesAre } from "../../db/organizations";
 import { endUploadLinks } from "../../db/uploads";
 import { isInRanges } from "../../domain/ip-allow-list";
@@ -61,6 +62,7 @@ import {
 	refuseStrongerBindings,
 	refuseStrongerPermissions,
 	refuseToWeakenStrongerKey,
+	rolesOfKey,
 } from "./rules";
 import { appsDeleted, keyChanged, keyNotFound, keyScope } from "./scope";
 
@@ -129,6 +131,7 @@ export const changeKey = endpoint({
 			appUuidsInOrgOfKey(id, appsOf(body.bindings ?? [])),
 			policiesElsewhere(id),
 			existingChannels(channelsOf(body.bindings ?? [])),
+			customRolesOfKey(id),
 		] as const;
 	},
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
@@ -145,11 +148,13 @@ export const changeKey = endpoint({
 		const { body: change } = input;
 		const { orgId } = scope;
 		const elsewhere = loaded[3].rows;
+		const customRoles = rolesFrom(loaded[5].rows);
 		refuseEmptyChange(change);
 		const after = keyAfter(row, change, orgId);
 		if (change.expires_at !== undefined) refusePast(after.expiresAtMs, nowMs);
-		refuseMisplacedBindings(change.bindings ?? [], orgId, new Set(loaded[2].rows.map((app) => app.id)), loaded[4].rows);
-		refuseForbiddenChange({ principal, row, change, after, orgId, policies: scopeRow, elsewhere, nowMs });
+		const apps = new Set(loaded[2].rows.map((app) => app.id));
+		refuseMisplacedBindings(change.bindings ?? [], orgId, apps, loaded[4].rows, customRoles);
+		refuseForbiddenChange({ principal, row, change, after, orgId, policies: scopeRow, elsewhere, customRoles, nowMs });
 		if (row.id === principal.keyId) refuseLockout(change, after, orgId, actor.ipAddress);
 
 		const minted = change.regenerate === true ? mintKey(deps.randomBytes) : undefined;
@@ -158,6 +163,7 @@ export const changeKey = endpoint({
 			guard(apiKeyUnchanged(row), keyChanged),
 			guard(policiesAre(orgId, scopeRow), organizationChanged),
 			guard(policiesElsewhereAre(elsewhere), keyChanged),
+			guard(rolesUnchanged(rolesOfKey(row, bindings.added, customRoles)), keyChanged),
 			guard(appsAreOf(orgId, appsOf(bindings.added)), appsDeleted),
 			guard(channelsExist(channelsOf(bindings.added)), appsDeleted),
 			updateApiKey(orgId, row.id, {
@@ -224,12 +230,23 @@ interface ChangeToCheck {
 	readonly orgId: OrgId;
 	readonly policies: PolicyColumns;
 	readonly elsewhere: readonly PoliciesElsewhere[];
+	readonly customRoles: readonly Role[];
 	readonly nowMs: number;
 }
 
 /** @throws {ApiError} when the key would violate a policy, or the change exceeds the caller's rights */
-function refuseForbiddenChange({ principal, row, change, after, orgId, policies, elsewhere, nowMs }: ChangeToCheck) {
-	const gains = gainsOf(row, after);
+function refuseForbiddenChange({
+	principal,
+	row,
+	change,
+	after,
+	orgId,
+	policies,
+	elsewhere,
+	customRoles,
+	nowMs,
+}: ChangeToCheck) {
+	const gains = gainsOf(row, after, customRoles);
 	// The key can use added rights until its expiry and from all its addresses, so a gain requires the checks of both.
 	const renewed = gains.rights || change.regenerate === true;
 	const onlyWeakens = !renewed && !gains.life && !gains.addresses;
@@ -243,7 +260,7 @@ function refuseForbiddenChange({ principal, row, change, after, orgId, policies,
 	// Only after the strength checks, because the error reveals another organization's policies.
 	const before = { hashed: row.is_hashed_key === 1, expiresAtMs: row.expires_at_ms };
 	refuseBrokenPolicyElsewhere(elsewhere, before, after, nowMs);
-	refuseStrongerBindings(principal, change.bindings ?? []);
+	refuseStrongerBindings(principal, change.bindings ?? [], customRoles);
 	if (change.global_permissions !== undefined) {
 		const roles = bindingsAfter(after).map((binding) => binding.role_name);
 		refuseGlobalPermissions(principal, after.globalPermissions, roles);

@@ -10,6 +10,7 @@ import { appUuidsInOrg } from "../../db/apps";
 import { auditStatement } from "../../db/audit/entries";
 import { channelsExist, existingChannels } from "../../db/channels";
 import { guard, lastResult } from "../../db/client";
+import { customRolesOf, rolesFrom, rolesUnchanged } from "../../db/custom-roles";
 import { policiesAre } from "../../db/organizations";
 import { keysOfOrganization } from "../../db/quotas";
 import { endpoint, Reply } from "../../http/endpoint";
@@ -36,6 +37,7 @@ import {
 	refuseMisplacedBindings,
 	refusePast,
 	refuseStrongerBindings,
+	rolesOfBindings,
 } from "./rules";
 import { appsDeleted, newKeyScope } from "./scope";
 
@@ -81,7 +83,11 @@ export const createKey = endpoint({
 	load: (input) => {
 		const { org_id, bindings } = { org_id: input.query.org_id, bindings: input.body.bindings ?? [] };
 		const orgId = org_id ?? bindings[0]?.org_id ?? "";
-		return [appUuidsInOrg(orgId, appsOf(bindings)), existingChannels(channelsOf(bindings))] as const;
+		return [
+			appUuidsInOrg(orgId, appsOf(bindings)),
+			existingChannels(channelsOf(bindings)),
+			customRolesOf(orgId),
+		] as const;
 	},
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const { body } = input;
@@ -90,10 +96,12 @@ export const createKey = endpoint({
 		const hashed = body.hashed !== false;
 		const expiresAtMs = body.expires_at ?? null;
 		const addresses = body.ip_allow_list ?? principal.ipAllowList ?? [];
+		const customRoles = rolesFrom(loaded[2].rows);
 		refusePast(expiresAtMs, nowMs);
-		refuseMisplacedBindings(bindings, scope.orgId, new Set(loaded[0].rows.map((app) => app.id)), loaded[1].rows);
+		const apps = new Set(loaded[0].rows.map((app) => app.id));
+		refuseMisplacedBindings(bindings, scope.orgId, apps, loaded[1].rows, customRoles);
 		refuseBrokenPolicy(policyOf(scopeRow), { hashed, expiresAtMs }, nowMs);
-		refuseStrongerBindings(principal, bindings);
+		refuseStrongerBindings(principal, bindings, customRoles);
 		refuseGlobalPermissions(
 			principal,
 			globalPermissions,
@@ -110,6 +118,7 @@ export const createKey = endpoint({
 			[keysOfOrganization(scope.orgId)],
 			[
 				guard(policiesAre(scope.orgId, scopeRow), organizationChanged),
+				guard(rolesUnchanged(rolesOfBindings(bindings, customRoles)), organizationChanged),
 				guard(appsAreOf(scope.orgId, appsOf(bindings)), appsDeleted),
 				guard(channelsExist(channelsOf(bindings)), appsDeleted),
 				insertApiKey(scope.orgId, {

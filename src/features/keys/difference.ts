@@ -2,8 +2,9 @@
  * The effect of a change on an API key, without any access to the database: the key afterwards, the difference of its bindings, whether the
  * key gains anything, and the fields for the audit log.
  */
+import { resolvedRole, roleNamed } from "../../authz/custom-roles";
 import type { OrgId } from "../../authz/decide";
-import { administersOrganization, isRoleName, ROLES } from "../../authz/permissions";
+import { administersOrganization, type Role } from "../../authz/permissions";
 import type { ApiKeyRow, BindingRecord } from "../../db/api-keys";
 import { firstRangeOutside } from "../../domain/ip-allow-list";
 import { nullableRfc3339 } from "../../http/schemas";
@@ -56,12 +57,12 @@ export function keyAfter(row: ApiKeyRow, change: KeyChange, orgId: OrgId): KeyAf
 export const bindingsAfter = ({ bindings }: KeyAfter) => [...bindings.kept, ...bindings.added];
 
 /** Whether the key gains rights, a longer life, or further addresses. */
-export function gainsOf(row: ApiKeyRow, after: KeyAfter) {
+export function gainsOf(row: ApiKeyRow, after: KeyAfter, customRoles: readonly Role[]) {
 	const held: readonly string[] = JSON.parse(row.global_permissions);
 	const end = (expiresAtMs: number | null) => expiresAtMs ?? Number.POSITIVE_INFINITY;
 	return {
 		rights:
-			after.bindings.added.some((binding) => !isCovered(binding, row)) ||
+			after.bindings.added.some((binding) => !isCovered(binding, row, customRoles)) ||
 			after.globalPermissions.some((permission) => !held.includes(permission)),
 		life: end(after.expiresAtMs) > end(row.expires_at_ms),
 		addresses:
@@ -75,12 +76,14 @@ function addressesOf(row: ApiKeyRow): string[] {
 }
 
 /** True if a permanent binding of the key at the same scope or above already grants everything that the binding grants. */
-function isCovered(binding: NewBindingInput, row: ApiKeyRow): boolean {
-	const wanted = ROLES[binding.role_name];
+function isCovered(binding: NewBindingInput, row: ApiKeyRow, customRoles: readonly Role[]): boolean {
+	const wanted = roleNamed(binding.role_name, customRoles);
+	if (wanted === undefined) return false;
 	return (JSON.parse(row.bindings) as BindingRecord[]).some((held) => {
-		if (held.org_id !== binding.org_id || held.expires_at_ms !== null || !isRoleName(held.role_name)) return false;
+		if (held.org_id !== binding.org_id || held.expires_at_ms !== null) return false;
+		const role = resolvedRole(held.role_name, held.scope_type, held.custom_permissions);
+		if (role === undefined) return false;
 		const above = held.scope_type === "org" || held.app_id === appOf(binding);
-		const role = ROLES[held.role_name];
 		return (
 			above &&
 			(held.channel_id === null || held.channel_id === channelOf(binding)) &&

@@ -12,7 +12,16 @@ import type { ChannelOfApp } from "../../db/channels";
 import type { Deps } from "../../deps";
 import { normalizedRange } from "../../domain/ip-allow-list";
 import { signingSecret } from "../../domain/secrets";
-import { integerId, nullableRfc3339, nullableTime, rfc3339, text, time, uuid } from "../../http/schemas";
+import {
+	customRoleName,
+	integerId,
+	nullableRfc3339,
+	nullableTime,
+	rfc3339,
+	text,
+	time,
+	uuid,
+} from "../../http/schemas";
 
 const MOST_BINDINGS = 100;
 const MOST_RANGES = 100;
@@ -77,7 +86,7 @@ export function keyAnswer(row: ApiKeyRow, nowMs: number): v.InferOutput<typeof k
 		created_at: rfc3339(row.created_at_ms),
 		updated_at: rfc3339(row.updated_at_ms),
 		last_used_at: nullableRfc3339(row.last_used_at_ms),
-		bindings: bindings.map(({ expires_at_ms, in_deleted_organization: _, ...binding }) => ({
+		bindings: bindings.map(({ expires_at_ms, in_deleted_organization: _, custom_permissions: __, ...binding }) => ({
 			...binding,
 			expires_at: nullableRfc3339(expires_at_ms),
 		})),
@@ -133,7 +142,10 @@ export const EXAMPLE_BINDINGS = [
 	},
 ];
 
-const roleName = v.picklist(ASSIGNABLE_ROLES, `must be one of ${ASSIGNABLE_ROLES.join(", ")}`);
+const roleName = v.union(
+	[v.picklist(ASSIGNABLE_ROLES), customRoleName],
+	`must be one of ${ASSIGNABLE_ROLES.join(", ")}, or the name of a custom role of the organization`,
+);
 
 const newBindingSchema = v.variant(
 	"scope_type",

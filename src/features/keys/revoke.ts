@@ -9,6 +9,7 @@ import { apiKeyAsSeenBy, apiKeyExists, apiKeyNoStronger, deleteApiKey, isBoundIn
 import { auditBindingsOfKeys } from "../../db/audit/bindings";
 import { auditStatement } from "../../db/audit/entries";
 import { guard } from "../../db/client";
+import { rolesUnchanged } from "../../db/custom-roles";
 import { removeForeignBindings } from "../../db/foreign-bindings";
 import { policiesAre } from "../../db/organizations";
 import { ApiError } from "../../errors";
@@ -16,7 +17,7 @@ import { endpoint } from "../../http/endpoint";
 import { acknowledgement, booleanText, OK, optional, uuid } from "../../http/schemas";
 import { organizationChanged } from "./policy-change";
 import { bindingSchema, keyAnswer } from "./record";
-import { refuseToWeakenStrongerKey } from "./rules";
+import { refuseToWeakenStrongerKey, rolesOfKey } from "./rules";
 import { keyChanged, keyNamed, keyNotFound, revokedKeyScope } from "./scope";
 
 export const revokeKey = endpoint({
@@ -62,6 +63,7 @@ export const revokeKey = endpoint({
 			guard(policiesAre(scope.orgId, scopeRow), organizationChanged),
 			guard(isOwn ? apiKeyExists(scope.orgId, row.id) : isBoundIn(scope.orgId, row.id), keyNotFound),
 			guard(apiKeyNoStronger(scope.orgId, row), keyChanged),
+			guard(rolesUnchanged(rolesOfKey(row, [], [])), keyChanged),
 			...(isOwn
 				? [
 						...auditBindingsOfKeys(actor, nowMs, scope.orgId, sql`k.id = ${row.id}`, { reason: "api_key_deleted" }),

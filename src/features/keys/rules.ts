@@ -3,9 +3,10 @@
  * at some scope, a global permission, no expiry, or more addresses. Policies of the organization are checked before the caller's strength,
  * so that the error names the rule that applies to every caller.
  */
+import { resolvedRole, roleNamed } from "../../authz/custom-roles";
 import type { OrgId, Target } from "../../authz/decide";
 import { refuseLongerLife, refuseMoreAddresses, refuseStronger } from "../../authz/granting";
-import { administersOrganization, isRoleName, ROLES, type RoleName } from "../../authz/permissions";
+import { administersOrganization, type Role } from "../../authz/permissions";
 import { type Principal, policyOf } from "../../authz/principal";
 import type { ApiKeyRow, BindingRecord, PoliciesElsewhere } from "../../db/api-keys";
 import type { ChannelOfApp } from "../../db/channels";
@@ -19,17 +20,24 @@ export function refuseMisplacedBindings(
 	orgId: OrgId,
 	appIds: ReadonlySet<string>,
 	channels: readonly ChannelOfApp[],
+	customRoles: readonly Role[],
 ): void {
 	const issues: RequestIssue[] = [];
 	const seen = new Set<string>();
 	for (const [index, binding] of bindings.entries()) {
 		const path = `bindings.${index}`;
 		const appId = appOf(binding);
-		const level = ROLES[binding.role_name].scopeType;
+		const level = roleNamed(binding.role_name, customRoles)?.scopeType;
 		if (binding.org_id !== orgId) {
 			issues.push({ path: `${path}.org_id`, message: "must be the organization of the key", received: binding.org_id });
 		}
-		if (level !== binding.scope_type) {
+		if (level === undefined) {
+			issues.push({
+				path: `${path}.role_name`,
+				message: "is no role of the organization; list the roles with GET /organization/roles",
+				received: binding.role_name,
+			});
+		} else if (level !== binding.scope_type) {
 			issues.push({
 				path: `${path}.scope_type`,
 				message: `must be "${level}" for the role ${binding.role_name}`,
@@ -115,9 +123,16 @@ export function placeOf(orgId: string, appId: string | null | undefined, channel
 	};
 }
 
-export function refuseStrongerBindings(principal: Principal, bindings: readonly NewBindingInput[]): void {
+/** After `refuseMisplacedBindings`, which refuses names of no role. */
+export function refuseStrongerBindings(
+	principal: Principal,
+	bindings: readonly NewBindingInput[],
+	customRoles: readonly Role[],
+): void {
 	for (const binding of bindings) {
-		refuseStronger(principal, ROLES[binding.role_name], placeOf(binding.org_id, appOf(binding), channelOf(binding)));
+		const role = roleNamed(binding.role_name, customRoles);
+		if (role === undefined) continue;
+		refuseStronger(principal, role, placeOf(binding.org_id, appOf(binding), channelOf(binding)));
 	}
 }
 
@@ -150,8 +165,9 @@ export function refuseToWeakenStrongerKey(principal: Principal, key: ApiKeyRow, 
 
 function refuseStrongerBinding(principal: Principal, binding: BindingRecord): void {
 	// The service created it together with its parent binding, which is checked itself.
-	if (binding.parent_binding_id !== null || !isRoleName(binding.role_name)) return;
-	refuseStronger(principal, ROLES[binding.role_name], {
+	const role = resolvedRole(binding.role_name, binding.scope_type, binding.custom_permissions);
+	if (binding.parent_binding_id !== null || role === undefined) return;
+	refuseStronger(principal, role, {
 		...placeOf(binding.org_id, binding.app_id, binding.channel_id),
 		...(binding.in_deleted_organization === 1 ? { inDeletedOrganization: true } : {}),
 	});
@@ -161,7 +177,7 @@ function refuseStrongerBinding(principal: Principal, binding: BindingRecord): vo
 export function refuseGlobalPermissions(
 	principal: Principal,
 	wanted: readonly string[],
-	roles: readonly RoleName[],
+	roles: readonly string[],
 ): void {
 	if (wanted.length === 0) return;
 	refuseGlobalPermissionsNotHeld(principal, wanted);
@@ -185,4 +201,23 @@ export function globalPermissionDenied(permission: string): ApiError {
 		`The caller does not hold ${permission}; use a key or an account that does.`,
 		{ moreInfo: { permission, scope: "global" } },
 	);
+}
+
+/** The custom roles that the checks of a change saw: those of the key's bindings, and those that it would get. */
+export function rolesOfKey(key: ApiKeyRow, added: readonly NewBindingInput[], customRoles: readonly Role[]) {
+	const held = (JSON.parse(key.bindings) as BindingRecord[]).map((binding) => ({
+		orgId: binding.org_id,
+		role: resolvedRole(binding.role_name, binding.scope_type, binding.custom_permissions),
+	}));
+	return [...held, ...rolesOfBindings(added, customRoles)].flatMap(({ orgId, role }) =>
+		role === undefined ? [] : [{ orgId, role }],
+	);
+}
+
+/** The roles of new bindings; for the guard of the batch that gives them. */
+export function rolesOfBindings(bindings: readonly NewBindingInput[], customRoles: readonly Role[]) {
+	return bindings.flatMap((binding) => {
+		const role = roleNamed(binding.role_name, customRoles);
+		return role === undefined ? [] : [{ orgId: binding.org_id, role }];
+	});
 }

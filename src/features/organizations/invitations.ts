@@ -5,9 +5,10 @@
  */
 import { type CompiledQuery, sql } from "kysely";
 import * as v from "valibot";
+import { holdsAll, resolvedRole } from "../../authz/custom-roles";
 import type { OrgId } from "../../authz/decide";
-import { MEMBER_ROLES, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
-import type { RoleName } from "../../authz/permissions";
+import { WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
+import type { Role } from "../../authz/permissions";
 import { codeHashes, hashKey, type MintedKey, mintKey } from "../../authz/secrets";
 import { insertApiKey, insertBinding } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit/entries";
@@ -39,7 +40,7 @@ import {
 	signInFailed,
 } from "../accounts/new-session";
 import { codeField } from "../accounts/sign-in";
-import { EXAMPLE_ORG_ID, EXAMPLE_TOKEN, EXAMPLE_UID, rolesThatMayInvite, shownInvitation } from "./member-rules";
+import { EXAMPLE_ORG_ID, EXAMPLE_TOKEN, EXAMPLE_UID, neededToInvite, shownInvitation } from "./member-rules";
 
 /** Lifetime of a new member's first key, unless the organization allows less. */
 const FIRST_KEY_DAYS = 90;
@@ -73,7 +74,7 @@ export const showInvitation = endpoint({
 		return {
 			organization: invitation.organization_name,
 			email: invitation.email,
-			role,
+			role: role.name,
 			expires_at: rfc3339(invitation.expires_at_ms),
 		};
 	},
@@ -153,7 +154,7 @@ export const acceptInvitation = endpoint({
 			[
 				...(proof === undefined ? [] : [guard(proof.condition, proof.failure)]),
 				guard(
-					invitationIsGood(invitation, hashKey(input.body.token), rolesThatMayInvite(role), nowMs),
+					invitationIsGood(invitation, hashKey(input.body.token), role, neededToInvite(role), nowMs),
 					invitationNotFound,
 				),
 				...(isNew
@@ -164,15 +165,15 @@ export const acceptInvitation = endpoint({
 						]
 					: []),
 				...(proof?.by === "code" ? [...markEmailVerified(uid, current, nowMs), deleteAttempt(proof.attempt)] : []),
-				insertMemberBinding({ id: deps.newId(), userId: uid, orgId, role }, nowMs),
-				...insertFirstKey(key, { userId: uid, orgId, role }, deps.newId(), nowMs),
+				insertMemberBinding({ id: deps.newId(), userId: uid, orgId, role: role.name }, nowMs),
+				...insertFirstKey(key, { userId: uid, orgId, role: role.name }, deps.newId(), nowMs),
 				deleteInvitation(orgId, email),
-				...auditAcceptance(context, invitation, { uid, role, key, provenBy: proof?.by ?? "new_account" }),
+				...auditAcceptance(context, invitation, { uid, role: role.name, key, provenBy: proof?.by ?? "new_account" }),
 				...(session?.statements ?? []),
 			],
 		);
 		const answer = {
-			...{ status: "ok" as const, org_id: orgId, uid, email, role },
+			...{ status: "ok" as const, org_id: orgId, uid, email, role: role.name },
 			signed_in: session !== undefined || proof?.by === "session",
 			api_key: { id: key.id, key: key.text, expires_at: rfc3339(key.expiresAtMs) },
 		};
@@ -201,7 +202,7 @@ function newKey(
 
 function insertFirstKey(
 	key: FirstKey,
-	{ userId, orgId, role }: { readonly userId: string; readonly orgId: OrgId; readonly role: RoleName },
+	{ userId, orgId, role }: { readonly userId: string; readonly orgId: OrgId; readonly role: string },
 	bindingId: string,
 	nowMs: number,
 ): CompiledQuery[] {
@@ -223,7 +224,7 @@ function insertFirstKey(
 
 interface Acceptance {
 	readonly uid: string;
-	readonly role: RoleName;
+	readonly role: string;
 	readonly key: FirstKey;
 	readonly provenBy: "new_account" | "code" | "session";
 }
@@ -297,11 +298,17 @@ const invitationNotFound = () =>
 /** @throws {ApiError} `invitation_not_found`, also when the inviter has left or may no longer invite */
 function validInvitation(invitation: InvitationWithOrganization | undefined): {
 	invitation: InvitationWithOrganization;
-	role: RoleName;
+	role: Role;
 } {
-	const role = MEMBER_ROLES.find((name) => name === invitation?.role_name);
-	if (invitation === undefined || role === undefined || isReservedAddress(invitation.email)) throw invitationNotFound();
-	const inviterRoles: string[] = JSON.parse(invitation.inviter_roles);
-	if (!rolesThatMayInvite(role).some((name) => inviterRoles.includes(name))) throw invitationNotFound();
+	if (invitation === undefined || isReservedAddress(invitation.email)) throw invitationNotFound();
+	const { role_name, custom_permissions } = invitation;
+	const role = resolvedRole(role_name, "org", custom_permissions === null ? null : JSON.parse(custom_permissions));
+	if (role?.scopeType !== "org") throw invitationNotFound();
+	const held: { role: string; customPermissions: string[] | null }[] = JSON.parse(invitation.inviter_roles);
+	const mayInvite = held.some(({ role: name, customPermissions }) => {
+		const inviterRole = resolvedRole(name, "org", customPermissions);
+		return inviterRole !== undefined && holdsAll(inviterRole, neededToInvite(role));
+	});
+	if (!mayInvite) throw invitationNotFound();
 	return { invitation, role };
 }

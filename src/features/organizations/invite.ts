@@ -5,12 +5,13 @@
 import * as v from "valibot";
 import { refuseMoreAddresses, refuseStronger } from "../../authz/granting";
 import { MEMBER_ROLES, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
-import { ROLES, type RoleName } from "../../authz/permissions";
+import type { RoleName } from "../../authz/permissions";
 import { mintInvitationToken } from "../../authz/secrets";
 import { auditStatement } from "../../db/audit/entries";
 import { guard } from "../../db/client";
+import { customRolesAre, customRolesOf, rolesFrom } from "../../db/custom-roles";
 import { invitationByEmail, invitationIsAsRead, replaceInvitation } from "../../db/invitations";
-import { isNoMember, type Membership, memberHolds, membershipByEmail } from "../../db/members";
+import { isNoMember, type Membership, memberHoldsAll, membershipByEmail } from "../../db/members";
 import { invitationsOfOrganization } from "../../db/quotas";
 import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
@@ -25,11 +26,13 @@ import {
 	invitationLink,
 	inviterMustBeMember,
 	keySchema,
+	memberChanged,
 	memberRole,
+	memberRoleNamed,
 	named,
 	namesOf,
+	neededToInvite,
 	refuseToTake,
-	rolesThatMayInvite,
 	shownInvitation,
 } from "./member-rules";
 
@@ -65,7 +68,11 @@ export const inviteMember = endpoint({
 		invite_type: optional(v.picklist([...INVITE_TYPES.keys()], `must be one of ${MEMBER_ROLES.join(", ")}`)),
 	}),
 	load: ({ body }, nowMs) =>
-		[invitationByEmail(body.orgId, body.email), membershipByEmail(body.orgId, body.email, nowMs)] as const,
+		[
+			invitationByEmail(body.orgId, body.email),
+			membershipByEmail(body.orgId, body.email, nowMs),
+			customRolesOf(body.orgId),
+		] as const,
 	access: {
 		permissions: ["org.invite_user", "org.update_user_roles"],
 		scope: orgScope("body.orgId"),
@@ -112,26 +119,32 @@ export const inviteMember = endpoint({
 	},
 	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor, origin }) {
 		const { email } = input.body;
-		const role = roleOf(input.body);
+		const customRoles = rolesFrom(loaded[2].rows);
+		const role = memberRoleNamed(roleOf(input.body), customRoles);
 		const [member] = loaded[1].rows;
 		if (member !== undefined && isMember(member)) {
 			const caller = { db, deps, principal, nowMs, actor };
-			const { lowered } = await changeMemberRole(caller, scope.orgId, member, { role, keepKeys: false, dryRun: false });
+			const { lowered } = await changeMemberRole(caller, scope.orgId, member, {
+				role,
+				customRoles,
+				keepKeys: false,
+				dryRun: false,
+			});
 			return new Reply(200, {
 				status: "ok" as const,
 				uid: member.user_id,
 				email: member.email,
-				role,
+				role: role.name,
 				lowered_api_keys: lowered.map(named),
 			});
 		}
-		refuseStronger(principal, ROLES[role], { orgId: scope.orgId });
+		refuseStronger(principal, role, { orgId: scope.orgId });
 		// The invitee's first key has no address limit.
 		refuseMoreAddresses(principal, []);
 
 		const [replaced] = loaded[0].rows;
 		if (replaced !== undefined && replaced.expires_at_ms > nowMs) {
-			refuseToTake(principal, [replaced.role_name], scope.orgId, "The invitation that this would replace");
+			refuseToTake(principal, [replaced.role_name], customRoles, scope.orgId, "The invitation that this would replace");
 		}
 		const id = deps.newId();
 		const token = mintInvitationToken(deps.randomBytes);
@@ -157,13 +170,14 @@ export const inviteMember = endpoint({
 							"Another request invited this person. Read GET /organization/members and retry.",
 						),
 				),
-				guard(memberHolds(scope.orgId, principal.userId, rolesThatMayInvite(role), nowMs), () =>
+				guard(customRolesAre(scope.orgId, customRoles), memberChanged),
+				guard(memberHoldsAll(scope.orgId, principal.userId, neededToInvite(role), nowMs), () =>
 					inviterMustBeMember(role),
 				),
 				...replaceInvitation(scope.orgId, {
 					id,
 					email,
-					role_name: role,
+					role_name: role.name,
 					token_hash: token.hash,
 					invited_by: principal.userId,
 					expires_at_ms: expiresAtMs,
@@ -174,7 +188,7 @@ export const inviteMember = endpoint({
 					action: "invitation.create",
 					target: { type: "invitation", id, name: email },
 					...(replaced === undefined ? {} : { before: shownInvitation(replaced.role_name, replaced.expires_at_ms) }),
-					after: shownInvitation(role, expiresAtMs),
+					after: shownInvitation(role.name, expiresAtMs),
 				}),
 			],
 		);
@@ -182,7 +196,7 @@ export const inviteMember = endpoint({
 			status: "ok" as const,
 			invitation_id: id,
 			email,
-			role,
+			role: role.name,
 			expires_at: rfc3339(expiresAtMs),
 			link: invitationLink(origin, token.text),
 		});
@@ -192,7 +206,7 @@ export const inviteMember = endpoint({
 /** Somebody with only a role on an app holds nothing in the organization yet. */
 const isMember = (member: Membership | undefined) => member !== undefined && namesOf(member.roles).length > 0;
 
-function roleOf(body: { readonly role?: RoleName | undefined; readonly invite_type?: string | undefined }): RoleName {
+function roleOf(body: { readonly role?: string | undefined; readonly invite_type?: string | undefined }): string {
 	const type = body.invite_type === undefined ? undefined : INVITE_TYPES.get(body.invite_type);
 	const role = body.role ?? type;
 	if (role === undefined)

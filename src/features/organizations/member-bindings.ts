@@ -3,14 +3,16 @@
  * stronger than its own at that place, and a revocation removes in the same batch what only this role allowed the member's keys there.
  */
 import * as v from "valibot";
+import { roleNamed } from "../../authz/custom-roles";
 import { covers, type Target } from "../../authz/decide";
 import { refuseStronger } from "../../authz/granting";
-import { ADMINISTERING_ROLES, rolesBeyond, strongestMemberRole } from "../../authz/member-roles";
-import { isRoleName, type Permission, ROLE_NAMES, ROLES, type RoleName } from "../../authz/permissions";
+import { type Permission, ROLE_NAMES, ROLES, type Role } from "../../authz/permissions";
 import { appsAreOf, insertBinding } from "../../db/api-keys";
 import { auditBindingGiven } from "../../db/audit/bindings";
 import { channelsExist } from "../../db/channels";
 import { guard, onUnique } from "../../db/client";
+import { customRolesAre, customRolesOf, rolesFrom } from "../../db/custom-roles";
+import { keysLowered, lossByEndOf, lowerKeys } from "../../db/lowered-keys";
 import {
 	bindingsBeside,
 	bindingsOfEmail,
@@ -22,13 +24,14 @@ import {
 	memberHoldsBinding,
 	placeNamed,
 } from "../../db/member-bindings";
-import { keysBeyond, lowerKeysOfMember, membershipByEmail, membershipIs } from "../../db/members";
+import { membershipByEmail, membershipIs } from "../../db/members";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {
 	booleanText,
 	channelName,
+	customRoleName,
 	emailAddress,
 	itemsPerPage,
 	optional,
@@ -44,9 +47,10 @@ import { loweredKeySchema } from "./member-change";
 import { EXAMPLE_ORG_ID, EXAMPLE_UID, memberChanged, memberNotFound, namesOf } from "./member-rules";
 
 const MOST_BINDINGS = 100;
-const PLACED_ROLES = ROLE_NAMES.filter((role) => ROLES[role].assignable && ROLES[role].scopeType !== "org");
+const BUILT_IN = ROLE_NAMES.filter((role) => ROLES[role].assignable && ROLES[role].scopeType !== "org");
+const PLACED_ROLE = `must be one of ${BUILT_IN.join(", ")}, or the name of a custom role of apps or channels`;
 /** The strongest role of channels. */
-const EXAMPLE_ROLE = PLACED_ROLES.find((role) => ROLES[role].scopeType === "channel") ?? "";
+const EXAMPLE_ROLE = BUILT_IN.find((role) => ROLES[role].scopeType === "channel") ?? "";
 
 const bindingFields = {
 	id: v.string(),
@@ -116,7 +120,7 @@ export const grantMemberBinding = endpoint({
 	body: v.object({
 		orgId: uuid,
 		email: emailAddress,
-		role_name: v.picklist(PLACED_ROLES, `must be one of ${PLACED_ROLES.join(", ")}`),
+		role_name: v.union([v.picklist(BUILT_IN), customRoleName], PLACED_ROLE),
 		app_id: publicAppId,
 		channel: optional(channelName),
 		dry_run: optional(v.boolean()),
@@ -143,44 +147,50 @@ export const grantMemberBinding = endpoint({
 			membershipByEmail(body.orgId, body.email, nowMs),
 			bindingsOfEmail(body.orgId, body.email),
 			placeNamed(body.orgId, body.app_id, body.channel),
+			customRolesOf(body.orgId),
 		] as const,
 	async handle({ db, deps, principal, scope: { orgId }, input, loaded, nowMs, actor }) {
-		const { role_name: role, channel, dry_run = false } = input.body;
+		const { channel, dry_run = false } = input.body;
 		const [member] = loaded[0].rows;
 		const [app] = loaded[2].rows;
-		refuseWrongPlace(role, channel);
+		const customRoles = rolesFrom(loaded[3].rows);
+		const role = placedRole(input.body.role_name, channel, customRoles);
 		if (app === undefined) throw appNotFound();
 		if (channel !== undefined && app.channel_id === null) throw channelNotFound();
 		if (member === undefined || namesOf(member.roles).length === 0) throw memberNotFound();
 		const place = placeOf(orgId, app.app_uuid, app.channel_id);
-		refuseStronger(principal, ROLES[role], place);
+		refuseStronger(principal, role, place);
 		const held = loaded[1].rows;
-		const before = permissionsAt(namesOf(member.roles), held, place);
-		const { permissions, scopeType } = ROLES[role];
-		const gains = permissions.filter((permission) => !before.has(permission));
+		const before = permissionsAt(namesOf(member.roles), held, place, customRoles);
+		const gains = role.permissions.filter((permission) => !before.has(permission));
 		const present = held.find(
 			({ role_name, app_uuid, channel_id }) =>
-				role_name === role && app_uuid === app.app_uuid && channel_id === app.channel_id,
+				role_name === role.name && app_uuid === app.app_uuid && channel_id === app.channel_id,
 		);
 		if (present !== undefined) return { ...shown(present), dry_run, gains };
 		const id = deps.newId();
 		const holder = { userId: member.user_id, keyId: null };
 		if (!dry_run) {
-			const binding = { id, holder, role, orgId, appId: app.app_uuid, channelId: app.channel_id, createdAtMs: nowMs };
+			const binding = { id, holder, role: role.name, orgId, appId: app.app_uuid, channelId: app.channel_id };
 			await db.batch([
 				guard(membershipIs(orgId, member), memberChanged),
+				guard(customRolesAre(orgId, customRoles), memberChanged),
 				guard(holdsFewerBindings(orgId, member.user_id, MOST_BINDINGS), tooManyBindings),
 				guard(appsAreOf(orgId, [app.app_uuid]), appNotFound),
 				guard(
 					channelsExist(app.channel_id === null ? [] : [{ id: app.channel_id, app_id: app.app_uuid }]),
 					channelNotFound,
 				),
-				onUnique(insertBinding(scopeType, binding), "index 'role_bindings_unique'", memberChanged),
+				onUnique(
+					insertBinding(role.scopeType, { ...binding, createdAtMs: nowMs }),
+					"index 'role_bindings_unique'",
+					memberChanged,
+				),
 				auditBindingGiven(actor, nowMs, orgId, id, holder),
 			]);
 		}
 		return new Reply(dry_run ? 200 : 201, {
-			...{ id, uid: member.user_id, email: member.email, role_name: role, scope_type: placedAt(app.channel_id) },
+			...{ id, uid: member.user_id, email: member.email, role_name: role.name, scope_type: placedAt(app.channel_id) },
 			...{ app_id: app.app_id, channel_id: app.channel_id, channel: channel ?? null, created_at: rfc3339(nowMs) },
 			...{ dry_run, gains },
 		});
@@ -218,6 +228,7 @@ export const revokeMemberBinding = endpoint({
 		[
 			bindingsBeside(query.orgId, query.id),
 			membershipByEmail(query.orgId, emailOfHolder(query.orgId, query.id), nowMs),
+			customRolesOf(query.orgId),
 		] as const,
 	async handle({ db, principal, scope: { orgId }, input, loaded, nowMs, actor }) {
 		const dryRun = input.query.dry_run === true;
@@ -225,28 +236,24 @@ export const revokeMemberBinding = endpoint({
 		const [member] = loaded[1].rows;
 		const binding = held.find(({ id }) => id === input.query.id);
 		if (binding === undefined || member === undefined) throw bindingNotFound();
-		const { id, user_id: uid, role_name: role } = binding;
-		const place = placeOf(orgId, binding.app_uuid, binding.channel_id);
-		if (isRoleName(role)) refuseStronger(principal, ROLES[role], place);
 		const roles = namesOf(member.roles);
-		const after = permissionsAt(
-			roles,
-			held.filter((other) => other !== binding),
-			place,
-		);
-		const loses = isRoleName(role) ? ROLES[role].permissions.filter((permission) => !after.has(permission)) : [];
-		const strongest = strongestMemberRole(roles);
+		if (roles.length === 0) throw memberNotFound();
+		const { id, user_id: uid } = binding;
+		const customRoles = rolesFrom(loaded[2].rows);
+		const role = roleNamed(binding.role_name, customRoles);
+		const place = placeOf(orgId, binding.app_uuid, binding.channel_id);
+		if (role !== undefined) refuseStronger(principal, role, place);
+		const others = held.filter((other) => other !== binding);
+		const after = permissionsAt(roles, others, place, customRoles);
+		const loses = (role?.permissions ?? []).filter((permission) => !after.has(permission));
 		const ending = { id, appId: binding.app_uuid, channelId: binding.channel_id };
-		if (strongest === undefined) throw memberNotFound();
-		const beyond = rolesBeyond(strongest);
-		const changes = [
-			...deleteMemberBinding(orgId, uid, id, actor, nowMs),
-			...lowerKeysOfMember(orgId, uid, beyond, ADMINISTERING_ROLES, actor, nowMs, ending),
-		];
+		const loss = lossByEndOf(orgId, uid, ending, customRoles);
+		const changes = [...deleteMemberBinding(orgId, uid, id, actor, nowMs), ...lowerKeys(loss, actor, nowMs)];
 		const [lowered] = await db.batch([
-			keysBeyond(orgId, uid, beyond, nowMs, ending),
+			keysLowered(loss, nowMs),
 			guard(memberHoldsBinding(orgId, uid, id), bindingNotFound),
 			guard(membershipIs(orgId, member), memberChanged),
+			guard(customRolesAre(orgId, customRoles), memberChanged),
 			...(dryRun ? [] : changes),
 		]);
 		return {
@@ -259,17 +266,23 @@ export const revokeMemberBinding = endpoint({
 
 const placedAt = (channelId: number | null) => (channelId === null ? ("app" as const) : ("channel" as const));
 
-/** 400 for a role of apps with a channel, and for a role of channels without one. */
-function refuseWrongPlace(role: RoleName, channel: string | undefined): void {
-	const { scopeType } = ROLES[role];
-	if (scopeType === "channel" && channel === undefined) {
-		throw invalidRequest([{ path: "channel", message: `is required for the role ${role}` }]);
-	}
-	if (scopeType === "app" && channel !== undefined) {
+/** @throws {ApiError} `invalid_request` for a role of apps with a channel, one of channels without, or any other */
+function placedRole(name: string, channel: string | undefined, customRoles: readonly Role[]): Role {
+	const role = roleNamed(name, customRoles);
+	if (role === undefined || role.scopeType === "org") {
 		throw invalidRequest([
-			{ path: "channel", message: `must be omitted for the role ${role}, which is held on an app` },
+			{ path: "role_name", message: `${PLACED_ROLE}; list them with GET /organization/roles`, received: name },
 		]);
 	}
+	if (role.scopeType === "channel" && channel === undefined) {
+		throw invalidRequest([{ path: "channel", message: `is required for the role ${name}` }]);
+	}
+	if (role.scopeType === "app" && channel !== undefined) {
+		throw invalidRequest([
+			{ path: "channel", message: `must be omitted for the role ${name}, which is held on an app` },
+		]);
+	}
+	return role;
 }
 
 /** Permissions that the roles on the organization and those on apps and channels give at the place. */
@@ -277,12 +290,13 @@ function permissionsAt(
 	roles: readonly string[],
 	held: readonly MemberBindingRow[],
 	place: Target,
+	customRoles: readonly Role[],
 ): ReadonlySet<Permission> {
 	const there = held.filter(({ scope_type, app_uuid, channel_id }) =>
 		covers({ scopeType: scope_type, orgId: place.orgId, appId: app_uuid, channelId: channel_id }, place),
 	);
 	const names = [...roles, ...there.map(({ role_name }) => role_name)];
-	return new Set(names.filter(isRoleName).flatMap((name) => ROLES[name].permissions));
+	return new Set(names.flatMap((name) => roleNamed(name, customRoles)?.permissions ?? []));
 }
 
 const bindingNotFound = () =>

@@ -3,33 +3,26 @@
  * otherwise undo the demotion. At least one member can always delete the organization.
  */
 import * as v from "valibot";
+import { holdsAll } from "../../authz/custom-roles";
 import type { OrgId } from "../../authz/decide";
 import { refuseMoreAddresses, refuseStronger } from "../../authz/granting";
-import {
-	ADMINISTERING_ROLES,
-	GIVING_ROLES,
-	isLowered,
-	OWNING_ROLES,
-	rolesBeyond,
-	strongestMemberRole,
-	WEAKEST_MEMBER_ROLE,
-} from "../../authz/member-roles";
-import { ROLES, type RoleName } from "../../authz/permissions";
+import { GIVING, isLowered, OWNING_ROLES, strongestMemberRole, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
+import type { Role } from "../../authz/permissions";
 import { mintInvitationToken } from "../../authz/secrets";
 import { keysRevealedTo } from "../../db/api-keys";
 import { withdrawTransfersOf } from "../../db/app-transfers";
 import { auditStatement } from "../../db/audit/entries";
 import { guard } from "../../db/client";
+import { customRolesAre, customRolesOf, rolesFrom } from "../../db/custom-roles";
 import { changeInvitation, type InvitationRow, invitationByEmail, invitationIs } from "../../db/invitations";
+import { keysLowered, lossByNewRole, lowerKeys } from "../../db/lowered-keys";
 import {
 	deleteMemberRoles,
 	insertMemberBinding,
 	isNotTheLast,
-	keysBeyond,
 	keysHoldNone,
-	lowerKeysOfMember,
 	type Membership,
-	memberHolds,
+	memberHoldsAll,
 	membershipByEmail,
 	membershipExists,
 	membershipIs,
@@ -49,13 +42,14 @@ import {
 	memberChanged,
 	memberNotFound,
 	memberRole,
+	memberRoleNamed,
 	named,
 	namesOf,
+	neededToInvite,
 	pendingInvitation,
 	refuseToTake,
 	refuseToTakeFromKeys,
 	rolesNotHeld,
-	rolesThatMayInvite,
 } from "./member-rules";
 
 export const loweredKeySchema = v.strictObject({
@@ -102,23 +96,29 @@ export const updateMember = endpoint({
 		},
 	},
 	load: ({ body }, nowMs) =>
-		[membershipByEmail(body.orgId, body.email, nowMs), invitationByEmail(body.orgId, body.email)] as const,
+		[
+			membershipByEmail(body.orgId, body.email, nowMs),
+			invitationByEmail(body.orgId, body.email),
+			customRolesOf(body.orgId),
+		] as const,
 	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor, origin }) {
-		const { role, keep_keys: keepKeys = false, dry_run: dryRun = false } = input.body;
+		const { keep_keys: keepKeys = false, dry_run: dryRun = false } = input.body;
+		const customRoles = rolesFrom(loaded[2].rows);
+		const role = memberRoleNamed(input.body.role, customRoles);
 		const { orgId } = scope;
 		const caller = { db, deps, principal, nowMs, actor };
 		const [member] = loaded[0].rows;
-		const answer = { status: "ok" as const, role, dry_run: dryRun };
+		const answer = { status: "ok" as const, role: role.name, dry_run: dryRun };
 		if (member === undefined || namesOf(member.roles).length === 0) {
 			const invitation = pendingInvitation(loaded[1].rows[0], nowMs);
-			const token = await changeInvitedRole(caller, orgId, invitation, role, dryRun);
+			const token = await changeInvitedRole(caller, orgId, invitation, { role, customRoles, dryRun });
 			return {
 				...{ ...answer, uid: invitation.id, email: invitation.email },
 				...{ api_keys: [], lowered_api_keys: [], revealed_api_keys: [] },
 				link: token === undefined ? null : invitationLink(origin, token),
 			};
 		}
-		const changed = await changeMemberRole(caller, orgId, member, { role, keepKeys, dryRun });
+		const changed = await changeMemberRole(caller, orgId, member, { role, customRoles, keepKeys, dryRun });
 		return {
 			...{ ...answer, uid: member.user_id, email: member.email, link: null },
 			api_keys: keysOf(member.keys).map(named),
@@ -133,28 +133,32 @@ async function changeInvitedRole(
 	{ db, deps, principal, nowMs, actor }: Caller,
 	orgId: OrgId,
 	invitation: InvitationRow,
-	role: RoleName,
-	dryRun: boolean,
+	{
+		role,
+		customRoles,
+		dryRun,
+	}: { readonly role: Role; readonly customRoles: readonly Role[]; readonly dryRun: boolean },
 ): Promise<string | undefined> {
-	refuseToTake(principal, [invitation.role_name], orgId, `The invitation of ${invitation.email}`);
-	refuseStronger(principal, ROLES[role], { orgId });
+	refuseToTake(principal, [invitation.role_name], customRoles, orgId, `The invitation of ${invitation.email}`);
+	refuseStronger(principal, role, { orgId });
 	// The invitee's first key has no address limit.
 	refuseMoreAddresses(principal, []);
-	if (invitation.role_name === role || dryRun) return undefined;
+	if (invitation.role_name === role.name || dryRun) return undefined;
 	const token = mintInvitationToken(deps.randomBytes);
 	await db.batch([
 		guard(invitationIs(orgId, invitation), memberChanged),
-		guard(memberHolds(orgId, principal.userId, rolesThatMayInvite(role), nowMs), () => inviterMustBeMember(role)),
+		guard(customRolesAre(orgId, customRoles), memberChanged),
+		guard(memberHoldsAll(orgId, principal.userId, neededToInvite(role), nowMs), () => inviterMustBeMember(role)),
 		// The caller becomes the inviter, so the link that the previous inviter sent must stop working.
 		changeInvitation(orgId, invitation.id, {
-			...{ role_name: role, invited_by: principal.userId, token_hash: token.hash },
+			...{ role_name: role.name, invited_by: principal.userId, token_hash: token.hash },
 		}),
 		auditStatement(actor, nowMs, {
 			orgId,
 			action: "invitation.update",
 			target: { type: "invitation", id: invitation.id, name: invitation.email },
 			before: { role: invitation.role_name },
-			after: { role },
+			after: { role: role.name },
 		}),
 	]);
 	return token.text;
@@ -165,41 +169,56 @@ export async function changeMemberRole(
 	{ db, deps, principal, nowMs, actor }: Caller,
 	orgId: OrgId,
 	member: Membership,
-	{ role, keepKeys, dryRun }: { readonly role: RoleName; readonly keepKeys: boolean; readonly dryRun: boolean },
+	{
+		role,
+		customRoles,
+		keepKeys,
+		dryRun,
+	}: {
+		readonly role: Role;
+		readonly customRoles: readonly Role[];
+		readonly keepKeys: boolean;
+		readonly dryRun: boolean;
+	},
 ) {
 	const roles = namesOf(member.roles);
-	refuseToTake(principal, roles, orgId, member.email);
-	refuseStronger(principal, ROLES[role], { orgId });
-	const isDemotion = isLowered(roles, role);
+	refuseToTake(principal, roles, customRoles, orgId, member.email);
+	refuseStronger(principal, role, { orgId });
+	const isDemotion = isLowered(roles, role, customRoles);
 	const lowersKeys = isDemotion && !keepKeys;
-	if (lowersKeys) refuseToTakeFromKeys(principal, member, orgId);
-	if (roles.length === 1 && roles[0] === role) return { lowered: [], revealed: [] };
+	if (lowersKeys) refuseToTakeFromKeys(principal, member, customRoles, orgId);
+	if (roles.length === 1 && roles[0] === role.name) return { lowered: [], revealed: [] };
 
 	const uid = member.user_id;
-	const beyond = rolesBeyond(role);
+	const loss = lossByNewRole(orgId, uid, role, customRoles);
 	const guards = [
 		guard(membershipExists(orgId, uid), memberNotFound),
 		guard(membershipIs(orgId, member), memberChanged),
-		...(lowersKeys ? [guard(keysHoldNone(orgId, uid, rolesNotHeld(principal, orgId)), memberChanged)] : []),
-		...(OWNING_ROLES.includes(role) ? [] : [guard(isNotTheLast(orgId, uid, OWNING_ROLES), lastSuperAdmin)]),
+		guard(customRolesAre(orgId, customRoles), memberChanged),
+		...(lowersKeys
+			? [guard(keysHoldNone(orgId, uid, rolesNotHeld(principal, orgId, customRoles)), memberChanged)]
+			: []),
+		...(OWNING_ROLES.some((name) => name === role.name)
+			? []
+			: [guard(isNotTheLast(orgId, uid, OWNING_ROLES), lastSuperAdmin)]),
 	];
 	const changes = [
 		deleteMemberRoles(orgId, uid),
-		insertMemberBinding({ id: deps.newId(), userId: uid, orgId, role }, nowMs),
+		insertMemberBinding({ id: deps.newId(), userId: uid, orgId, role: role.name }, nowMs),
 		auditStatement(actor, nowMs, {
 			orgId,
 			action: "member.update",
 			target: { type: "user", id: uid, name: member.email },
 			before: { role: strongestMemberRole(roles) ?? roles[0] },
-			after: { role },
+			after: { role: role.name },
 			...(keepKeys ? { details: { kept_keys: true } } : {}),
 		}),
-		...(GIVING_ROLES.includes(role) ? [] : withdrawTransfersOf(orgId, uid, actor, nowMs)),
-		...(lowersKeys ? lowerKeysOfMember(orgId, uid, beyond, ADMINISTERING_ROLES, actor, nowMs) : []),
+		...(holdsAll(role, GIVING) ? [] : withdrawTransfersOf(orgId, uid, actor, nowMs)),
+		...(lowersKeys ? lowerKeys(loss, actor, nowMs) : []),
 	];
 	const [revealed, lowered] = await db.batch([
 		keysRevealedTo(orgId, uid),
-		keysBeyond(orgId, uid, beyond, nowMs),
+		keysLowered(loss, nowMs),
 		...guards,
 		...(dryRun ? [] : changes),
 	]);

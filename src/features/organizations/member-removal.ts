@@ -5,10 +5,12 @@
 import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";
 import { ADMINISTERING_ROLES, OWNING_ROLES, strongestMemberRole } from "../../authz/member-roles";
+import type { Role } from "../../authz/permissions";
 import { keysRevealedTo } from "../../db/api-keys";
 import { withdrawTransfersOf } from "../../db/app-transfers";
 import { auditStatement } from "../../db/audit/entries";
 import { guard, lastResult } from "../../db/client";
+import { customRolesAre, customRolesOf, rolesFrom } from "../../db/custom-roles";
 import { deleteInvitation, type InvitationRow, invitationByEmail, invitationIs } from "../../db/invitations";
 import {
 	deleteKeysOfMember,
@@ -76,6 +78,7 @@ export const removeMember = endpoint({
 			membershipByEmail(query.orgId, query.email, nowMs),
 			invitationByEmail(query.orgId, query.email),
 			organizationsOfKeys(query.orgId, query.email),
+			customRolesOf(query.orgId),
 		] as const,
 	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor }) {
 		const { orgId } = scope;
@@ -83,10 +86,11 @@ export const removeMember = endpoint({
 		const caller = { db, deps, principal, nowMs, actor };
 		const [member] = loaded[0].rows;
 		const [invitation] = loaded[1].rows;
+		const customRoles = rolesFrom(loaded[3].rows);
 		const { revoked, revealed } =
 			member === undefined
-				? await withdrawInvitation(caller, orgId, pendingInvitation(invitation, nowMs), dryRun)
-				: await removeFromOrganization(caller, orgId, member, invitation, dryRun);
+				? await withdrawInvitation(caller, orgId, pendingInvitation(invitation, nowMs), { customRoles, dryRun })
+				: await removeFromOrganization(caller, orgId, member, invitation, { customRoles, dryRun });
 		return {
 			...{ status: "ok" as const, dry_run: dryRun, revoked_api_keys: revoked.map(named), revealed_api_keys: revealed },
 			other_organizations: otherOrganizations(principal, loaded[2].rows),
@@ -98,12 +102,13 @@ async function withdrawInvitation(
 	{ db, principal, nowMs, actor }: Caller,
 	orgId: OrgId,
 	invitation: InvitationRow,
-	dryRun: boolean,
+	{ customRoles, dryRun }: { readonly customRoles: readonly Role[]; readonly dryRun: boolean },
 ) {
-	refuseToTake(principal, [invitation.role_name], orgId, `The invitation of ${invitation.email}`);
+	refuseToTake(principal, [invitation.role_name], customRoles, orgId, `The invitation of ${invitation.email}`);
 	if (!dryRun) {
 		await db.batch([
 			guard(invitationIs(orgId, invitation), memberChanged),
+			guard(customRolesAre(orgId, customRoles), memberChanged),
 			deleteInvitation(orgId, invitation.email),
 			auditStatement(actor, nowMs, {
 				orgId,
@@ -122,20 +127,21 @@ async function removeFromOrganization(
 	orgId: OrgId,
 	member: Membership,
 	invitation: InvitationRow | undefined,
-	dryRun: boolean,
+	{ customRoles, dryRun }: { readonly customRoles: readonly Role[]; readonly dryRun: boolean },
 ) {
 	const uid = member.user_id;
 	const roles = namesOf(member.roles);
-	refuseToTake(principal, roles, orgId, member.email);
-	refuseToTakeFromKeys(principal, member, orgId);
+	refuseToTake(principal, roles, customRoles, orgId, member.email);
+	refuseToTakeFromKeys(principal, member, customRoles, orgId);
 	if (invitation !== undefined) {
-		refuseToTake(principal, [invitation.role_name], orgId, `The invitation of ${invitation.email}`);
+		refuseToTake(principal, [invitation.role_name], customRoles, orgId, `The invitation of ${invitation.email}`);
 	}
 	const conditions = [
 		keysRevealedTo(orgId, uid),
 		guard(membershipExists(orgId, uid), memberNotFound),
 		guard(membershipIs(orgId, member), memberChanged),
-		guard(keysHoldNone(orgId, uid, rolesNotHeld(principal, orgId)), memberChanged),
+		guard(customRolesAre(orgId, customRoles), memberChanged),
+		guard(keysHoldNone(orgId, uid, rolesNotHeld(principal, orgId, customRoles)), memberChanged),
 		guard(isNotTheLast(orgId, uid, OWNING_ROLES), lastSuperAdmin),
 	] as const;
 	if (dryRun) {

@@ -12,6 +12,36 @@ const memberThing = (world: Scene, name: string): Thing => ({
 	removal: { method: "DELETE", path: "/organization/members", query: { orgId: world.orgId, email: name } },
 });
 
+const roleThing = (world: Scene, name: string): Thing => ({
+	name,
+	removal: { method: "DELETE", path: "/organization/roles", query: { orgId: world.orgId, name } },
+});
+
+const newRole = (world: Scene) => ({
+	orgId: world.orgId,
+	name: fresh("role")
+		.toLowerCase()
+		.replaceAll(/[^a-z0-9]/g, "-")
+		.slice(0, 30),
+	title: "A role",
+	scope_type: "org",
+	permissions: ["org.read", "org.read_members"],
+});
+
+/** A new custom role; an organization takes few of them, so all others go. */
+async function createRole(world: Scene) {
+	const options = { key: world.adminKey };
+	const listed = await world.request("GET", "/organization/roles", { ...options, query: { orgId: world.orgId } });
+	for (const { name, is_custom } of listed.body) {
+		if (!is_custom) continue;
+		await world.request("DELETE", "/organization/roles", { ...options, query: { orgId: world.orgId, name } });
+	}
+	const body = newRole(world);
+	const { status, body: answer } = await world.request("POST", "/organization/roles", { ...options, body });
+	if (status !== 201) throw new Error(`no role: ${JSON.stringify(answer)}`);
+	return body;
+}
+
 /** An organization takes few of them. */
 async function removeSigningKeys(world: Scene): Promise<void> {
 	const options = { key: world.adminKey };
@@ -208,6 +238,20 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 			query: { orgId: world.orgId, email },
 			thing: memberThing(world, email),
 		};
+	},
+	"GET /organization/roles": async (world) => ({ path: "/organization/roles", query: { orgId: world.orgId } }),
+	"POST /organization/roles": async (world) => ({ path: "/organization/roles", body: newRole(world) }),
+	"PUT /organization/roles": async (world) => {
+		const { orgId, name } = await createRole(world);
+		return {
+			path: "/organization/roles",
+			body: { orgId, name, permissions: ["org.read"] },
+			thing: roleThing(world, name),
+		};
+	},
+	"DELETE /organization/roles": async (world) => {
+		const { orgId, name } = await createRole(world);
+		return { path: "/organization/roles", query: { orgId, name }, thing: roleThing(world, name) };
 	},
 	"GET /organization/audit": async (world) => ({ path: "/organization/audit", query: { orgId: world.orgId } }),
 	"GET /statistics/app/:app_id": async (_, app) => ({ path: `/statistics/app/${app.appId}` }),

@@ -3,7 +3,7 @@
  * conditions that hold stand their neighbours, which differ in one value and do not hold.
  */
 import type { OrgId } from "../../../src/authz/decide";
-import type { RoleName } from "../../../src/authz/permissions";
+import { type Permission, ROLES, type RoleName } from "../../../src/authz/permissions";
 import { isNoLastOwner, partsAre } from "../../../src/db/accounts";
 import { apiKeyNoStronger, apiKeyUnchanged, policiesElsewhereAre } from "../../../src/db/api-keys";
 import { callerUnchanged } from "../../../src/db/caller-guards";
@@ -27,8 +27,8 @@ export const READ_INVITATION = { id: B.invitation, org_id: B.org as string, role
 const invited = (
 	change: Partial<InvitationRow> = {},
 	tokenHash = B.tokenHash,
-	by: readonly RoleName[] = ADMINISTERING,
-) => invitationIsGood({ ...READ_INVITATION, ...change }, tokenHash, by, NOW_MS);
+	needed: readonly Permission[] = ["org.invite_user"],
+) => invitationIsGood({ ...READ_INVITATION, ...change }, tokenHash, ROLES.org_member, needed, NOW_MS);
 const EMAIL = "invited@example.com";
 const asRead = (org: OrgId, email: string, change: Partial<InvitationRow> = {}) =>
 	invitationIsAsRead(org, email, { ...READ_INVITATION, ...change });
@@ -100,7 +100,7 @@ export const GUARDS_OF_PEOPLE: Guards = {
 			invited({ id: `${B.invitation}-deleted`, org_id: B.deletedOrg }, `${B.tokenHash}-deleted`),
 			invited({ role_name: "org_admin" }),
 			invited({}, A.tokenHash),
-			invited({}, B.tokenHash, ["org_member"]),
+			invited({}, B.tokenHash, ["org.delete"]),
 		],
 	}),
 	isNoMember: () => ({
