@@ -11,7 +11,7 @@ import { updateMember } from "../../features/organizations/member-change";
 import { listOrganizations } from "../../features/organizations/read";
 import type { AnyEndpoint } from "../../http/endpoint";
 import { entriesOf } from "../../http/request-input";
-import { optional, textUpTo, uuid } from "../../http/schemas";
+import { customRoleName, optional, textUpTo, uuid } from "../../http/schemas";
 import type { RawInput } from "../../http/scope";
 import { bodyOf, type Fields, recordsWith, renamed, withForm, withRecordFields } from "./form";
 
@@ -85,7 +85,12 @@ export const updateOrganizationForm: AnyEndpoint = {
 };
 
 const ROLE_NAMES = [...INVITE_TYPES.keys()];
-const roleNamed = optional(v.picklist(ROLE_NAMES, `must be one of ${MEMBER_ROLES.join(", ")}`));
+const roleNamed = optional(
+	v.union(
+		[v.picklist(ROLE_NAMES), customRoleName],
+		`must be one of ${MEMBER_ROLES.join(", ")}, or the name of a custom role`,
+	),
+);
 const ownRole = (value: unknown) => (typeof value === "string" ? (INVITE_TYPES.get(value) ?? value) : value);
 
 const invitation = {

@@ -17,28 +17,30 @@ const roleThing = (world: Scene, name: string): Thing => ({
 	removal: { method: "DELETE", path: "/organization/roles", query: { orgId: world.orgId, name } },
 });
 
-const newRole = (world: Scene) => ({
-	orgId: world.orgId,
-	name: fresh("role")
-		.toLowerCase()
-		.replaceAll(/[^a-z0-9]/g, "-")
-		.slice(0, 30),
-	title: "A role",
-	scope_type: "org",
-	permissions: ["org.read", "org.read_members"],
-});
+const ROLE = { title: "A role", scope_type: "org", permissions: ["org.read", "org.read_members"] };
 
-/** A new custom role; an organization takes few of them, so all others go. */
-async function createRole(world: Scene) {
+/** An organization takes few of them, so those that earlier requests created go. */
+async function newRole(world: Scene) {
 	const options = { key: world.adminKey };
-	const listed = await world.request("GET", "/organization/roles", { ...options, query: { orgId: world.orgId } });
-	for (const { name, is_custom } of listed.body) {
-		if (!is_custom) continue;
+	const { body } = await world.request("GET", "/organization/roles", { ...options, query: { orgId: world.orgId } });
+	for (const { name } of body) {
+		if (!name.startsWith("fresh-")) continue;
 		await world.request("DELETE", "/organization/roles", { ...options, query: { orgId: world.orgId, name } });
 	}
-	const body = newRole(world);
-	const { status, body: answer } = await world.request("POST", "/organization/roles", { ...options, body });
-	if (status !== 201) throw new Error(`no role: ${JSON.stringify(answer)}`);
+	return {
+		orgId: world.orgId,
+		name: `fresh-${fresh("r")
+			.toLowerCase()
+			.replaceAll(/[^a-z0-9]/g, "")}`.slice(0, 30),
+		...ROLE,
+	};
+}
+
+/** The role of this name, created unless it is there. */
+async function roleNamed(world: Scene, name: string) {
+	const body = { orgId: world.orgId, name, ...ROLE };
+	const { status, body: answer } = await world.request("POST", "/organization/roles", { key: world.adminKey, body });
+	if (status !== 201 && status !== 409) throw new Error(`no role: ${JSON.stringify(answer)}`);
 	return body;
 }
 
@@ -240,9 +242,9 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 		};
 	},
 	"GET /organization/roles": async (world) => ({ path: "/organization/roles", query: { orgId: world.orgId } }),
-	"POST /organization/roles": async (world) => ({ path: "/organization/roles", body: newRole(world) }),
+	"POST /organization/roles": async (world) => ({ path: "/organization/roles", body: await newRole(world) }),
 	"PUT /organization/roles": async (world) => {
-		const { orgId, name } = await createRole(world);
+		const { orgId, name } = await roleNamed(world, "changed-role");
 		return {
 			path: "/organization/roles",
 			body: { orgId, name, permissions: ["org.read"] },
@@ -250,7 +252,7 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 		};
 	},
 	"DELETE /organization/roles": async (world) => {
-		const { orgId, name } = await createRole(world);
+		const { orgId, name } = await roleNamed(world, "deleted-role");
 		return { path: "/organization/roles", query: { orgId, name }, thing: roleThing(world, name) };
 	},
 	"GET /organization/audit": async (world) => ({ path: "/organization/audit", query: { orgId: world.orgId } }),
