@@ -40,6 +40,7 @@ const onApp = (role: RoleName, appId = APP) => principalWith({ role: ROLES[role]
 const record = (role_name: string, fields: Partial<BindingRecord> = {}) => ({
 	id: "binding",
 	role_name,
+	custom_permissions: null,
 	scope_type: "app",
 	org_id: ORG,
 	app_id: APP,

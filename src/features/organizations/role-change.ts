@@ -153,7 +153,7 @@ export const deleteRole = endpoint({
 	response: v.strictObject({ status: v.literal("ok"), ...effectFields }),
 	errors: ["role_not_found", "role_changed", "role_in_use"],
 	example: {
-		query: { orgId: EXAMPLE_ORG_ID, name: EXAMPLE_ROLE.name, replace_with: "app_uploader" },
+		query: { orgId: EXAMPLE_ORG_ID, name: EXAMPLE_ROLE.name, replace_with: "release-reviewer" },
 		response: { status: "ok", dry_run: false, holders: [EXAMPLE_HOLDER], holder_count: 1, lowered_api_keys: [] },
 	},
 	load: ({ query: { orgId, name } }, nowMs) =>

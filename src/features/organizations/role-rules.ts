@@ -12,7 +12,7 @@ import type { CustomRoleRow, HolderRow } from "../../db/custom-roles";
 import { ApiError, invalidRequest } from "../../errors";
 import { customRoleName, label, nullableTime, text } from "../../http/schemas";
 
-/** Of an organization. */
+/** The limit of one organization. */
 export const MOST_CUSTOM_ROLES = 20;
 export const MOST_HOLDERS = 100;
 const LONGEST_DESCRIPTION = 500;
