@@ -148,6 +148,7 @@ describe("a dry run", () => {
 			"/organization",
 			"/organization/members",
 			"/organization/members/bindings",
+			"/organization/roles",
 			"/organization/signing_key",
 		]);
 	});

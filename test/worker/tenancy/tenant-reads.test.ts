@@ -42,6 +42,7 @@ import { expectReads, type Read, type Row } from "../support/tenant-statements";
 import { A, ADMINISTERING, B, CROSSED, otherThan, type TenantRows } from "../support/tenants";
 import { NOW_MS } from "../support/world";
 
+const INVITER_ROLES = JSON.stringify(["org_admin", "app_reader"].map((role) => ({ role, customPermissions: null })));
 const ALL = { limit: 100, offset: 0 } as const;
 const KEYS: ApiKeyFilter = { orgIds: [], ownKeyId: "absent", orgId: undefined, unusedSinceMs: undefined };
 
@@ -179,9 +180,7 @@ const PEOPLE: Readonly<Record<string, Read>> = {
 	],
 	invitationByToken: [
 		(of) => invitationByToken(of.tokenHash, NOW_MS),
-		(of) => [
-			{ id: of.invitation, user_id: null, inviter_email: of.email, inviter_roles: '["org_admin","app_reader"]' },
-		],
+		(of) => [{ id: of.invitation, user_id: null, inviter_email: of.email, inviter_roles: INVITER_ROLES }],
 	],
 	"invitationByToken of a deleted organization": [
 		(of) => invitationByToken(`token-${of.name}-deleted`, NOW_MS),
