@@ -15,7 +15,7 @@ export type CustomRoleRow = Selectable<CustomRolesTable>;
 export const CUSTOM_PERMISSIONS = sql<string>`(SELECT json(c.permissions) FROM custom_roles c
 	WHERE c.org_id = b.org_id AND c.name = b.role_name AND c.scope_type = b.scope_type)`;
 
-/** SQL condition: the role of a binding `b` holds all the permissions, and is none of those limited to own work. */
+/** SQL condition: the role of a binding `b` holds all the permissions, possibly for own work only. */
 export function grantsAll(permissions: readonly Permission[]): RawBuilder<boolean> {
 	const builtIn = ROLE_NAMES.filter((name) =>
 		permissions.every((permission) => ROLES[name].permissions.includes(permission)),
