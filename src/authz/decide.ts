@@ -218,7 +218,7 @@ function grants(binding: Binding, target: Target): boolean {
 	return binding.suspendedBy === undefined && covers(binding, target);
 }
 
-/** Where a binding is held. */
+/** The place of a binding. */
 type Place = Pick<Binding, "scopeType" | "orgId" | "appId" | "channelId" | "inDeletedOrganization">;
 
 function isOfOrganization(binding: Place, target: Target): boolean {

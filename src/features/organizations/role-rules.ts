@@ -11,6 +11,7 @@ import type { Principal } from "../../authz/principal";
 import type { CustomRoleRow, HolderRow } from "../../db/custom-roles";
 import { ApiError, invalidRequest } from "../../errors";
 import { customRoleName, label, nullableTime, text } from "../../http/schemas";
+import { loweredKeySchema } from "./member-change";
 
 /** The limit of one organization. */
 export const MOST_CUSTOM_ROLES = 20;
@@ -63,13 +64,7 @@ export const effectFields = {
 	holders: v.array(holderSchema),
 	holder_count: v.number(),
 	/** Keys of members who hold the role that exceed it afterwards, with the bindings that they lose. */
-	lowered_api_keys: v.array(
-		v.strictObject({
-			id: v.string(),
-			name: v.string(),
-			lost: v.array(v.strictObject({ role_name: v.string(), app_id: v.nullable(v.string()) })),
-		}),
-	),
+	lowered_api_keys: v.array(loweredKeySchema),
 };
 
 export const EXAMPLE_ROLE = {

@@ -1,6 +1,6 @@
 /**
- * Random histories of grants: keys are created and changed, members get and lose roles on apps and channels, are lowered and raised, and
- * channels are deleted. A small model says which grant is refused because its granter holds less, and what every key and person may do
+ * Random histories of grants: keys are created and changed, members get and lose roles on apps and channels, are lowered and raised, custom
+ * roles are defined, changed and replaced, and channels are deleted. A small model says which grant is refused because its granter holds less, and what every key and person may do
  * afterwards; the API must agree after every step. So no sequence of grants ends above a granter.
  */
 import fc from "fast-check";
@@ -13,8 +13,15 @@ const ROLES = [
 	...(["org_admin", "org_member"] as const),
 	...(["app_admin", "app_developer", "app_reader"] as const),
 	...(["channel_admin", "channel_developer", "channel_reader"] as const),
+	...(["custom-app", "custom-channel"] as const),
 ] as const;
 type Role = (typeof ROLES)[number] | "org_super_admin" | "org_billing_admin";
+const UNIVERSE = ["app.read", ...CONTRACT.channel_developer];
+/** The custom roles of the history that is replayed, with their permissions. */
+const custom = new Map<Role, readonly string[]>();
+const permissionsOf = (role: Role): readonly string[] =>
+	custom.get(role) ?? (role.startsWith("custom-") ? [] : CONTRACT[role as keyof typeof CONTRACT]);
+const exists = (role: Role) => custom.has(role) || !role.startsWith("custom-");
 
 /** An app has the number of its place in `apps`, a channel the name of one that exists or existed. */
 interface Held {
@@ -40,28 +47,38 @@ interface Key {
 const isAt = ({ app, channel }: Held, at: Pick<Held, "app" | "channel">) =>
 	app === undefined || (app === at.app && (channel === undefined || channel === at.channel));
 const has = (held: readonly Held[], permission: string, at: Pick<Held, "app" | "channel">) =>
-	held.some((binding) => isAt(binding, at) && CONTRACT[binding.role].includes(permission));
+	held.some((binding) => isAt(binding, at) && permissionsOf(binding.role).includes(permission));
 const ofPerson = ({ role, held }: Person): Held[] => [{ role }, ...held];
 /** The key holds it, and so does the account of the key on the whole organization. */
 const grants = (key: Key, permission: string, at: Pick<Held, "app" | "channel">) =>
-	has(key.held, permission, at) && CONTRACT[key.owner.role].includes(permission);
+	has(key.held, permission, at) && permissionsOf(key.owner.role).includes(permission);
 const mayGrant = (key: Key, managing: string, { role, ...at }: Held) =>
-	grants(key, managing, {}) && CONTRACT[role].every((permission) => grants(key, permission, at));
+	exists(role) && grants(key, managing, {}) && permissionsOf(role).every((permission) => grants(key, permission, at));
 
-/** A lower role of the owner takes from their keys what neither it nor one of their own roles there allows. */
+/** A loss of the owner takes from their keys the roles there that hold what the owner does not. */
 function lower(keys: readonly Key[], owner: Person, isThere: (held: Held) => boolean): void {
 	const isAllowed = ({ role, ...at }: Held) =>
-		[{ role: owner.role }, ...owner.held.filter((own) => isAt(own, at))].some((own) =>
-			CONTRACT[role].every((name) => CONTRACT[owner.role].includes(name) || CONTRACT[own.role].includes(name)),
-		);
+		permissionsOf(role).every((permission) => has(ofPerson(owner), permission, at));
 	for (const key of keys.filter((candidate) => candidate.owner === owner)) {
 		const lowered = key.held.map((held) => (held.app === undefined && !isAllowed(held) ? { role: owner.role } : held));
 		key.held = lowered.filter((held) => held.app === undefined || !isThere(held) || isAllowed(held));
 	}
 }
 
+/** A holder that has the other role there already keeps that binding. */
+function replaced(held: readonly Held[], name: Role, by: Role): Held[] {
+	const kept = held.filter(({ role }) => role !== name);
+	const isKept = ({ app, channel }: Held) =>
+		kept.some((other) => other.role === by && other.app === app && other.channel === channel);
+	return [...kept, ...held.filter((one) => one.role === name && !isKept(one)).map((one) => ({ ...one, role: by }))];
+}
+
 const step = fc.record({
-	kind: fc.constantFrom("create", "change", "grant", "grant", "revoke", "lower", "raise", "delete" as const),
+	kind: fc.constantFrom(
+		...(["create", "create", "change", "grant", "grant", "revoke", "lower", "raise", "delete"] as const),
+		...(["define", "define", "replace"] as const),
+	),
+	permissions: fc.subarray(UNIVERSE, { minLength: 1 }),
 	by: fc.nat(),
 	to: fc.nat(),
 	role: fc.constantFrom(...ROLES),
@@ -70,8 +87,18 @@ const step = fc.record({
 	pick: fc.nat(),
 });
 
+type Step = typeof step extends fc.Arbitrary<infer One> ? One : never;
+
 /** By the key of the administrator, to the administrator. */
-const FIRST = { by: 1, to: 0, role: "channel_developer", app: 0, channel: "qa", pick: 0 } as const;
+const FIRST: Omit<Step, "kind"> = {
+	by: 1,
+	to: 0,
+	role: "channel_developer",
+	app: 0,
+	channel: "qa",
+	pick: 0,
+	permissions: UNIVERSE,
+};
 
 describe("histories of grants", () => {
 	test("never lift anybody above a granter, and the API agrees with the model", { timeout: 300_000 }, async () => {
@@ -98,13 +125,26 @@ describe("histories of grants", () => {
 							{ ...FIRST, kind: "revoke" },
 						],
 					],
+					// It keeps what a custom role of the account covers, until that role loses it, or is replaced by one without it.
+					...[{ kind: "define" as const, permissions: ["app.read"] }, { kind: "replace" as const }].map(
+						(last): [Step[]] => [
+							[
+								{ ...FIRST, kind: "define", by: 0 },
+								{ ...FIRST, kind: "grant", by: 0, role: "custom-app" },
+								{ ...FIRST, kind: "create" },
+								{ ...FIRST, kind: "lower" },
+								{ ...FIRST, by: 0, ...last },
+							],
+						],
+					),
 				],
 			},
 		);
 	});
 });
 
-async function replay(steps: readonly (typeof step extends fc.Arbitrary<infer Step> ? Step : never)[]): Promise<void> {
+async function replay(steps: readonly Step[]): Promise<void> {
+	custom.clear();
 	const world = await createWorld();
 	const apps = [await createTestApp(world), await createTestApp(world, "second")];
 	const channels = new Map<string, { id: number; name: string; emulator: boolean }>();
@@ -132,7 +172,7 @@ async function replay(steps: readonly (typeof step extends fc.Arbitrary<infer St
 
 	const channelOf = ({ app, channel }: Pick<Held, "app" | "channel">) => channels.get(`${app} ${channel}`);
 	const heldBy = (role: Role, app: number, channel: string): Held =>
-		role.startsWith("org_") ? { role } : role.startsWith("app_") ? { role, app } : { role, app, channel };
+		role.startsWith("org_") ? { role } : /^(app_|custom-app)/.test(role) ? { role, app } : { role, app, channel };
 	const uuidOf = (app: number) => apps[app]?.uuid ?? "";
 	const appIdOf = (app: number) => apps[app]?.appId ?? "";
 	const asBinding = (held: Held) => ({
@@ -142,7 +182,7 @@ async function replay(steps: readonly (typeof step extends fc.Arbitrary<infer St
 		...(held.channel === undefined ? {} : { channel_id: channelOf(held)?.id }),
 	});
 
-	for (const { kind, by, to, role, app, channel, pick } of steps) {
+	for (const { kind, by, to, role, app, channel, pick, permissions } of steps) {
 		const granter = keys[by % keys.length] as Key;
 		const { text: key } = granter;
 		const wanted = heldBy(role, app, channel);
@@ -198,6 +238,37 @@ async function replay(steps: readonly (typeof step extends fc.Arbitrary<infer St
 			const isLower = admin.role === "org_admin" && after === "org_member";
 			admin.role = after;
 			if (isLower) lower(keys, admin, () => true);
+		} else if (kind === "define" || kind === "replace") {
+			const name: Role = pick % 2 === 0 ? "custom-app" : "custom-channel";
+			const before = custom.get(name);
+			const inScope = (permission: string) => name === "custom-app" || CONTRACT.channel_admin.includes(permission);
+			const successor: Role = name === "custom-app" ? "app_reader" : "channel_reader";
+			const after = kind === "replace" ? CONTRACT[successor] : permissions.filter(inScope);
+			if (after.length === 0 || (kind === "replace" && before === undefined)) continue;
+			const gains = before !== undefined && after.some((permission) => !before.includes(permission));
+			const isAllowed =
+				[...(before ?? []), ...after, "org.update_user_roles"].every((permission) => grants(granter, permission, {})) &&
+				// All other keys expire.
+				(!gains || key === world.adminKey);
+			const fields = { orgId: world.orgId, name };
+			const whole = { ...fields, title: name, scope_type: name.slice("custom-".length), permissions: after };
+			const { status, body } = await (kind === "replace"
+				? world.request("DELETE", "/organization/roles", { key, query: { ...fields, replace_with: successor } })
+				: before === undefined
+					? world.request("POST", "/organization/roles", { key, body: whole })
+					: world.request("PUT", "/organization/roles", { key, body: { ...fields, permissions: after } }));
+			expect(status < 300, `${said} ${name} ${after} ${JSON.stringify(body)}`).toBe(isAllowed);
+			if (status >= 300) continue;
+			custom.set(name, after);
+			if (before?.some((permission) => !after.includes(permission)) === true)
+				for (const person of people) {
+					const places = person.held.filter((held) => held.role === name);
+					lower(keys, person, (held) => places.some((place) => isAt(place, held)));
+				}
+			if (kind === "replace") {
+				custom.delete(name);
+				for (const holder of [...keys, ...people]) holder.held = replaced(holder.held, name, successor);
+			}
 		} else if (kind === "delete") {
 			const { status } = await world.request("DELETE", "/channel", {
 				key: world.adminKey,
