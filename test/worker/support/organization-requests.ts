@@ -247,7 +247,7 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 		const { orgId, name } = await roleNamed(world, "changed-role");
 		return {
 			path: "/organization/roles",
-			body: { orgId, name, permissions: ["org.read"] },
+			body: { orgId, name, title: fresh("role") },
 			thing: roleThing(world, name),
 		};
 	},
