@@ -54,6 +54,9 @@ import { whatIf } from "./features/channels/what-if";
 import { deviceEvents } from "./features/devices/events";
 import { listRecentDevices } from "./features/devices/list";
 import { listDevices, setDevice, unsetDevice } from "./features/devices/routes";
+import { grantGroupBinding, revokeGroupBinding } from "./features/groups/bindings";
+import { addGroupMember, listGroupMembers, removeGroupMember } from "./features/groups/members";
+import { createGroup, deleteGroup, listGroups, updateGroup } from "./features/groups/routes";
 import { changeKey } from "./features/keys/change";
 import { createKey } from "./features/keys/create";
 import { getKey, listKeys } from "./features/keys/read";
@@ -123,6 +126,15 @@ export const allEndpoints = withCapgoForms([
 	listMemberBindings,
 	grantMemberBinding,
 	revokeMemberBinding,
+	listGroups,
+	createGroup,
+	updateGroup,
+	deleteGroup,
+	listGroupMembers,
+	addGroupMember,
+	removeGroupMember,
+	grantGroupBinding,
+	revokeGroupBinding,
 	listRoles,
 	createRole,
 	updateRole,

@@ -128,6 +128,7 @@ export function moveApp(offer: TransferRow, administrators: readonly RoleName[],
 			// With their publishers, which trust jobs of the giving organization.
 			sql`DELETE FROM api_keys WHERE id IN (SELECT api_key_id FROM publishers WHERE app_id = ${offer.id})`,
 			sql`DELETE FROM role_bindings WHERE app_id = ${offer.id}`,
+			sql`DELETE FROM group_bindings WHERE app_id = ${offer.id}`,
 			sql`DELETE FROM webhooks WHERE org_id = ${offer.from_org} AND app_id = ${offer.id}`,
 			sql`DELETE FROM app_reservations WHERE org_id = ${offer.from_org} AND app_id = ${offer.app_id} COLLATE NOCASE`,
 			// Everybody who saw a page of the giving organization knows its address.
@@ -149,7 +150,7 @@ interface EndingBinding {
 	readonly role_name: string;
 	readonly scope_type: "app" | "channel";
 	readonly channel_id: number | null;
-	readonly holder_type: "api_key" | "user";
+	readonly holder_type: "api_key" | "user" | "group";
 	readonly holder_id: string;
 	readonly holder_name: string;
 	/** Number of all bindings, before the limit. */
@@ -158,9 +159,11 @@ interface EndingBinding {
 
 /** Role bindings on the app, which a transfer ends; for loading beside the decision. */
 export function bindingsEnding(publicAppId: string, limit: number): CompiledQuery<EndingBinding> {
-	return sql<EndingBinding>`SELECT b.id, b.role_name, b.scope_type, b.channel_id,
-			CASE WHEN k.id IS NULL THEN 'user' ELSE 'api_key' END AS holder_type,
-			coalesce(k.id, u.id) AS holder_id, coalesce(k.name, u.email) AS holder_name, count(*) OVER () AS bindings
-		FROM role_bindings b LEFT JOIN api_keys k ON k.id = b.api_key_id LEFT JOIN users u ON u.id = b.user_id
-		WHERE b.app_id = ${appIdOf(publicAppId)} ORDER BY b.created_at_ms, b.id LIMIT ${limit}`.compile(query);
+	return sql<EndingBinding>`SELECT id, role_name, scope_type, channel_id, holder_type, holder_id, holder_name, count(*) OVER () AS bindings FROM (
+			SELECT b.id, b.role_name, b.scope_type, b.channel_id, CASE WHEN k.id IS NULL THEN 'user' ELSE 'api_key' END AS holder_type,
+				coalesce(k.id, u.id) AS holder_id, coalesce(k.name, u.email) AS holder_name, b.app_id, b.created_at_ms
+			FROM role_bindings b LEFT JOIN api_keys k ON k.id = b.api_key_id LEFT JOIN users u ON u.id = b.user_id
+			UNION ALL SELECT b.id, b.role_name, b.scope_type, b.channel_id, 'group', g.id, g.name, b.app_id, b.created_at_ms
+			FROM group_bindings b INNER JOIN groups g ON g.id = b.group_id)
+		WHERE app_id = ${appIdOf(publicAppId)} ORDER BY created_at_ms, id LIMIT ${limit}`.compile(query);
 }

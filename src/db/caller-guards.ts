@@ -4,6 +4,7 @@
  */
 import { sql } from "kysely";
 import type { Principal } from "../authz/principal";
+import { ACCOUNT_BINDINGS } from "./account-bindings";
 import { jsonList } from "./client";
 
 /**
@@ -19,7 +20,7 @@ export function callerUnchanged(
 	const ids = caller.bindings.map((binding) => binding.id);
 	if (caller.keyId === null) {
 		return sql<boolean>`EXISTS (SELECT 1 FROM sessions WHERE user_id = ${caller.userId} AND token_hash = ${caller.secretHash})
-			AND (SELECT count(*) FROM role_bindings WHERE user_id = ${caller.userId}
+			AND (SELECT count(*) FROM ${ACCOUNT_BINDINGS} WHERE user_id = ${caller.userId}
 				AND id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length}`;
 	}
 	const addresses = caller.ipAllowList === null ? null : JSON.stringify(caller.ipAllowList);
@@ -40,10 +41,18 @@ export function accountRolesAre(userId: string, orgId: string, roles: readonly s
 		AND role_name IN ${jsonList(JSON.stringify(roles))}) = ${roles.length}`;
 }
 
-/** Guard: the bindings on the channel are there, or the channel is not. */
-export function channelBindingsAre(channelId: number, ids: readonly string[]) {
+/** Guard: the caller still has the bindings on the channel, or the channel is not there. */
+export function channelBindingsAre(
+	{ userId, keyId }: Pick<Principal, "userId" | "keyId">,
+	channelId: number,
+	ids: readonly string[],
+) {
+	const held =
+		keyId === null
+			? sql`${ACCOUNT_BINDINGS} WHERE user_id = ${userId}`
+			: sql`role_bindings WHERE api_key_id = ${keyId}`;
 	return sql<boolean>`(NOT EXISTS (SELECT 1 FROM channels WHERE id = ${channelId})
-		OR (SELECT count(*) FROM role_bindings WHERE id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length})`;
+		OR (SELECT count(*) FROM ${held} AND id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length})`;
 }
 
 /** Guard: the key still has these bindings. */

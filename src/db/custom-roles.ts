@@ -94,7 +94,7 @@ const channelsNaming = (orgId: string, name: string) => sql`channels ch INNER JO
 	WHERE a.owner_org = ${orgId} AND ch.protected = 1 AND ${name} IN (SELECT value FROM json_each(ch.promoters))`;
 
 export interface HolderRow {
-	readonly type: "api_key" | "user" | "invitation" | "channel";
+	readonly type: "api_key" | "user" | "group" | "invitation" | "channel";
 	readonly id: string;
 	readonly name: string;
 	readonly scope_type: "org" | "app" | "channel";
@@ -107,7 +107,7 @@ export interface HolderRow {
 	readonly holders: number;
 }
 
-/** The holders of the role: keys and members with a live binding, open invitations, and protected channels that name it. */
+/** The holders of the role: keys, members and groups with a live binding, open invitations, and protected channels that name it. */
 export function holdersOfRole(orgId: string, name: string, nowMs: number, limit: number): CompiledQuery<HolderRow> {
 	const live = (binding: string) => sql`coalesce(${sql.ref(`${binding}.expires_at_ms`)}, ${nowMs} + 1) > ${nowMs}`;
 	return sql<HolderRow>`SELECT *, count(*) OVER () AS holders FROM (
@@ -120,15 +120,19 @@ export function holdersOfRole(orgId: string, name: string, nowMs: number, limit:
 		FROM role_bindings h LEFT JOIN api_keys k ON k.id = h.api_key_id LEFT JOIN users u ON u.id = h.user_id
 			LEFT JOIN apps a ON a.id = h.app_id LEFT JOIN channels ch ON ch.id = h.channel_id
 		WHERE h.org_id = ${orgId} AND h.role_name = ${name} AND ${live("h")}
+		UNION ALL SELECT 'group', g.id, g.name, b.scope_type, a.app_id, ch.name, '[]' FROM group_bindings b
+			INNER JOIN groups g ON g.id = b.group_id INNER JOIN apps a ON a.id = b.app_id LEFT JOIN channels ch ON ch.id = b.channel_id
+			WHERE b.org_id = ${orgId} AND b.role_name = ${name}
 		UNION ALL SELECT 'invitation', id, email, 'org', NULL, NULL, '[]' FROM invitations
 			WHERE org_id = ${orgId} AND role_name = ${name} AND expires_at_ms > ${nowMs}
 		UNION ALL SELECT 'channel', cast(ch.id AS TEXT), ch.name, 'channel', a.app_id, ch.name, '[]' FROM ${channelsNaming(orgId, name)}
 	) ORDER BY type, name, id, app_id, channel LIMIT ${limit}`.compile(query);
 }
 
-/** Guard: no binding and no open invitation has the role. */
+/** Guard: no binding, also of a group, and no open invitation has the role. */
 export function roleIsUnused(orgId: OrgId, name: string, nowMs: number): RawBuilder<boolean> {
 	return sql<boolean>`(NOT EXISTS (SELECT 1 FROM role_bindings WHERE org_id = ${orgId} AND role_name = ${name})
+		AND NOT EXISTS (SELECT 1 FROM group_bindings WHERE org_id = ${orgId} AND role_name = ${name})
 		AND NOT EXISTS (SELECT 1 FROM invitations WHERE org_id = ${orgId} AND role_name = ${name} AND expires_at_ms > ${nowMs}))`;
 }
 
@@ -152,6 +156,9 @@ export function replaceRole(orgId: OrgId, name: string, by: string): CompiledQue
 		sql`DELETE FROM role_bindings AS old WHERE ${ofRole("old", name)}
 			AND EXISTS (SELECT 1 FROM role_bindings kept WHERE ${ofRole("kept", by)} AND ${same("old", "kept")})`,
 		sql`UPDATE role_bindings SET role_name = ${by} WHERE org_id = ${orgId} AND role_name = ${name}`,
+		sql`DELETE FROM group_bindings AS old WHERE ${ofRole("old", name)} AND EXISTS (SELECT 1 FROM group_bindings kept
+			WHERE ${ofRole("kept", by)} AND kept.group_id = old.group_id AND kept.app_id = old.app_id AND kept.channel_id IS old.channel_id)`,
+		sql`UPDATE group_bindings SET role_name = ${by} WHERE org_id = ${orgId} AND role_name = ${name}`,
 		sql`UPDATE invitations SET role_name = ${by} WHERE org_id = ${orgId} AND role_name = ${name}`,
 	].map((statement) => statement.compile(query));
 }

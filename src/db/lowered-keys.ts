@@ -1,12 +1,13 @@
 /**
  * Takes from the keys of members what their accounts no longer hold. A key outlives no right of its account when that right ends, because it
  * could otherwise undo the change. Rights are compared permission by permission at the place of each role, as they are after the change, so
- * the statements run in its batch, and before those that write another role of the same name.
+ * the statements run in its batch, before those that write it.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
 import { ADMINISTERING_ROLES } from "../authz/member-roles";
 import { ROLE_NAMES, ROLES, type Role } from "../authz/permissions";
+import { ACCOUNT_BINDINGS } from "./account-bindings";
 import { auditBindingsTaken, auditedBinding } from "./audit/bindings";
 import { type Actor, auditEach } from "./audit/entries";
 import { jsonList, query, RANDOM_UUID } from "./client";
@@ -41,23 +42,28 @@ export const lossByNewRole = (orgId: OrgId, userId: string, role: Role, customRo
 	...{ gained: role, cap: role.name, customRoles, because: { lowered_member: userId } },
 });
 
-/** A member's role on an app or a channel ends. */
+/**
+ * Roles of members on apps or channels end.
+ * @param users SQL list: the members' ids
+ * @param ending SQL list: the ids of the bindings, theirs or of a group
+ */
 export const lossByEndOf = (
 	orgId: OrgId,
-	userId: string,
-	{ id, appId, channelId }: { readonly id: string; readonly appId: string; readonly channelId: number | null },
+	users: RawBuilder<unknown>,
+	ending: RawBuilder<unknown>,
 	customRoles: readonly Role[],
+	because: Loss["because"],
 ): Loss => ({
-	...{ orgId, users: sql`(${userId})`, remains: sql`own.id <> ${id}` },
-	isThere: sql`b.app_id = ${appId} AND coalesce(${channelId}, b.channel_id) IS b.channel_id`,
-	...{ gained: undefined, cap: undefined, customRoles, because: { lowered_member: userId } },
+	...{ orgId, users, remains: sql`own.id NOT IN ${ending}` },
+	isThere: sql`EXISTS (SELECT 1 FROM ${ACCOUNT_BINDINGS} h WHERE h.user_id = k.user_id AND h.id IN ${ending} AND ${coversPlaceOf("h", "b")})`,
+	...{ gained: undefined, cap: undefined, customRoles, because },
 });
 
 /** A custom role gets other permissions, or its holders get another role instead. */
 export const lossByChangedRole = (orgId: OrgId, before: Role, after: Role, customRoles: readonly Role[]): Loss => ({
 	orgId,
-	users: sql`(SELECT user_id FROM role_bindings WHERE org_id = ${orgId} AND role_name = ${before.name} AND user_id IS NOT NULL)`,
-	isThere: sql`EXISTS (SELECT 1 FROM role_bindings h WHERE h.user_id = k.user_id AND h.org_id = ${orgId}
+	users: sql`(SELECT user_id FROM ${ACCOUNT_BINDINGS} WHERE org_id = ${orgId} AND role_name = ${before.name})`,
+	isThere: sql`EXISTS (SELECT 1 FROM ${ACCOUNT_BINDINGS} h WHERE h.user_id = k.user_id AND h.org_id = ${orgId}
 		AND h.role_name = ${before.name} AND ${coversPlaceOf("h", "b")})`,
 	remains: sql`1`,
 	gained: undefined,
@@ -76,7 +82,7 @@ function exceeds({ orgId, users, isThere, remains, gained, customRoles }: Loss, 
 	return sql`b.org_id = ${orgId} AND b.parent_binding_id IS NULL AND k.user_id IN ${users} AND ${isThere}
 		AND EXISTS (SELECT 1 FROM ${grantedBy("b")} AS wanted
 			WHERE wanted.value NOT IN ${jsonList(JSON.stringify(gained?.permissions ?? []))}
-				AND NOT EXISTS (SELECT 1 FROM role_bindings own WHERE own.user_id = k.user_id AND own.org_id = ${orgId}
+				AND NOT EXISTS (SELECT 1 FROM ${ACCOUNT_BINDINGS} own WHERE own.user_id = k.user_id AND own.org_id = ${orgId}
 					AND coalesce(own.expires_at_ms, ${nowMs} + 1) > ${nowMs} AND ${coversPlaceOf("own", "b")} AND ${remains}
 					AND (own.role_name = b.role_name OR own.role_name NOT IN ${jsonList(JSON.stringify(limited))})
 					AND wanted.value IN (SELECT value FROM ${grantedBy("own")})))`;

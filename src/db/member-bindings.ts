@@ -4,6 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
+import { ACCOUNT_BINDINGS } from "./account-bindings";
 import { auditedBinding } from "./audit/bindings";
 import { type Actor, auditEach } from "./audit/entries";
 import { query } from "./client";
@@ -19,21 +20,23 @@ export interface MemberBindingRow {
 	readonly app_id: string;
 	readonly channel_id: number | null;
 	readonly channel: string | null;
+	/** Null: the role is the person's own. */
+	readonly group_id: string | null;
 	readonly created_at_ms: number;
 }
 
 const rowsWhere = (orgId: string, condition: RawBuilder<unknown>) => sql<MemberBindingRow>`
-	SELECT b.id, b.user_id, u.email, b.role_name, b.scope_type, b.app_id AS app_uuid, a.app_id, b.channel_id, c.name AS channel, b.created_at_ms
-	FROM role_bindings b INNER JOIN users u ON u.id = b.user_id INNER JOIN apps a ON a.id = b.app_id AND a.owner_org = b.org_id
+	SELECT b.id, b.user_id, u.email, b.role_name, b.scope_type, b.app_id AS app_uuid, a.app_id, b.channel_id, c.name AS channel, b.group_id, b.created_at_ms
+	FROM ${ACCOUNT_BINDINGS} b INNER JOIN users u ON u.id = b.user_id INNER JOIN apps a ON a.id = b.app_id AND a.owner_org = b.org_id
 		LEFT JOIN channels c ON c.id = b.channel_id
-	WHERE b.org_id = ${orgId} AND b.user_id IS NOT NULL AND b.scope_type <> 'org' AND b.parent_binding_id IS NULL AND ${condition}`;
+	WHERE b.org_id = ${orgId} AND b.scope_type <> 'org' AND b.parent_binding_id IS NULL AND ${condition}`;
 
 export interface MemberBindingFilter {
 	readonly uid: string | undefined;
 	readonly publicAppId: string | undefined;
 }
 
-/** Roles of members on apps and channels, by address. */
+/** Roles of members' own on apps and channels, by address. */
 export function memberBindings(
 	orgId: OrgId,
 	{ uid, publicAppId }: MemberBindingFilter,
@@ -42,16 +45,16 @@ export function memberBindings(
 ): CompiledQuery<MemberBindingRow> {
 	const ofPerson = uid === undefined ? sql`1` : sql`b.user_id = ${uid}`;
 	const ofApp = publicAppId === undefined ? sql`1` : sql`b.app_id = ${appIdOf(publicAppId)}`;
-	return sql<MemberBindingRow>`${rowsWhere(orgId, sql`${ofPerson} AND ${ofApp}`)}
+	return sql<MemberBindingRow>`${rowsWhere(orgId, sql`b.group_id IS NULL AND ${ofPerson} AND ${ofApp}`)}
 		ORDER BY u.email, b.created_at_ms, b.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }
 
-/** All such roles of the person with the address; for loads in the authorization batch. */
+/** All such roles of the person with the address, also by groups; for loads in the authorization batch. */
 export function bindingsOfEmail(orgId: string, email: string): CompiledQuery<MemberBindingRow> {
 	return rowsWhere(orgId, sql`u.email = ${email}`).compile(query);
 }
 
-/** All such roles of the person who holds the binding; for loads in the authorization batch. */
+/** All such roles of the person who holds the binding, also by groups; for loads in the authorization batch. */
 export function bindingsBeside(orgId: string, id: string): CompiledQuery<MemberBindingRow> {
 	return rowsWhere(
 		orgId,
@@ -71,7 +74,11 @@ export interface PlaceRow {
 }
 
 /** An app of the organization, and a channel of it; for loads in the authorization batch. */
-export function placeNamed(orgId: string, publicAppId: string, channel: string | undefined): CompiledQuery<PlaceRow> {
+export function placeNamed(
+	orgId: string | RawBuilder<string>,
+	publicAppId: string,
+	channel: string | undefined,
+): CompiledQuery<PlaceRow> {
 	return sql<PlaceRow>`SELECT a.id AS app_uuid, a.app_id, c.id AS channel_id
 		FROM apps a LEFT JOIN channels c ON c.app_id = a.id AND c.name = ${channel ?? null}
 		WHERE a.id = ${appIdOf(publicAppId)} AND a.owner_org = ${orgId}`.compile(query);

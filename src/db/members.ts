@@ -86,21 +86,24 @@ export interface KeyOfMember {
 }
 
 /** The account's bindings, and those of its keys, in the organization. */
-const bindingsOf = (orgId: string, user: RawBuilder<unknown>) => sql`b.org_id = ${orgId}
+const bindingsOf = (orgId: string | RawBuilder<string>, user: RawBuilder<unknown>) => sql`b.org_id = ${orgId}
 	AND (b.user_id = ${user} OR b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${user}))`;
-const isThere = (orgId: string, user: RawBuilder<unknown>) => sql`(
+const isThere = (orgId: string | RawBuilder<string>, user: RawBuilder<unknown>) => sql`(
 	EXISTS (SELECT 1 FROM role_bindings b WHERE ${bindingsOf(orgId, user)})
 	OR EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${user} AND org_id = ${orgId}))`;
 /**
  * Leaves out roles on apps and channels, because they are never stronger than the role that manages members. Leaves out keys, because
  * their owner could block their own removal by creating and deleting keys in a loop.
  */
-const fingerprint = (orgId: string, user: RawBuilder<unknown>) => sql`(SELECT json_group_array(id) FROM (
+const fingerprint = (
+	orgId: string | RawBuilder<string>,
+	user: RawBuilder<unknown>,
+) => sql`(SELECT json_group_array(id) FROM (
 	SELECT b.id FROM role_bindings b WHERE b.org_id = ${orgId} AND b.user_id = ${user} AND b.scope_type = 'org' ORDER BY b.id))`;
 
 /** The person with this address, if they have a part in the organization; for loads in the authorization batch. */
 export function membershipByEmail(
-	orgId: string,
+	orgId: string | RawBuilder<string>,
 	email: string | RawBuilder<string>,
 	nowMs: number,
 ): CompiledQuery<Membership> {
@@ -212,7 +215,7 @@ export function deleteKeysOfMember(orgId: OrgId, userId: string): CompiledQuery<
 }
 
 /**
- * Removes a person from an organization: their bindings, the bindings of their keys of other organizations (with `org.create`, if a key
+ * Removes a person from an organization: their bindings and places in groups, the bindings of their keys of other organizations (with `org.create`, if a key
  * loses its last administering role), and the invitations they sent or received. Includes the audit entries, also those of their keys that
  * belong to the organization; `deleteKeysOfMember` must follow.
  */
@@ -250,6 +253,9 @@ export function removeMember(
 		),
 		...auditBindingsOfKeys(actor, nowMs, orgId, sql`k.user_id = ${user}`, because),
 		sql`DELETE FROM role_bindings WHERE org_id = ${org} AND user_id = ${user}`.compile(query),
+		sql`DELETE FROM group_members WHERE user_id = ${user} AND group_id IN (SELECT id FROM groups WHERE org_id = ${org})`.compile(
+			query,
+		),
 		sql`DELETE FROM invitations WHERE ${invitations}`.compile(query),
 	];
 }

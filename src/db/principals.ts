@@ -5,6 +5,7 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { Flag, PolicyColumns, PrincipalRow } from "../authz/principal";
 import { SESSION_IDLE_MS, type SessionRow } from "../authz/session";
+import { ACCOUNT_BINDINGS } from "./account-bindings";
 import { query } from "./client";
 import { CUSTOM_PERMISSIONS } from "./custom-roles";
 import { prepared } from "./prepared";
@@ -56,13 +57,18 @@ const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>(
 /**
  * JSON array of the live bindings `b` of one holder, with the policy of each one's organization `o`.
  * @param join the condition that joins both
+ * @param bindings `ACCOUNT_BINDINGS` for a person
  */
-export function liveBindings(join: RawBuilder<boolean>, nowMs: number): RawBuilder<string> {
+export function liveBindings(
+	join: RawBuilder<boolean>,
+	nowMs: number,
+	bindings: RawBuilder<unknown> = sql.table("role_bindings"),
+): RawBuilder<string> {
 	return sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name, 'customPermissions', json(${CUSTOM_PERMISSIONS}), 'scopeType', b.scope_type,
 				'orgId', b.org_id, 'appId', b.app_id, 'channelId', b.channel_id, 'deleted', o.deleted_at_ms IS NOT NULL,
 				'enforce_hashed_api_keys', o.enforce_hashed_api_keys, 'require_apikey_expiration', o.require_apikey_expiration,
 				'max_apikey_expiration_days', o.max_apikey_expiration_days))
-			FROM role_bindings b INNER JOIN organizations o ON ${join}
+			FROM ${bindings} b INNER JOIN organizations o ON ${join}
 			LEFT JOIN role_bindings parent ON parent.id = b.parent_binding_id
 			WHERE coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
 				AND coalesce(parent.expires_at_ms, ${nowMs} + 1) > ${nowMs})`;
@@ -95,7 +101,7 @@ export const uploaderStatement = prepared<{ uploadId: string; nowMs: number }, U
 			u.created_by_job IS NULL OR EXISTS (SELECT 1 FROM ci_keys t WHERE t.key_hash = u.created_by_job
 				AND t.expires_at_ms > ${nowMs}) AS job_is_live,
 			${liveBindings(sql<boolean>`o.id = b.org_id AND b.api_key_id = k.id`, nowMs)} AS key_bindings,
-			${liveBindings(sql<boolean>`o.id = b.org_id AND u.created_by_key IS NULL AND b.user_id = u.created_by`, nowMs)} AS account_bindings
+			${liveBindings(sql<boolean>`o.id = b.org_id AND u.created_by_key IS NULL AND b.user_id = u.created_by`, nowMs, ACCOUNT_BINDINGS)} AS account_bindings
 		FROM uploads u INNER JOIN apps a ON a.id = u.app_id LEFT JOIN api_keys k ON k.id = u.created_by_key
 			LEFT JOIN organizations home ON home.id = k.org_id
 		WHERE u.id = ${uploadId}`.compile(query);
@@ -110,7 +116,7 @@ export function sessionStatement(tokenHash: string, nowMs: number): CompiledQuer
 	return sql<SessionRow>`
 		SELECT s.id, s.user_id, u.email, s.token_hash, s.created_at_ms, s.last_seen_at_ms, s.method,
 			EXISTS (SELECT 1 FROM passkeys WHERE user_id = u.id) AS has_passkey, u.global_permissions,
-			${liveBindings(sql<boolean>`o.id = b.org_id AND b.user_id = u.id`, nowMs)} AS bindings
+			${liveBindings(sql<boolean>`o.id = b.org_id AND b.user_id = u.id`, nowMs, ACCOUNT_BINDINGS)} AS bindings
 		FROM sessions s INNER JOIN users u ON u.id = s.user_id
 		WHERE s.token_hash = ${tokenHash} AND ${sessionIsLive(nowMs)}`.compile(query);
 }

@@ -5,6 +5,7 @@
 import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
 import { DAY_MS } from "../domain/time";
+import { ACCOUNT_BINDINGS } from "./account-bindings";
 import { type ChannelValues, differsFrom } from "./channels";
 import { jsonList, query } from "./client";
 import { customGrantsAll } from "./custom-roles";
@@ -147,12 +148,14 @@ export function proposerMayPromote(
 	roles: readonly string[],
 	nowMs: number,
 ) {
-	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings b LEFT JOIN api_keys k ON k.id = b.api_key_id
+	const ofKey = sql`(SELECT * FROM role_bindings WHERE api_key_id = ${proposed_by_key})`;
+	const holder = proposed_by_key === null ? ACCOUNT_BINDINGS : ofKey;
+	return sql<boolean>`EXISTS (SELECT 1 FROM ${holder} b LEFT JOIN api_keys k ON k.id = ${proposed_by_key}
 		WHERE b.org_id = ${orgId} AND (b.scope_type = 'org' OR b.app_id = ${appId})
 			AND coalesce(b.channel_id, ${channel_id}) = ${channel_id}
 			AND (b.role_name IN ${jsonList(JSON.stringify(roles))} OR ${customGrantsAll(["channel.promote_bundle"])})
 			AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
-			AND b.api_key_id IS ${proposed_by_key} AND (k.id IS NOT NULL OR b.user_id = ${proposed_by})
+			AND (k.id IS NOT NULL OR b.user_id = ${proposed_by})
 			AND coalesce(k.expires_at_ms, ${nowMs} + 1) > ${nowMs})`;
 }
 

@@ -32,6 +32,9 @@ import type {
 	AuditLogTable,
 	CiKeysTable,
 	CustomRolesTable,
+	GroupBindingsTable,
+	GroupMembersTable,
+	GroupsTable,
 	IdempotencyKeysTable,
 	IdentitiesTable,
 	InstallationTable,
@@ -109,6 +112,9 @@ export interface Schema {
 	garbage_objects: GarbageObjectsTable;
 	custom_roles: CustomRolesTable;
 	role_bindings: RoleBindingsTable;
+	groups: GroupsTable;
+	group_members: GroupMembersTable;
+	group_bindings: GroupBindingsTable;
 	devices: DevicesTable;
 	device_overrides: DeviceOverridesTable;
 	zip_only_devices: ZipOnlyDevicesTable;

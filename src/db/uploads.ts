@@ -5,6 +5,7 @@
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import type { Principal } from "../authz/principal";
+import { ACCOUNT_BINDINGS } from "./account-bindings";
 import { query } from "./client";
 import { grantsAll } from "./custom-roles";
 import { appIdOf } from "./public-app-id";
@@ -124,7 +125,7 @@ export function uploaderMayUpload(uploadId: string, nowMs: number) {
 		AND (b.scope_type = 'org' OR b.app_id = a.id) AND ${isLive("b")}`;
 	return sql<boolean>`EXISTS (SELECT 1 FROM uploads u JOIN apps a ON a.id = u.app_id WHERE u.id = ${uploadId}
 		AND u.expires_at_ms > ${nowMs} AND CASE WHEN u.created_by_key IS NULL
-			THEN EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = u.created_by AND ${holds})
+			THEN EXISTS (SELECT 1 FROM ${ACCOUNT_BINDINGS} b WHERE b.user_id = u.created_by AND ${holds})
 			ELSE EXISTS (SELECT 1 FROM role_bindings b JOIN api_keys k ON k.id = b.api_key_id
 				WHERE b.api_key_id = u.created_by_key AND ${isLive("k")} AND ${holds}) END
 		AND (u.created_by_job IS NULL OR EXISTS (SELECT 1 FROM ci_keys t WHERE t.key_hash = u.created_by_job AND ${isLive("t")})))`;

@@ -94,7 +94,7 @@ function channelGuards(principal: Principal, target: Target | null): Statement[]
 		.filter(({ role, scopeType }) => scopeType === "channel" && role.previewChannelsOnly !== true)
 		.filter((binding) => covers(binding, target))
 		.map(({ id }) => id);
-	return ids.length === 0 ? [] : [guard(channelBindingsAre(target.channelId, ids), rolesChanged)];
+	return ids.length === 0 ? [] : [guard(channelBindingsAre(principal, target.channelId, ids), rolesChanged)];
 }
 
 /** A preview role grants nothing on a channel that became more than a preview. */

@@ -20,8 +20,8 @@ const ABSENT: readonly (readonly [path: RegExp, sentence: string])[] = [
 	[/^\/plugin_regions(\/|$)/, "This server has one address for all regions: send device requests to it."],
 	[/^\/translation(\/|$)/, "This server translates nothing."],
 	[
-		/^\/private\/(groups|role_bindings|roles)(\/|$)/,
-		"This server has no groups and no bindings apart from those of members and API keys; use PUT /organization/members and PUT /apikey/:id.",
+		/^\/private\/(role_bindings|roles)(\/|$)/,
+		"This server lists roles with GET /organization/roles, and gives them with PUT /organization/members, POST /organization/members/bindings, POST /organization/groups/:id/bindings and PUT /apikey/:id.",
 	],
 	[
 		/^\/app\/store-metadata$/,

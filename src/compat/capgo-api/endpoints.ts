@@ -29,6 +29,7 @@ import { changeMetadataForm, listBundlesForm, promoteBundleForm, registerBundleF
 import { listChannelsForm, setChannelForm } from "./channels";
 import { listDevicesForm, setDeviceForm } from "./devices";
 import { alias } from "./form";
+import { groupEndpoints } from "./groups";
 import { changeKeyForm, changeNamedKey, createKeyForm, getKeyForm, listKeysForm, revokeKeyForm } from "./keys";
 import {
 	createOrganizationForm,
@@ -77,4 +78,5 @@ export const capgoEndpoints = [
 		summary: "Add a sample app, like POST /app/sample",
 	}),
 	...webhookEndpoints,
+	...groupEndpoints,
 ] as const;

@@ -222,6 +222,34 @@ export interface RoleBindingsTable {
 	created_at_ms: number;
 }
 
+export interface GroupsTable {
+	id: string;
+	org_id: string;
+	/** Unique in the organization. */
+	name: string;
+	description: string;
+	created_at_ms: number;
+	/** Grows with each change of the group, its members and its roles. */
+	updated_at_ms: number;
+}
+
+export interface GroupMembersTable {
+	group_id: string;
+	user_id: string;
+	added_at_ms: number;
+}
+
+export interface GroupBindingsTable {
+	id: string;
+	group_id: string;
+	org_id: string;
+	role_name: string;
+	scope_type: "app" | "channel";
+	app_id: string;
+	channel_id: number | null;
+	created_at_ms: number;
+}
+
 export interface AuditLogTable {
 	id: Generated<number>;
 	org_id: string;

@@ -2,11 +2,10 @@
  * Roles of members on single apps and channels, beside their role on the whole organization. A caller grants and revokes no role that is
  * stronger than its own at that place, and a revocation removes in the same batch what only this role allowed the member's keys there.
  */
+import { sql } from "kysely";
 import * as v from "valibot";
 import { roleNamed } from "../../authz/custom-roles";
-import { covers, type Target } from "../../authz/decide";
 import { refuseStronger } from "../../authz/granting";
-import { type Permission, ROLE_NAMES, ROLES, type Role } from "../../authz/permissions";
 import { appsAreOf, insertBinding } from "../../db/api-keys";
 import { auditBindingGiven } from "../../db/audit/bindings";
 import { channelsExist } from "../../db/channels";
@@ -31,7 +30,6 @@ import { pageBounds, pageReply } from "../../http/paging";
 import {
 	booleanText,
 	channelName,
-	customRoleName,
 	emailAddress,
 	itemsPerPage,
 	optional,
@@ -45,13 +43,9 @@ import { appNotFound, channelNotFound, orgScope } from "../../http/scope";
 import { placeOf } from "../keys/rules";
 import { loweredKeySchema } from "./member-change";
 import { EXAMPLE_ORG_ID, EXAMPLE_UID, memberChanged, memberNotFound, namesOf } from "./member-rules";
+import { EXAMPLE_PLACED_ROLE, permissionsAt, placedAt, placedRole, placedRoleName } from "./placed-roles";
 
 const MOST_BINDINGS = 100;
-const BUILT_IN = ROLE_NAMES.filter((role) => ROLES[role].assignable && ROLES[role].scopeType !== "org");
-const PLACED_ROLE = `must be one of ${BUILT_IN.join(", ")}, or the name of a custom role of apps or channels`;
-/** The strongest role of channels. */
-const EXAMPLE_ROLE = BUILT_IN.find((role) => ROLES[role].scopeType === "channel") ?? "";
-
 const bindingFields = {
 	id: v.string(),
 	uid: v.string(),
@@ -64,7 +58,7 @@ const bindingFields = {
 	created_at: time,
 };
 
-const shown = ({ user_id: uid, app_uuid: _, created_at_ms, ...row }: MemberBindingRow) => ({
+const shown = ({ user_id: uid, app_uuid: _app, group_id: _group, created_at_ms, ...row }: MemberBindingRow) => ({
 	...row,
 	uid,
 	created_at: rfc3339(created_at_ms),
@@ -74,7 +68,7 @@ const EXAMPLE_BINDING = {
 	id: "9a0d3c55-4b4d-4b39-8f0a-7d9f1e2c3b41",
 	uid: EXAMPLE_UID,
 	email: "ada@example.com",
-	role_name: EXAMPLE_ROLE,
+	role_name: EXAMPLE_PLACED_ROLE,
 	scope_type: "channel" as const,
 	app_id: "com.example.app",
 	channel_id: 7,
@@ -120,7 +114,7 @@ export const grantMemberBinding = endpoint({
 	body: v.object({
 		orgId: uuid,
 		email: emailAddress,
-		role_name: v.union([v.picklist(BUILT_IN), customRoleName], PLACED_ROLE),
+		role_name: placedRoleName,
 		app_id: publicAppId,
 		channel: optional(channelName),
 		dry_run: optional(v.boolean()),
@@ -132,7 +126,7 @@ export const grantMemberBinding = endpoint({
 		body: {
 			orgId: EXAMPLE_ORG_ID,
 			email: "ada@example.com",
-			role_name: EXAMPLE_ROLE,
+			role_name: EXAMPLE_PLACED_ROLE,
 			app_id: "com.example.app",
 			channel: "beta",
 		},
@@ -164,8 +158,8 @@ export const grantMemberBinding = endpoint({
 		const before = permissionsAt(namesOf(member.roles), held, place, customRoles);
 		const gains = role.permissions.filter((permission) => !before.has(permission));
 		const present = held.find(
-			({ role_name, app_uuid, channel_id }) =>
-				role_name === role.name && app_uuid === app.app_uuid && channel_id === app.channel_id,
+			({ group_id, role_name, app_uuid, channel_id }) =>
+				group_id === null && role_name === role.name && app_uuid === app.app_uuid && channel_id === app.channel_id,
 		);
 		if (present !== undefined) return { ...shown(present), dry_run, gains };
 		const id = deps.newId();
@@ -246,9 +240,8 @@ export const revokeMemberBinding = endpoint({
 		const others = held.filter((other) => other !== binding);
 		const after = permissionsAt(roles, others, place, customRoles);
 		const loses = (role?.permissions ?? []).filter((permission) => !after.has(permission));
-		const ending = { id, appId: binding.app_uuid, channelId: binding.channel_id };
-		const loss = lossByEndOf(orgId, uid, ending, customRoles);
-		const changes = [...deleteMemberBinding(orgId, uid, id, actor, nowMs), ...lowerKeys(loss, actor, nowMs)];
+		const loss = lossByEndOf(orgId, sql`(${uid})`, sql`(${id})`, customRoles, { lowered_member: uid });
+		const changes = [...lowerKeys(loss, actor, nowMs), ...deleteMemberBinding(orgId, uid, id, actor, nowMs)];
 		const [lowered] = await db.batch([
 			keysLowered(loss, nowMs),
 			guard(memberHoldsBinding(orgId, uid, id), bindingNotFound),
@@ -263,41 +256,6 @@ export const revokeMemberBinding = endpoint({
 		};
 	},
 });
-
-const placedAt = (channelId: number | null) => (channelId === null ? ("app" as const) : ("channel" as const));
-
-/** @throws {ApiError} `invalid_request` for a role of apps with a channel, one of channels without, or any other */
-function placedRole(name: string, channel: string | undefined, customRoles: readonly Role[]): Role {
-	const role = roleNamed(name, customRoles);
-	if (role === undefined || role.scopeType === "org") {
-		throw invalidRequest([
-			{ path: "role_name", message: `${PLACED_ROLE}; list them with GET /organization/roles`, received: name },
-		]);
-	}
-	if (role.scopeType === "channel" && channel === undefined) {
-		throw invalidRequest([{ path: "channel", message: `is required for the role ${name}` }]);
-	}
-	if (role.scopeType === "app" && channel !== undefined) {
-		throw invalidRequest([
-			{ path: "channel", message: `must be omitted for the role ${name}, which is held on an app` },
-		]);
-	}
-	return role;
-}
-
-/** Permissions that the roles on the organization and those on apps and channels give at the place. */
-function permissionsAt(
-	roles: readonly string[],
-	held: readonly MemberBindingRow[],
-	place: Target,
-	customRoles: readonly Role[],
-): ReadonlySet<Permission> {
-	const there = held.filter(({ scope_type, app_uuid, channel_id }) =>
-		covers({ scopeType: scope_type, orgId: place.orgId, appId: app_uuid, channelId: channel_id }, place),
-	);
-	const names = [...roles, ...there.map(({ role_name }) => role_name)];
-	return new Set(names.flatMap((name) => roleNamed(name, customRoles)?.permissions ?? []));
-}
 
 const bindingNotFound = () =>
 	new ApiError(

@@ -25,6 +25,8 @@ const MOST_STEPS = 20;
 const MOST_ROWS = 1000;
 /** Keys per step; each may have many bindings. */
 const MOST_KEYS = 100;
+/** Groups per step; each has up to 500 members. */
+const MOST_GROUPS = 10;
 
 /**
  * The tables of an app in the order in which they are emptied, with the columns that identify a row within an app. Every table with a
@@ -131,6 +133,7 @@ export function purgeStatements(orgId: string, requestId: string, nowMs: number)
 		auditForeignBindings(actor, nowMs, orgId, sql`b.id IN ${bindings}`, reason),
 		...takeGlobalPermissionsWith(orgId, bindings, ADMINISTERING_ROLES, actor, nowMs),
 		sql`DELETE FROM role_bindings WHERE id IN ${bindings}`.compile(query),
+		sql`DELETE FROM groups WHERE id IN ${chunk("groups", MOST_GROUPS)}`.compile(query),
 		sql`DELETE FROM invitations WHERE id IN ${chunk("invitations", MOST_ROWS)}`.compile(query),
 		// Entries about an app that now belongs to another organization move there, without IP addresses.
 		sql`UPDATE audit_log SET org_id = ${newOwner}, ip_address = NULL
@@ -145,7 +148,7 @@ export function purgeStatements(orgId: string, requestId: string, nowMs: number)
 			nowMs,
 		),
 		sql`DELETE FROM organizations WHERE id = ${orgId} AND NOT EXISTS (SELECT 1 FROM apps WHERE owner_org = ${orgId})
-			AND ${none("api_keys")} AND ${none("role_bindings")} AND ${none("invitations")} AND ${none("audit_log")}`.compile(
+			AND ${none("api_keys")} AND ${none("role_bindings")} AND ${none("groups")} AND ${none("invitations")} AND ${none("audit_log")}`.compile(
 			query,
 		),
 	];

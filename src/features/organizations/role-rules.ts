@@ -48,7 +48,7 @@ export const roleSchema = v.strictObject({
 
 export const holderSchema = v.strictObject({
 	/** `channel`: a protected channel that names the role in `promoters`. */
-	type: v.picklist(["api_key", "user", "invitation", "channel"]),
+	type: v.picklist(["api_key", "user", "group", "invitation", "channel"]),
 	id: v.string(),
 	name: v.string(),
 	scope_type: v.picklist(SCOPE_TYPES),

@@ -22,7 +22,7 @@ describe("services that are not here", () => {
 		"/replication",
 		"/plugin_regions/",
 		"/translation",
-		"/private/groups/1",
+		"/private/roles/app",
 		"/private/role_bindings",
 	])("%s is 501 with a sentence, for every method", async (path) => {
 		for (const method of ["GET", "POST", "DELETE"]) {

@@ -1,6 +1,6 @@
 /**
  * Random histories of grants: keys are created and changed, members get and lose roles on apps and channels, are lowered and raised, custom
- * roles are defined, changed and replaced, and channels are deleted. A small model says which grant is refused because its granter holds less, and what every key and person may do
+ * roles are defined, changed and replaced, a group gets and loses people and roles, and channels are deleted. A small model says which grant is refused because its granter holds less, and what every key and person may do
  * afterwards; the API must agree after every step. So no sequence of grants ends above a granter.
  */
 import fc from "fast-check";
@@ -36,6 +36,7 @@ interface Person {
 	role: Role;
 	held: Held[];
 	readonly credential: object;
+	readonly userId: string;
 }
 interface Key {
 	readonly id: string;
@@ -48,7 +49,13 @@ const isAt = ({ app, channel }: Held, at: Pick<Held, "app" | "channel">) =>
 	app === undefined || (app === at.app && (channel === undefined || channel === at.channel));
 const has = (held: readonly Held[], permission: string, at: Pick<Held, "app" | "channel">) =>
 	held.some((binding) => isAt(binding, at) && permissionsOf(binding.role).includes(permission));
-const ofPerson = ({ role, held }: Person): Held[] => [{ role }, ...held];
+/** The group of the history that is replayed. */
+const group = { id: "", members: new Set<Person>(), held: [] as Held[] };
+const ofPerson = (person: Person): Held[] => [
+	{ role: person.role },
+	...person.held,
+	...(group.members.has(person) ? group.held : []),
+];
 /** The key holds it, and so does the account of the key on the whole organization. */
 const grants = (key: Key, permission: string, at: Pick<Held, "app" | "channel">) =>
 	has(key.held, permission, at) && permissionsOf(key.owner.role).includes(permission);
@@ -77,6 +84,7 @@ const step = fc.record({
 	kind: fc.constantFrom(
 		...(["create", "create", "change", "grant", "grant", "revoke", "lower", "raise", "delete"] as const),
 		...(["define", "define", "replace"] as const),
+		...(["join", "join", "leave", "equip", "equip", "strip"] as const),
 	),
 	permissions: fc.subarray(UNIVERSE, { minLength: 1 }),
 	by: fc.nat(),
@@ -125,6 +133,16 @@ describe("histories of grants", () => {
 							{ ...FIRST, kind: "revoke" },
 						],
 					],
+					// It keeps what a role of the account's group covers, until that role, or the place in the group, ends.
+					...(["leave", "strip"] as const).map((last): [Step[]] => [
+						[
+							{ ...FIRST, kind: "equip", by: 0 },
+							{ ...FIRST, kind: "join", by: 0 },
+							{ ...FIRST, kind: "create" },
+							{ ...FIRST, kind: "lower" },
+							{ ...FIRST, kind: last, by: 0 },
+						],
+					]),
 					// It keeps what a custom role of the account covers, until that role loses it, or is replaced by one without it.
 					...[{ kind: "define" as const, permissions: ["app.read"] }, { kind: "replace" as const }].map(
 						(last): [Step[]] => [
@@ -145,6 +163,8 @@ describe("histories of grants", () => {
 
 async function replay(steps: readonly Step[]): Promise<void> {
 	custom.clear();
+	group.members.clear();
+	group.held = [];
 	const world = await createWorld();
 	const apps = [await createTestApp(world), await createTestApp(world, "second")];
 	const channels = new Map<string, { id: number; name: string; emulator: boolean }>();
@@ -158,12 +178,20 @@ async function replay(steps: readonly Step[]): Promise<void> {
 		channels.set(`${app} ${channel}`, { id: body.id, name, emulator: true });
 	}
 	for (const app of [0, 1]) for (const channel of ["qa", "beta"]) await makeChannel(app, channel);
-	const owner: Person = { email: world.adminEmail, role: "org_super_admin", held: [], credential: {} };
+	const made = await world.request("POST", "/organization/groups", {
+		key: world.adminKey,
+		body: { orgId: world.orgId, name: "Testers" },
+	});
+	group.id = made.body.id;
+	const owner: Person = { email: world.adminEmail, role: "org_super_admin", held: [], credential: {}, userId: "" };
 	const people: Person[] = [];
 	const keys: Key[] = [{ id: "", text: world.adminKey, owner, held: [{ role: "org_super_admin" }] }];
 	for (const role of ["org_admin", "org_billing_admin"] as const) {
 		const { email, key } = await createTestMember(world, role);
-		const person: Person = { email, role, held: [], credential: await signIn(world, email) };
+		const query = { orgId: world.orgId };
+		const { body } = await world.request("GET", "/organization/members", { key: world.adminKey, query });
+		const userId = body.find((member: { email: string }) => member.email === email).uid;
+		const person: Person = { email, role, held: [], credential: await signIn(world, email), userId };
 		people.push(person);
 		keys.push({ ...key, owner: person, held: [{ role }] });
 	}
@@ -238,6 +266,41 @@ async function replay(steps: readonly Step[]): Promise<void> {
 			const isLower = admin.role === "org_admin" && after === "org_member";
 			admin.role = after;
 			if (isLower) lower(keys, admin, () => true);
+		} else if (kind === "join" || kind === "leave") {
+			const person = people[to % people.length] as Person;
+			if (kind === "leave" && !group.members.has(person)) continue;
+			const path = `/organization/groups/${group.id}/members`;
+			const isAllowed =
+				grants(granter, "org.update_user_roles", {}) &&
+				group.held.every(({ id: _, ...held }) => mayGrant(granter, "org.update_user_roles", held));
+			const { status, body } = await (kind === "join"
+				? world.request("POST", path, { key, body: { email: person.email } })
+				: world.request("DELETE", `${path}/${person.userId}`, { key }));
+			expect(status < 300, `${said} ${JSON.stringify(body)}`).toBe(isAllowed);
+			if (status >= 300) continue;
+			if (kind === "join") group.members.add(person);
+			else {
+				group.members.delete(person);
+				lower(keys, person, (other) => group.held.some((held) => isAt(held, other)));
+			}
+		} else if (kind === "equip" && wanted.app !== undefined) {
+			const place = wanted.channel === undefined ? {} : { channel: channelOf(wanted)?.name };
+			const { status, body } = await world.request("POST", `/organization/groups/${group.id}/bindings`, {
+				key,
+				body: { role_name: role, app_id: appIdOf(app), ...place },
+			});
+			expect(status < 300, `${said} ${JSON.stringify(body)}`).toBe(mayGrant(granter, "org.update_user_roles", wanted));
+			if (status === 201) group.held.push({ ...wanted, id: body.id });
+		} else if (kind === "strip") {
+			const taken = group.held[pick % Math.max(group.held.length, 1)];
+			if (taken?.id === undefined) continue;
+			const path = `/organization/groups/${group.id}/bindings/${taken.id}`;
+			const { status, body } = await world.request("DELETE", path, { key });
+			const { id: _, ...held } = taken;
+			expect(status === 200, `${said} ${JSON.stringify(body)}`).toBe(mayGrant(granter, "org.update_user_roles", held));
+			if (status !== 200) continue;
+			group.held = group.held.filter((other) => other !== taken);
+			for (const person of group.members) lower(keys, person, (other) => isAt(held, other));
 		} else if (kind === "define" || kind === "replace") {
 			const name: Role = pick % 2 === 0 ? "custom-app" : "custom-channel";
 			const before = custom.get(name);
@@ -262,12 +325,12 @@ async function replay(steps: readonly Step[]): Promise<void> {
 			custom.set(name, after);
 			if (before?.some((permission) => !after.includes(permission)) === true)
 				for (const person of people) {
-					const places = person.held.filter((held) => held.role === name);
+					const places = ofPerson(person).filter((held) => held.role === name);
 					lower(keys, person, (held) => places.some((place) => isAt(place, held)));
 				}
 			if (kind === "replace") {
 				custom.delete(name);
-				for (const holder of [...keys, ...people]) holder.held = replaced(holder.held, name, successor);
+				for (const holder of [...keys, ...people, group]) holder.held = replaced(holder.held, name, successor);
 			}
 		} else if (kind === "delete") {
 			const { status } = await world.request("DELETE", "/channel", {
@@ -277,7 +340,7 @@ async function replay(steps: readonly Step[]): Promise<void> {
 			expect(status).toBe(200);
 			await makeChannel(app, channel);
 			const isGone = (held: Held) => held.app === app && held.channel === channel;
-			for (const holder of [...keys, ...people]) holder.held = holder.held.filter((held) => !isGone(held));
+			for (const holder of [...keys, ...people, group]) holder.held = holder.held.filter((held) => !isGone(held));
 		}
 		await compare();
 	}

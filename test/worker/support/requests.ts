@@ -8,6 +8,7 @@
 import { APP_REQUESTS } from "./app-requests";
 import { BUNDLE_REQUESTS } from "./bundle-requests";
 import { CAPGO_CLI_REQUESTS } from "./capgo-cli-requests";
+import { GROUP_REQUESTS } from "./group-requests";
 import { ORGANIZATION_REQUESTS } from "./organization-requests";
 import { deviceOf, fresh, type Prepare, uploaded } from "./request-parts";
 import { createTestKey, setTestChannel } from "./scene";
@@ -15,6 +16,7 @@ import { createTestKey, setTestChannel } from "./scene";
 /** The requests of all areas, by "METHOD path". */
 export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	...ORGANIZATION_REQUESTS,
+	...GROUP_REQUESTS,
 	...APP_REQUESTS,
 	...BUNDLE_REQUESTS,
 	...CAPGO_CLI_REQUESTS,
