@@ -45,6 +45,8 @@ const PATH_EXAMPLES: Readonly<Record<string, string>> = {
 	app_id: "com.example.app",
 	org_id: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21",
 	app: "3f1b8a52-64d1-4b0e-9c0e-0f6f3f1c7a10",
+	user_id: "0c7f0c5e-34a5-4f5c-8b60-8a2f0b8c1d11",
+	binding_id: "0f0e5a64-2b8b-4f0e-8b66-5a9d0f3f6a11",
 	upload: "0c7f0c5e-34a5-4f5c-8b60-8a2f0b8c1d11",
 	part: "whole",
 	provider: "github",

@@ -42,6 +42,8 @@ export const FEATURE_PAIRS = [
 	"channels -> signing",
 	"channels -> updates",
 	"devices -> signing",
+	"groups -> keys",
+	"groups -> organizations",
 	"organizations -> accounts",
 	"organizations -> keys",
 	"organizations -> signing",

@@ -18,8 +18,9 @@ import { hiddenAs, type ScopeSource, textAt } from "../../http/scope";
 import { placeOf } from "../keys/rules";
 import { EXAMPLE_PLACED_ROLE } from "../organizations/placed-roles";
 
-/** Of an organization, of a group, and of a group. */
+/** An organization has no more groups. */
 export const MOST_GROUPS = 50;
+/** A group has no more members, and no more roles. */
 export const MOST_MEMBERS = 500;
 export const MOST_BINDINGS = 20;
 const LONGEST_DESCRIPTION = 500;

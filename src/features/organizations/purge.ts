@@ -37,6 +37,7 @@ export const TABLES_OF_APP = [
 	{ name: "device_overrides", key: ["device_id"] },
 	{ name: "zip_only_devices", key: ["device_id"] },
 	...REPORT_TABLES,
+	{ name: "group_bindings", key: ["id"] },
 	{ name: "daily_storage", key: ["day"] },
 	{ name: "bundle_files", key: ["bundle_id", "file_name"] },
 	{ name: "ci_keys", key: ["key_hash"], through: { column: "publisher_id", table: "publishers" } },

@@ -146,10 +146,15 @@ describe("a dry run", () => {
 			"/bundle",
 			"/channel",
 			"/organization",
+			"/organization/groups/:id",
+			"/organization/groups/:id/bindings/:binding_id",
+			"/organization/groups/:id/members/:user_id",
 			"/organization/members",
 			"/organization/members/bindings",
 			"/organization/roles",
 			"/organization/signing_key",
+			"/private/groups/:id",
+			"/private/groups/:id/members/:user_id",
 		]);
 	});
 });

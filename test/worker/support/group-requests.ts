@@ -27,9 +27,17 @@ async function madeGroup(world: Scene): Promise<string> {
 	return made.body.id;
 }
 
+/** One for each organization, because an address accepts few invitations a minute. */
+const members = new WeakMap<Scene, Promise<{ readonly email: string }>>();
+function oneMember(world: Scene): Promise<{ readonly email: string }> {
+	const known = members.get(world) ?? createTestMember(world, "org_member");
+	members.set(world, known);
+	return known;
+}
+
 async function groupWithMember(world: Scene): Promise<{ id: string; user_id: string }> {
 	const id = await madeGroup(world);
-	const { email } = await createTestMember(world, "org_member");
+	const { email } = await oneMember(world);
 	const { status, body } = await world.request("POST", `/organization/groups/${id}/members`, {
 		key: world.adminKey,
 		body: { email },
@@ -73,7 +81,7 @@ const addition =
 	(base: string): Prepare =>
 	async (world) => {
 		const id = await madeGroup(world);
-		const { email } = await createTestMember(world, "org_member");
+		const { email } = await oneMember(world);
 		return { path: `${base}/${id}/members`, body: { email }, thing: groupThing(id) };
 	};
 
