@@ -1,12 +1,13 @@
 /** Routes of the dashboard. Each screen is loaded when it is opened. Without a session, the first API answer redirects to the sign-in page. */
 import { type ComponentType, lazy, Suspense } from "react";
 import { Redirect, Route, Switch, useLocation } from "wouter";
-import { useAsk } from "./api";
+import { CapstanError, useAsk } from "./api";
 import { Answer, Loading } from "./components/answer";
 import { Empty, Screen } from "./components/screen";
 import { useIdentityRequest } from "./identity";
 import { lastOrganization, useOrganizations } from "./organizations";
 import { appPath, organizationPath } from "./paths";
+import { useOrganizationOfRole } from "./permissions";
 import type { AppItemProps, AppScreenProps, OrganizationItemProps, OrganizationScreenProps } from "./screen-props";
 import { Boundary } from "./shell/boundary";
 import { Shell } from "./shell/shell";
@@ -16,6 +17,9 @@ const Organizations = lazy(() => import("./screens/organization/organizations"))
 const CliLogin = lazy(() => import("./screens/keys/cli-login"));
 const Account = lazy(() => import("./screens/account/account"));
 
+/** For roles on one channel, whose holders do not see the app. */
+const SingleChannel = lazy(() => import("./screens/channels/single-channel"));
+
 const auditLog = () => import("./screens/audit/audit-log");
 const statistics = () => import("./screens/statistics/statistics");
 const webhooks = () => import("./screens/webhooks/webhooks");
@@ -24,6 +28,7 @@ const webhook = () => import("./screens/webhooks/webhook");
 const ORGANIZATION_SCREENS: readonly (readonly [string, ComponentType<OrganizationScreenProps>])[] = [
 	["apps", lazy(() => import("./screens/apps/apps"))],
 	["members", lazy(() => import("./screens/organization/members"))],
+	["roles", lazy(() => import("./screens/organization/roles"))],
 	["keys", lazy(() => import("./screens/keys/keys"))],
 	["statistics", lazy(async () => ({ default: (await statistics()).OrganizationStatistics }))],
 	["changes", lazy(async () => ({ default: (await auditLog()).OrganizationChanges }))],
@@ -189,6 +194,10 @@ function AppFrame({
 	const isKnown = item === undefined ? List !== undefined : Item !== undefined;
 	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
 	const [location] = useLocation();
+	const isHidden = app.error instanceof CapstanError && app.error.code === "app_not_found";
+	if (isHidden && screen === "channels" && item !== undefined) {
+		return <ChannelFrame key={location} appId={appId} item={decoded(item)} />;
+	}
 	return (
 		<Shell
 			orgId={app.data?.owner_org}
@@ -212,6 +221,20 @@ function AppFrame({
 					) : (
 						<NoScreen />
 					)}
+				</Suspense>
+			</Boundary>
+		</Shell>
+	);
+}
+
+/** The places of the app would all be empty, so only those of the organization are offered. */
+function ChannelFrame({ appId, item }: { readonly appId: string; readonly item: string }) {
+	const orgId = useOrganizationOfRole(appId);
+	return (
+		<Shell orgId={orgId} screen="apps" item={item}>
+			<Boundary>
+				<Suspense fallback={<Loading what="the screen" />}>
+					<SingleChannel appId={appId} orgId={orgId} item={item} />
 				</Suspense>
 			</Boundary>
 		</Shell>

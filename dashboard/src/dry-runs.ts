@@ -28,6 +28,52 @@ export function useRolePlan(
 	);
 }
 
+/** The permissions that a member would gain with a role on an app or a channel. Sends nothing while the form is incomplete. */
+export function useMemberGrantPlan(
+	body: RequestOf<"POST /organization/members/bindings">["body"] | undefined,
+): UseQueryResult<AnswerOf<"POST /organization/members/bindings"> | null, Error> {
+	return usePlan(["member role", body], async () =>
+		body === undefined ? null : ask("POST /organization/members/bindings", { body: { ...body, dry_run: true } }),
+	);
+}
+
+export function useMemberRevocationPlan(
+	orgId: string,
+	id: string,
+): UseQueryResult<AnswerOf<"DELETE /organization/members/bindings">, Error> {
+	return usePlan(["member role", orgId, id], () =>
+		ask("DELETE /organization/members/bindings", { query: { orgId, id, dry_run: "true" } }),
+	);
+}
+
+/** The holders of a custom role and what its change does to each. Sends nothing while the permissions are unchanged. */
+export function useRoleChangePlan(
+	orgId: string,
+	name: string,
+	permissions: RequestOf<"PUT /organization/roles">["body"]["permissions"],
+): UseQueryResult<AnswerOf<"PUT /organization/roles"> | null, Error> {
+	return usePlan(["role change", orgId, name, permissions], async () =>
+		permissions === undefined
+			? null
+			: ask("PUT /organization/roles", { body: { orgId, name, permissions, dry_run: true } }),
+	);
+}
+
+/** @param replacement empty: the holders get no other role */
+export function useRoleDeletionPlan(
+	orgId: string,
+	name: string,
+	replacement: string,
+): UseQueryResult<AnswerOf<"DELETE /organization/roles">, Error> {
+	const query = { orgId, name, dry_run: "true" as const, ...(replacement === "" ? {} : { replace_with: replacement }) };
+	return useQuery({
+		queryKey: ["dry run", "role deletion", query],
+		queryFn: () => ask("DELETE /organization/roles", { query }),
+		placeholderData: keepPreviousData,
+		...NEVER_KEPT,
+	});
+}
+
 export function useOrganizationDeletionPlan(orgId: string): UseQueryResult<AnswerOf<"DELETE /organization">, Error> {
 	return usePlan(["organization", orgId], () => ask("DELETE /organization", { query: { orgId, dry_run: "true" } }));
 }

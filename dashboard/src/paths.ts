@@ -1,7 +1,15 @@
 /** Paths of the screens, below /dashboard. Only this file encodes names that people chose. */
 const at = (...parts: readonly string[]) => `/${parts.map(encodeURIComponent).join("/")}`;
 
-export type OrganizationScreen = "apps" | "members" | "keys" | "statistics" | "changes" | "webhooks" | "settings";
+export type OrganizationScreen =
+	| "apps"
+	| "members"
+	| "roles"
+	| "keys"
+	| "statistics"
+	| "changes"
+	| "webhooks"
+	| "settings";
 export type AppScreen =
 	| "releases"
 	| "channels"

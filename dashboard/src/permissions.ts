@@ -1,33 +1,23 @@
 /**
  * The user's permissions, so that screens offer nothing that the API would refuse. The API decides; this is only presentation. The user's
- * role comes from the member list, its permissions from the role table of src/authz; no role is named here.
+ * roles come from the member list and from the roles on single apps and channels; no role is named here.
  */
 import { useQueries, useQuery } from "@tanstack/react-query";
-import { MEMBER_ROLES } from "../../src/authz/member-roles";
-import {
-	administersOrganization,
-	type Permission,
-	ROLE_NAMES,
-	ROLES,
-	type RoleName,
-} from "../../src/authz/permissions";
-import { ROLE_TEXTS } from "../../src/authz/role-texts";
+import { administersOrganization, PERMISSIONS_AT, type Permission } from "../../src/authz/permissions";
 import { type AnswerOf, ask, queryClient, useAsk } from "./api";
 import { useOrganizations } from "./organizations";
+import { isBuiltIn, type KnownRole, roleIn, useRolesOf } from "./roles";
 
-export type { Permission, RoleName };
+export type { Permission };
 
 /** Undefined while the permissions load. */
 export type May = (permission: Permission) => boolean | undefined;
 
-export function roleNamed(name: string | undefined): RoleName | undefined {
-	return ROLE_NAMES.find((role) => role === name);
-}
-
-const permissionsOf = (role: RoleName | undefined): readonly Permission[] =>
-	role === undefined ? [] : ROLES[role].permissions;
+/** The permissions that the user holds somewhere; undefined while they load. */
+export type Held = readonly Permission[] | undefined;
 
 type Member = AnswerOf<"GET /organization/members">[number];
+export type MemberBinding = AnswerOf<"GET /organization/members/bindings">[number];
 
 /** The user's membership of the organization, or null. */
 const ownMembership = (orgId: string, uid: string) => ({
@@ -38,20 +28,33 @@ const ownMembership = (orgId: string, uid: string) => ({
 	},
 });
 
-/** The user's role in each organization, in the same order: null if they have none, undefined while it loads. */
-export function useOwnRoles(orgIds: readonly string[]): readonly (RoleName | null | undefined)[] {
-	const uid = useAsk("GET /account", {}).data?.uid;
+/** Everything that a role can permit on an app. */
+const BELOW = PERMISSIONS_AT.app;
+
+const useOwnId = () => useAsk("GET /account", {}).data?.uid;
+
+/** What the user's role on each whole organization permits, in the same order. Custom roles are looked up only for their holders. */
+export function useHeldIn(orgIds: readonly string[]): readonly Held[] {
+	const uid = useOwnId();
 	const memberships = useQueries({
 		queries: orgIds.map((orgId) => ({ ...ownMembership(orgId, uid ?? ""), enabled: uid !== undefined })),
 	});
-	return memberships.map(({ data, isError }) =>
-		isError ? null : data === undefined ? undefined : (roleNamed(data?.role) ?? null),
+	const names = memberships.map(({ data, isError }) => (isError ? "" : data === null ? "" : data?.role));
+	const roles = useRolesOf(
+		orgIds.map((orgId, index) => {
+			const name = names[index] ?? "";
+			return name === "" || isBuiltIn(name) ? undefined : orgId;
+		}),
 	);
+	return names.map((name, index) => {
+		const known = roles[index];
+		if (name === undefined || known === undefined) return undefined;
+		return name === "" ? [] : (roleIn(known, name)?.permissions ?? []);
+	});
 }
 
-/** The user's role in the organization: null if they have none, undefined while it loads. */
-export function useOwnRole(orgId: string | undefined): RoleName | null | undefined {
-	return useOwnRoles(orgId === undefined ? [] : [orgId])[0];
+export function useHeld(orgId: string | undefined): Held {
+	return useHeldIn(orgId === undefined ? [] : [orgId])[0];
 }
 
 /**
@@ -59,7 +62,7 @@ export function useOwnRole(orgId: string | undefined): RoleName | null | undefin
  * administers any organization. Every membership lists it, so for users without it the first one is enough.
  */
 export function useMayCreateOrganizations(): boolean {
-	const uid = useAsk("GET /account", {}).data?.uid;
+	const uid = useOwnId();
 	const organizations = useOrganizations().data;
 	const isOwn = ({ created_by }: { readonly created_by: string }) => created_by === uid;
 	const orgIds = [...(organizations ?? [])].sort((a, b) => Number(isOwn(b)) - Number(isOwn(a))).map(({ id }) => id);
@@ -71,7 +74,7 @@ export function useMayCreateOrganizations(): boolean {
 				const member = await queryClient.fetchQuery(ownMembership(orgId, uid ?? "")).catch(() => null);
 				if (member === null) continue;
 				if (!member.global_permissions.includes("org.create")) return false;
-				if (administers(member.role)) return true;
+				if (administersOrganization(member.role)) return true;
 			}
 			return false;
 		},
@@ -79,58 +82,97 @@ export function useMayCreateOrganizations(): boolean {
 	return found.data === true;
 }
 
-export function administers(roleName: string): boolean {
-	const role = roleNamed(roleName);
-	return role !== undefined && administersOrganization(role);
-}
-
 export function useOrganizationMay(orgId: string | undefined): May {
-	const role = useOwnRole(orgId);
-	return (permission) => (role === undefined ? undefined : permissionsOf(role ?? undefined).includes(permission));
+	const held = useHeld(orgId);
+	return (permission) => held?.includes(permission);
 }
 
-/** Some roles grant a further role on apps that the member creates. The audit log says who created the app. */
+/** The user's roles on single apps and channels. Those who may not list members get none. */
+export const useOwnBindings = (orgId: string | undefined, appId: string | undefined, enabled: boolean) => {
+	const uid = useOwnId();
+	const query = {
+		orgId: orgId ?? "",
+		uid: uid ?? "",
+		limit: "1000",
+		...(appId === undefined ? {} : { app_id: appId }),
+	};
+	return useAsk(
+		"GET /organization/members/bindings",
+		{ query },
+		{ enabled: enabled && uid !== undefined && orgId !== undefined },
+	);
+};
+
+/** The organization of an app that is hidden from the user, by a role of theirs on one of its channels. */
+export function useOrganizationOfRole(appId: string): string | undefined {
+	const uid = useOwnId();
+	const organizations = useOrganizations().data ?? [];
+	const found = useQueries({
+		queries: organizations.map(({ id: orgId }) => {
+			const query = { orgId, uid: uid ?? "", limit: "1000", app_id: appId };
+			return {
+				queryKey: ["GET /organization/members/bindings", { query }],
+				queryFn: () => ask("GET /organization/members/bindings", { query }),
+				enabled: uid !== undefined,
+			};
+		}),
+	});
+	return organizations.find((_, index) => (found[index]?.data?.length ?? 0) > 0)?.id;
+}
+
+/** Permissions by the user's role on the organization, and by those on the app and, with `channelId`, on that channel. */
+function useHeldBelow(
+	appId: string,
+	orgId: string | undefined,
+	channelId: number | undefined,
+): readonly [Held, boolean] {
+	const held = useHeld(orgId);
+	const mayList =
+		held?.includes("org.read_members") === true && !BELOW.every((permission) => held.includes(permission));
+	const bindings = useOwnBindings(orgId, appId, mayList && appId !== "");
+	const [roles] = useRolesOf([
+		bindings.data?.some(({ role_name }) => !isBuiltIn(role_name)) === true ? orgId : undefined,
+	]);
+	const there = (bindings.data ?? []).filter(
+		({ channel_id }) => channel_id === null || (channelId !== undefined && channel_id === channelId),
+	);
+	const isKnown = held !== undefined && roles !== undefined && !(mayList && appId !== "" && bindings.isPending);
+	const gained = there.flatMap(({ role_name }) => roleIn(roles ?? [], role_name)?.permissions ?? []);
+	return [[...(held ?? []), ...gained], isKnown];
+}
+
+/** On the app and everything in it. */
 export function useAppMay(appId: string, orgId: string | undefined): May {
-	const account = useAsk("GET /account", {});
-	const role = useOwnRole(orgId);
-	const roleOfCreator = role === undefined || role === null ? undefined : ROLES[role].roleOnCreatedApp;
-	const creation = useAsk(
-		"GET /app/:app_id/audit",
-		{ params: { app_id: appId }, query: { action: "app.create" } },
-		{ enabled: roleOfCreator !== undefined && appId !== "" },
-	);
-	const isCreator =
-		Array.isArray(creation.data) &&
-		creation.data.some(({ actor }) => actor.id === account.data?.uid && actor.id !== null);
-	const held = [...permissionsOf(role ?? undefined), ...(isCreator ? permissionsOf(roleOfCreator) : [])];
-	const isKnown = role !== undefined && (roleOfCreator === undefined || !creation.isPending);
-	return (permission) => (held.includes(permission) ? true : isKnown ? false : undefined);
+	const [held, isKnown] = useHeldBelow(appId, orgId, undefined);
+	return (permission) => (held?.includes(permission) ? true : isKnown ? false : undefined);
 }
 
-/** Roles that the user may grant: those whose every permission they hold. */
-export function grantableRoles(own: RoleName | null | undefined, scope: "org" | "app"): RoleName[] {
-	const held = permissionsOf(own ?? undefined);
-	return ROLE_NAMES.filter(
-		(name) =>
-			ROLES[name].assignable &&
-			ROLES[name].scopeType === scope &&
-			ROLES[name].permissions.every((permission) => held.includes(permission)),
-	);
+/** On one channel. */
+export function useChannelMay(appId: string, orgId: string | undefined, channelId: number): May {
+	const [held, isKnown] = useHeldBelow(appId, orgId, channelId);
+	return (permission) => (held?.includes(permission) ? true : isKnown ? false : undefined);
 }
 
-/** Whether the user's role has every permission of the other role. Without that they may not change its holder. */
-export function covers(own: RoleName | null | undefined, roleName: string): boolean {
-	const held = permissionsOf(own ?? undefined);
-	return permissionsOf(roleNamed(roleName)).every((permission) => held.includes(permission));
+/** Whether the user holds every permission of the role. Without that they may neither grant it nor change its holder. */
+export function covers(held: Held, role: KnownRole | undefined): boolean {
+	return (role?.permissions ?? []).every((permission) => held?.includes(permission) === true);
 }
 
-/** Roles that a user with this role may give to members, weakest first. */
-export function memberRoles(own: RoleName | null | undefined): RoleName[] {
-	const grantable = grantableRoles(own, "org");
-	return MEMBER_ROLES.filter((role) => grantable.includes(role)).reverse();
+/** Roles that the user may grant, at one level: those whose every permission they hold. */
+export function grantableRoles(
+	roles: readonly KnownRole[],
+	held: Held,
+	scope: KnownRole["scopeType"],
+): readonly KnownRole[] {
+	return roles.filter((role) => role.assignable && role.scopeType === scope && covers(held, role));
 }
 
-export function roleText(name: string): string {
-	const role = roleNamed(name);
-	return role === undefined ? name : ROLE_TEXTS[role];
+/** Roles that the user may give to members on the whole organization: built-in ones, weakest first, then custom ones. */
+export function memberRoles(roles: readonly KnownRole[], held: Held): readonly KnownRole[] {
+	const grantable = grantableRoles(roles, held, "org");
+	const builtIn = grantable.filter(({ isCustom }) => !isCustom);
+	return [
+		...builtIn.sort((left, right) => left.permissions.length - right.permissions.length),
+		...grantable.filter(({ isCustom }) => isCustom),
+	];
 }

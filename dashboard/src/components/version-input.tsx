@@ -7,6 +7,7 @@ export function VersionInput({
 	label,
 	description,
 	isRequired = true,
+	suggests = true,
 	error,
 	value,
 	onChange,
@@ -15,11 +16,13 @@ export function VersionInput({
 	readonly label: string;
 	readonly description?: string;
 	readonly isRequired?: boolean;
+	/** False for users who may not list bundles. */
+	readonly suggests?: boolean;
 	readonly error?: string | undefined;
 	readonly value: string;
 	readonly onChange: (version: string) => void;
 }) {
-	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0);
+	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0, { enabled: suggests });
 	return (
 		<Autocomplete
 			label={label}

@@ -199,6 +199,17 @@ function useOrganizationEntries(orgId: string | undefined): Entry[] {
 					},
 				]
 			: []),
+		...(may("org.update_user_roles") === true
+			? [
+					{
+						group: "Actions",
+						label: "New role",
+						words: "custom permissions",
+						icon: IconUserPlus,
+						to: `${organizationPath(orgId, "roles")}?do=new`,
+					},
+				]
+			: []),
 		...(mayKeys
 			? [
 					{

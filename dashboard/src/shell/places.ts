@@ -85,7 +85,16 @@ export const ORGANIZATION_PLACES: readonly OrganizationPlace[] = [
 			["statistics", "Statistics of all apps", "org.read"],
 		],
 	},
-	{ screen: "members", label: "Members", icon: IconUsers, permission: "org.read_members" },
+	{
+		screen: "members",
+		label: "Members",
+		icon: IconUsers,
+		permission: "org.read_members",
+		tabs: [
+			["members", "Members", "org.read_members"],
+			["roles", "Roles", "org.read"],
+		],
+	},
 	{ screen: "keys", label: "API keys", icon: IconKey, permission: "org.manage_apikeys" },
 	{ screen: "changes", label: "Activity", icon: IconHistory, permission: "org.read_audit" },
 	{

@@ -291,6 +291,17 @@ export const SCREENS: readonly PicturedScreen[] = [
 		prepare: (page) => page.getByRole("button", { name: "Invite member" }).click(),
 	},
 	{
+		name: "member-role",
+		path: ofOrganization("members"),
+		prepare: (page) => page.getByRole("button", { name: "Add role for" }).first().click(),
+	},
+	{ name: "roles", path: ofOrganization("roles") },
+	{
+		name: "role-new",
+		path: ofOrganization("roles"),
+		prepare: (page) => page.getByRole("button", { name: "New role" }).click(),
+	},
+	{
 		name: "settings",
 		path: ofOrganization("settings"),
 		async prepare(page) {

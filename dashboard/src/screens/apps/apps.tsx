@@ -12,10 +12,11 @@ import { Empty, Screen } from "../../components/screen";
 import { Pager, usePageNumber } from "../../components/table";
 import { useOrganizations } from "../../organizations";
 import { appPath } from "../../paths";
-import { useOrganizationMay } from "../../permissions";
+import { useHeld, useOrganizationMay, useOwnBindings } from "../../permissions";
 import type { OrganizationScreenProps } from "../../screen-props";
 import { AppList } from "./app-list";
 import { DeletedApps } from "./deleted-apps";
+import { OwnChannels } from "./own-channels";
 import { OfferedApps } from "./transfers";
 
 const LOOK_AGAIN_MS = 30_000;
@@ -28,6 +29,7 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 	const apps = usePage("GET /statistics/apps", { query: { org_id: orgId } }, page, { everyMs: LOOK_AGAIN_MS });
 	const organizations = useOrganizations();
 	const may = useOrganizationMay(orgId);
+	const channels = useOwnChannels(orgId);
 	const [isOpen, setOpen] = useState(false);
 	const isEmpty = apps.data?.items.length === 0;
 	const addresses = useAsk("GET /service/addresses", {}, { enabled: isEmpty });
@@ -50,7 +52,7 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 				{({ items, hasNext }) =>
 					items.length === 0 && page === 0 ? (
 						<Stack gap="md">
-							{create === undefined ? (
+							{create === undefined && channels.length > 0 ? null : create === undefined ? (
 								<Empty title="No apps yet">Ask an administrator to create one or to give you a role in one.</Empty>
 							) : (
 								<Suspense>
@@ -71,11 +73,20 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 					)
 				}
 			</Answer>
+			{channels.length === 0 ? null : <OwnChannels orgId={orgId} bindings={channels} />}
 			{may("org.create_app") === true ? <OfferedApps orgId={orgId} /> : null}
 			<DeletedApps orgId={orgId} />
 			{isOpen ? <CreateApp orgId={orgId} onClose={() => setOpen(false)} /> : null}
 		</Screen>
 	);
+}
+
+/** The user's roles on channels of apps that they do not see. */
+function useOwnChannels(orgId: string) {
+	const held = useHeld(orgId);
+	const bindings = useOwnBindings(orgId, undefined, held?.includes("app.read") === false).data ?? [];
+	const seen = new Set(bindings.filter(({ channel }) => channel === null).map(({ app_id }) => app_id));
+	return bindings.filter(({ app_id, channel }) => channel !== null && !seen.has(app_id));
 }
 
 const ID_ERRORS = ["app_id", "app_id_already_exists"];

@@ -14,7 +14,7 @@ import { RollBack } from "../../components/roll-back";
 import { RolloutNotice } from "../../components/rollout-notice";
 import { Screen } from "../../components/screen";
 import { Time, utcDay } from "../../components/time";
-import { useAppMay } from "../../permissions";
+import { useChannelMay } from "../../permissions";
 import { actorOf, useReleases } from "../../releases";
 import type { AppItemProps } from "../../screen-props";
 import { Rollout } from "../rollouts/rollout";
@@ -69,7 +69,7 @@ function Details({
 }) {
 	const [dialog, setDialog] = useState<Dialog | undefined>();
 	const close = () => setDialog(undefined);
-	const may = useAppMay(appId, orgId);
+	const may = useChannelMay(appId, orgId, channel.id);
 	const [mayPromote, maySet] = [may("channel.promote_bundle") === true, may("channel.update_settings") === true];
 	useDo("promote", () => setDialog("promote"), mayPromote);
 	useDo("rollback", () => setDialog("rollback"), mayPromote);

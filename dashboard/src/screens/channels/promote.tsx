@@ -34,6 +34,7 @@ export function Promote({
 	channel: given,
 	version: chosen,
 	maySet,
+	seesApp = true,
 	onClose,
 }: {
 	readonly appId: string;
@@ -42,6 +43,8 @@ export function Promote({
 	readonly version?: string | undefined;
 	/** Whether the user may change the channel's settings, such as rollout steps. */
 	readonly maySet: boolean;
+	/** False for a role on the channel only: no bundles are suggested and no devices are counted. */
+	readonly seesApp?: boolean;
 	readonly onClose: () => void;
 }) {
 	const channel = useCurrent(appId, given);
@@ -79,14 +82,14 @@ export function Promote({
 		...(skipsPackages ? { requireCompatibleBundle: false } : {}),
 	};
 	const isComplete = version !== "" && (way !== "share" || share !== "");
-	const preview = useChangePreview(isComplete ? body : null, channel.public);
+	const preview = useChangePreview(isComplete && seesApp ? body : null, channel.public);
 	const fate = isComplete ? rolloutEffect(channel, { version, way, percentage: Number(share) }) : undefined;
 	return (
 		<FormDialog
 			title={`Promote bundle to ${channel.name}`}
 			action={channel.requires_approval ? "Propose promotion" : way === "all" ? "Promote bundle" : "Start rollout"}
 			isPending={change.isPending}
-			isReady={isComplete && preview.isReady}
+			isReady={isComplete && (preview.isReady || !seesApp)}
 			error={errors.rest}
 			onSubmit={() => change.mutate({ body: { ...body, ...(allowsPreview ? { allow_preview_bundle: true } : {}) } })}
 			onClose={onClose}
@@ -94,6 +97,8 @@ export function Promote({
 			<VersionInput
 				appId={appId}
 				label="Bundle"
+				{...(seesApp ? {} : { description: "The version of an uploaded bundle." })}
+				suggests={seesApp}
 				error={errors.at(...BUNDLE_ERRORS)}
 				value={version}
 				onChange={setVersion}

@@ -2,7 +2,8 @@
 
 import { Alert, Button, Checkbox, Group, List, MultiSelect, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { ROLES, type RoleName } from "../../../../src/authz/permissions";
+import { CUSTOM_ROLE_NAME } from "../../../../src/authz/custom-roles";
+import { ADMINISTRATORS, PROMOTING_ROLES } from "../../../../src/authz/permissions";
 import { ROLE_TEXTS } from "../../../../src/authz/role-texts";
 import { type AnswerOf, useAllPages, useAsk, useChange } from "../../api";
 import { Badge } from "../../components/badge";
@@ -14,15 +15,21 @@ import { notify } from "../../components/notify";
 import { Section } from "../../components/screen";
 import { countOf } from "../../components/size";
 import { Time } from "../../components/time";
-import { roleNamed, useOrganizationMay } from "../../permissions";
+import { useOrganizationMay } from "../../permissions";
+import { isBuiltIn, type KnownRole, titleOf, useRolesOf } from "../../roles";
 
 type Proposal = AnswerOf<"GET /proposal">[number];
 
-const PROMOTING_ROLES = (Object.keys(ROLES) as RoleName[]).filter(
-	(role) => ROLES[role].permissions.includes("channel.promote_bundle") && ROLES[role].ownWorkOnly !== true,
-);
-const ADMINISTRATORS = PROMOTING_ROLES.filter((role) => ROLES[role].permissions.includes("app.update_user_roles"));
-const isRole = (promoter: string) => roleNamed(promoter) !== undefined;
+const BUILT_IN = PROMOTING_ROLES.map((name) => ({ name, title: ROLE_TEXTS[name] }));
+
+/** Roles that `promoters` may name: built-in ones, and custom ones that release. */
+const promotingRoles = (roles: readonly KnownRole[]) => [
+	...BUILT_IN,
+	...roles.filter(({ isCustom, permissions }) => isCustom && permissions.includes("channel.promote_bundle")),
+];
+
+/** Ids of keys and accounts are longer than names of roles. */
+const isRole = (promoter: string) => isBuiltIn(promoter) || CUSTOM_ROLE_NAME.test(promoter);
 
 /** Names of the keys and people of the organization, by id; empty for readers who may not list them. */
 function useNames(orgId: string | undefined, enabled: boolean): ReadonlyMap<string, string> {
@@ -56,7 +63,11 @@ export function ChannelProtection({
 	readonly maySet: boolean;
 }) {
 	const [isEditing, setEditing] = useState(false);
-	const roles = channel.promoters.flatMap((promoter) => roleNamed(promoter) ?? []).map((role) => ROLE_TEXTS[role]);
+	const named = channel.promoters.filter(isRole);
+	// Readers of a channel with built-in promoters need no list of roles.
+	const needsRoles = isEditing || named.some((promoter) => !isBuiltIn(promoter));
+	const [known = []] = useRolesOf([needsRoles ? orgId : undefined]);
+	const roles = named.map((promoter) => titleOf(known, promoter));
 	const others = channel.promoters.filter((promoter) => !isRole(promoter));
 	const names = useNames(orgId, isEditing || others.length > 0);
 	const unnamed = others.filter((id) => !names.has(id)).length;
@@ -92,7 +103,13 @@ export function ChannelProtection({
 				</Text>
 			)}
 			{isEditing ? (
-				<EditProtection appId={appId} channel={channel} names={names} onClose={() => setEditing(false)} />
+				<EditProtection
+					appId={appId}
+					channel={channel}
+					roles={promotingRoles(known)}
+					names={names}
+					onClose={() => setEditing(false)}
+				/>
 			) : null}
 		</Section>
 	);
@@ -101,16 +118,20 @@ export function ChannelProtection({
 function EditProtection({
 	appId,
 	channel,
+	roles: choosable,
 	names,
 	onClose,
 }: {
 	readonly appId: string;
 	readonly channel: Channel;
+	readonly roles: readonly { readonly name: string; readonly title: string }[];
 	readonly names: ReadonlyMap<string, string>;
 	readonly onClose: () => void;
 }) {
 	const [isProtected, setProtected] = useState(true);
-	const [roles, setRoles] = useState<string[]>(channel.protected ? channel.promoters.filter(isRole) : ADMINISTRATORS);
+	const [roles, setRoles] = useState<string[]>(
+		channel.protected ? channel.promoters.filter(isRole) : [...ADMINISTRATORS],
+	);
 	const [ids, setIds] = useState<string[]>(channel.promoters.filter((promoter) => !isRole(promoter)));
 	const [needsApproval, setNeedsApproval] = useState(channel.requires_approval);
 	const change = useChange("POST /channel", () => {
@@ -148,8 +169,8 @@ function EditProtection({
 				<>
 					<Checkbox.Group label="Roles that can promote" value={roles} onChange={setRoles}>
 						<Stack gap="xs" mt="xs">
-							{PROMOTING_ROLES.map((role) => (
-								<Checkbox key={role} value={role} label={ROLE_TEXTS[role]} />
+							{choosable.map(({ name, title }) => (
+								<Checkbox key={name} value={name} label={title} />
 							))}
 						</Stack>
 					</Checkbox.Group>

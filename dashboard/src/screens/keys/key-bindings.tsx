@@ -2,18 +2,22 @@
 import { Button, Group, NativeSelect, Stack, Text } from "@mantine/core";
 import { type AnswerOf, useAllPages } from "../../api";
 import { InputError } from "../../components/input-error";
+import { appText, ChannelSelect } from "../../components/place-fields";
 import type { AppRecord } from "../../organizations";
-import { grantableRoles, type RoleName, roleText } from "../../permissions";
+import { grantableRoles, type Held } from "../../permissions";
+import { type KnownRole, roleOptions, titleOf } from "../../roles";
 
 export type Binding = AnswerOf<"GET /apikey">[number]["bindings"][number];
 
 export function BindingList({
 	bindings,
 	apps,
+	roles,
 	orgId,
 }: {
 	readonly bindings: readonly Binding[];
 	readonly apps: readonly AppRecord[];
+	readonly roles: readonly KnownRole[];
 	readonly orgId: string;
 }) {
 	if (bindings.length === 0) return <Text size="sm">No roles</Text>;
@@ -21,7 +25,7 @@ export function BindingList({
 		<Stack gap={2}>
 			{bindings.map(({ id, role_name, scope_type, app_id, org_id, channel_id }) => (
 				<Text size="sm" key={id}>
-					{roleText(role_name)}
+					{titleOf(roles, role_name)}
 					{scope_type === "org"
 						? org_id === orgId
 							? " of the organization"
@@ -38,32 +42,40 @@ export function BindingList({
 
 /** A role on a channel names it by its number, because names are used again. */
 function ChannelName({ appId, channelId }: { readonly appId: string | undefined; readonly channelId: number }) {
-	const channels = useAllPages("GET /channel", { query: { app_id: appId ?? "" } }, { enabled: appId !== undefined });
+	const query = { app_id: appId ?? "", limit: "1000" };
+	const channels = useAllPages("GET /channel", { query }, { enabled: appId !== undefined });
 	const name = channels.data?.find(({ id }) => id === channelId)?.name;
 	if (name !== undefined) return `, channel ${name}`;
 	return channels.isSuccess ? ", a deleted channel" : ", one channel";
 }
 
-/** One row of the editor. An empty app means the whole organization. */
+/** One row of the editor. */
 export interface Grant {
 	readonly id: string;
+	/** The app's id in bindings; empty: the whole organization. */
 	readonly app: string;
-	readonly role: RoleName | "";
+	/** The channel's number; empty: the whole app. */
+	readonly channel: string;
+	readonly role: string;
 }
 
-export const newGrant = (app = "", role: RoleName | "" = ""): Grant => ({ id: crypto.randomUUID(), app, role });
+export const newGrant = (app = "", channel = "", role = ""): Grant => ({ id: crypto.randomUUID(), app, channel, role });
+
+const levelOf = ({ app, channel }: Grant) => (app === "" ? "org" : channel === "" ? "app" : "channel");
 
 export function BindingEditor({
 	grants,
 	apps,
-	ownRole,
+	roles,
+	held,
 	error,
 	onChange,
 }: {
 	readonly grants: readonly Grant[];
 	readonly apps: readonly AppRecord[];
-	/** The user's own role, which limits the roles that they may grant. */
-	readonly ownRole: RoleName | null | undefined;
+	readonly roles: readonly KnownRole[];
+	/** The user's permissions, which limit the roles that they may grant. */
+	readonly held: Held;
 	readonly error?: string | undefined;
 	readonly onChange: (grants: readonly Grant[]) => void;
 }) {
@@ -73,35 +85,46 @@ export function BindingEditor({
 		<fieldset className="group">
 			<legend>Roles</legend>
 			<Stack gap="sm">
-				{grants.map(({ id, app, role }, index) => (
-					<Group key={id} align="flex-end" gap="sm">
+				{grants.map((grant, index) => (
+					<Group key={grant.id} align="flex-end" gap="sm">
 						<NativeSelect
 							label={`Scope (${index + 1})`}
-							value={app}
-							onChange={(event) => change(id, { app: event.currentTarget.value, role: "" })}
+							value={grant.app}
+							onChange={(event) => change(grant.id, { app: event.currentTarget.value, channel: "", role: "" })}
 							data={[
 								{ value: "", label: "Whole organization" },
-								...apps.map((known) => ({ value: known.id, label: `${known.name} (${known.app_id})` })),
+								...apps.map((known) => ({ value: known.id, label: appText(known) })),
 							]}
 						/>
+						{grant.app === "" ? null : (
+							<ChannelSelect
+								appId={apps.find(({ id }) => id === grant.app)?.app_id}
+								by="id"
+								label={`Channel (${index + 1})`}
+								value={grant.channel}
+								onChange={(channel) =>
+									change(grant.id, {
+										channel,
+										...((channel === "") === (grant.channel === "") ? {} : { role: "" }),
+									})
+								}
+							/>
+						)}
 						<NativeSelect
 							label={`Role (${index + 1})`}
 							required
-							value={role}
-							onChange={(event) => change(id, { role: event.currentTarget.value as RoleName | "" })}
+							value={grant.role}
+							onChange={(event) => change(grant.id, { role: event.currentTarget.value })}
 							data={[
 								{ value: "", label: "Choose a role" },
-								...grantableRoles(ownRole, app === "" ? "org" : "app").map((name) => ({
-									value: name,
-									label: roleText(name),
-								})),
+								...roleOptions(grantableRoles(roles, held, levelOf(grant))),
 							]}
 						/>
 						{grants.length > 1 ? (
 							<Button
 								variant="danger"
 								aria-label={`Remove role ${index + 1}`}
-								onClick={() => onChange(grants.filter((grant) => grant.id !== id))}
+								onClick={() => onChange(grants.filter(({ id }) => id !== grant.id))}
 							>
 								Remove
 							</Button>

@@ -8,7 +8,8 @@ import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { utcDay } from "../../components/time";
 import { useAppsOfOrganization } from "../../organizations";
-import { roleNamed, useMayCreateOrganizations, useOwnRole } from "../../permissions";
+import { useHeld, useMayCreateOrganizations } from "../../permissions";
+import { useRoles } from "../../roles";
 import { BindingEditor, type Grant, newGrant } from "./key-bindings";
 
 export type KeyRecord = AnswerOf<"GET /apikey">[number];
@@ -21,18 +22,16 @@ const CREATION = ["global_permissions", "invalid_global_permissions"];
 const HASHED = ["hashed", "hashed_api_key_required"];
 const SHOWN = ["name", "bindings", "ip_allow_list", ...EXPIRY, ...CREATION, ...HASHED];
 
-type GivenRole = NonNullable<ReturnType<typeof roleGiven>>;
 type Given =
-	| { readonly scope_type: "org"; readonly role_name: GivenRole; readonly org_id: string }
-	| { readonly scope_type: "app"; readonly role_name: GivenRole; readonly org_id: string; readonly app_id: string }
-	| GivenOnChannel;
-interface GivenOnChannel {
-	readonly scope_type: "channel";
-	readonly role_name: GivenRole;
-	readonly org_id: string;
-	readonly app_id: string;
-	readonly channel_id: number;
-}
+	| { readonly scope_type: "org"; readonly role_name: string; readonly org_id: string }
+	| { readonly scope_type: "app"; readonly role_name: string; readonly org_id: string; readonly app_id: string }
+	| {
+			readonly scope_type: "channel";
+			readonly role_name: string;
+			readonly org_id: string;
+			readonly app_id: string;
+			readonly channel_id: number;
+	  };
 
 interface KeyFields {
 	readonly name: string;
@@ -44,18 +43,22 @@ interface KeyFields {
 	readonly ip_allow_list: string[];
 }
 
-/** One role is granted only by the service itself, to the key that creates a preview channel. */
-function roleGiven(role: Grant["role"]) {
-	return role === "" || role === "channel_preview" ? undefined : role;
+function givenOf({ app, channel, role }: Grant, orgId: string): Given {
+	const given = { role_name: role, org_id: orgId };
+	if (app === "") return { scope_type: "org", ...given };
+	if (channel === "") return { scope_type: "app", ...given, app_id: app };
+	return { scope_type: "channel", ...given, app_id: app, channel_id: Number(channel) };
 }
 
-/** The form does not edit roles on single channels, so it keeps them. */
-function keptChannels(record: KeyRecord | undefined, orgId: string): GivenOnChannel[] {
-	return (record?.bindings ?? []).flatMap(({ role_name, org_id, app_id, channel_id, parent_binding_id }) => {
-		const given = roleGiven(roleNamed(role_name) ?? "");
-		if (given === undefined || org_id !== orgId || app_id === null || channel_id === null) return [];
-		return parent_binding_id === null ? [{ scope_type: "channel", role_name: given, org_id, app_id, channel_id }] : [];
-	});
+/** The rows of the key's roles here, without those that the service adds to another role and removes with it. */
+function grantsOf(record: KeyRecord | undefined, orgId: string): readonly Grant[] {
+	const own =
+		record?.bindings.filter(({ org_id, parent_binding_id }) => org_id === orgId && parent_binding_id === null) ?? [];
+	return own.length === 0
+		? [newGrant()]
+		: own.map(({ app_id, channel_id, role_name }) =>
+				newGrant(app_id ?? "", channel_id === null ? "" : String(channel_id), role_name),
+			);
 }
 
 const dayOf = (at: string | null) => (at === null ? "" : at.slice(0, 10));
@@ -87,19 +90,15 @@ export function KeyForm({
 	const organization =
 		answer.data === undefined || Array.isArray(answer.data) ? undefined : (answer.data as Organization);
 	const apps = useAppsOfOrganization(orgId);
-	const ownRole = useOwnRole(orgId);
+	const roles = useRoles(orgId);
+	const held = useHeld(orgId);
 	const ownsCreation = useMayCreateOrganizations();
 	const [name, setName] = useState(record?.name ?? proposedName);
 	const [expiry, setExpiry] = useState<string | undefined>(record === undefined ? undefined : dayOf(record.expires_at));
 	const [isRevealable, setRevealable] = useState(false);
 	const [mayCreate, setMayCreate] = useState(record?.global_permissions.includes("org.create") ?? false);
 	const [addresses, setAddresses] = useState(record?.ip_allow_list.join("\n") ?? "");
-	const [grants, setGrants] = useState<readonly Grant[]>(() => {
-		const own = record?.bindings.filter(({ org_id, scope_type }) => org_id === orgId && scope_type !== "channel") ?? [];
-		return own.length === 0
-			? [newGrant()]
-			: own.map(({ app_id, role_name }) => newGrant(app_id ?? "", roleNamed(role_name) ?? ""));
-	});
+	const [grants, setGrants] = useState(() => grantsOf(record, orgId));
 	const mostDays = organization?.max_apikey_expiration_days ?? undefined;
 	const mustExpire = organization?.require_apikey_expiration === true || mostDays !== undefined;
 	const shownExpiry = expiry ?? utcDay(Math.min(mostDays ?? USUAL_DAYS, USUAL_DAYS));
@@ -110,16 +109,7 @@ export function KeyForm({
 			name,
 			...(record === undefined ? { hashed: !isRevealable } : {}),
 			...(shownExpiry === "" ? {} : { expires_at: endOfDay(shownExpiry, record?.expires_at ?? null, mostDays) }),
-			bindings: [
-				...keptChannels(record, orgId),
-				...grants.flatMap(({ app, role }): Given[] => {
-					const given = roleGiven(role);
-					if (given === undefined) return [];
-					return app === ""
-						? [{ scope_type: "org", role_name: given, org_id: orgId }]
-						: [{ scope_type: "app", role_name: given, org_id: orgId, app_id: app }];
-				}),
-			],
+			bindings: grants.map((grant) => givenOf(grant, orgId)),
 			global_permissions: mayCreate ? ["org.create"] : [],
 			ip_allow_list: addresses.split(/[\s,]+/).filter((address) => address !== ""),
 		});
@@ -146,7 +136,8 @@ export function KeyForm({
 			<BindingEditor
 				grants={grants}
 				apps={apps.data ?? []}
-				ownRole={ownRole}
+				roles={roles}
+				held={held}
 				error={errors.at("bindings")}
 				onChange={setGrants}
 			/>

@@ -12,7 +12,8 @@ import { SecretDialog } from "../../components/secret";
 import { Time, timeText } from "../../components/time";
 import { useAppsOfOrganization } from "../../organizations";
 import { organizationPath } from "../../paths";
-import { covers, useMayCreateOrganizations, useOwnRoles } from "../../permissions";
+import { covers, useHeldIn, useMayCreateOrganizations } from "../../permissions";
+import { isBuiltIn, roleIn, useRoles, useRolesOf } from "../../roles";
 import type { OrganizationItemProps } from "../../screen-props";
 import { BindingList } from "./key-bindings";
 import { KeyForm, type KeyRecord } from "./key-form";
@@ -38,12 +39,19 @@ interface Shown {
  */
 function useMayChangeKey(orgId: string, { bindings, global_permissions }: KeyRecord) {
 	const orgIds = [...new Set(bindings.map(({ org_id }) => org_id))];
-	const roles = useOwnRoles(orgIds);
+	const held = useHeldIn(orgIds);
+	const roles = useRolesOf(
+		orgIds.map((id) =>
+			bindings.some(({ org_id, role_name }) => org_id === id && !isBuiltIn(role_name)) ? id : undefined,
+		),
+	);
 	const mayCreate = useMayCreateOrganizations();
-	const isKnown = !roles.includes(undefined);
+	const isKnown = !held.includes(undefined) && !roles.includes(undefined);
 	// A binding that the service created ends with its parent binding.
-	const isCovered = ({ org_id, role_name, parent_binding_id }: KeyRecord["bindings"][number]) =>
-		parent_binding_id !== null || covers(roles[orgIds.indexOf(org_id)], role_name);
+	const isCovered = ({ org_id, role_name, parent_binding_id }: KeyRecord["bindings"][number]) => {
+		const index = orgIds.indexOf(org_id);
+		return parent_binding_id !== null || covers(held[index], roleIn(roles[index] ?? [], role_name));
+	};
 	return {
 		mayChange: isKnown ? bindings.every(isCovered) && (mayCreate || global_permissions.length === 0) : undefined,
 		mayRevoke: isKnown ? bindings.filter(({ org_id }) => org_id === orgId).every(isCovered) : undefined,
@@ -56,6 +64,7 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 	const close = () => setDialog(undefined);
 	const [, navigate] = useLocation();
 	const apps = useAppsOfOrganization(orgId);
+	const roles = useRoles(orgId);
 	const edit = useChange("PUT /apikey/:id", () => {
 		notify(`Key ${record.name} saved.`);
 		close();
@@ -108,7 +117,16 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 			{reveal.isError ? <Problem error={reveal.error} /> : null}
 			<KeyValues
 				items={[
-					["Roles", <BindingList key="bindings" bindings={record.bindings} apps={apps.data ?? []} orgId={orgId} />],
+					[
+						"Roles",
+						<BindingList
+							key="bindings"
+							bindings={record.bindings}
+							apps={apps.data ?? []}
+							roles={roles}
+							orgId={orgId}
+						/>,
+					],
 					["Expires", <Expiry key="expiry" at={record.expires_at} />],
 					["Last used", record.last_used_at === null ? "Never" : <Time key="used" value={record.last_used_at} />],
 					["Created", <Time key="created" value={record.created_at} />],

@@ -13,7 +13,8 @@ import { Time } from "../../components/time";
 import { WholeList } from "../../components/whole-list";
 import { useAppsOfOrganization } from "../../organizations";
 import { keyPath } from "../../paths";
-import { roleText, useOrganizationMay } from "../../permissions";
+import { useOrganizationMay } from "../../permissions";
+import { titleOf, useRoles } from "../../roles";
 import type { OrganizationScreenProps } from "../../screen-props";
 import { BindingList } from "./key-bindings";
 import { KeyForm } from "./key-form";
@@ -27,6 +28,7 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 	const [secret, setSecret] = useState<string | undefined>();
 	const may = useOrganizationMay(orgId);
 	const apps = useAppsOfOrganization(orgId);
+	const roles = useRoles(orgId);
 	const keys = useAllPages("GET /apikey", {
 		query: { org_id: orgId, ...(isUnusedOnly ? { unused_for_days: UNUSED_DAYS } : {}) },
 	});
@@ -65,7 +67,7 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 							rows={items}
 							rowKey={({ id }) => id}
 							textOf={({ name, key_hint, bindings }) =>
-								[name, key_hint, ...bindings.map(({ role_name }) => roleText(role_name))].join(" ")
+								[name, key_hint, ...bindings.map(({ role_name }) => titleOf(roles, role_name))].join(" ")
 							}
 							first="name"
 							descending={["used"]}
@@ -91,7 +93,7 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 									wideOnly: true,
 									cell: ({ bindings, global_permissions }) => (
 										<Stack gap={4}>
-											<BindingList bindings={bindings} apps={apps.data ?? []} orgId={orgId} />
+											<BindingList bindings={bindings} apps={apps.data ?? []} roles={roles} orgId={orgId} />
 											{global_permissions.length === 0 ? null : <Text size="sm">May create organizations</Text>}
 										</Stack>
 									),

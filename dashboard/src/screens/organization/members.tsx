@@ -1,43 +1,39 @@
-/** Members of an organization and open invitations: invite, change roles, remove. */
-import { Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+/** Members of an organization and open invitations: invite, change roles on the organization and below it, remove. */
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { type AnswerOf, type RequestOf, useAllPages, useAsk, useChange } from "../../api";
+import { useAllPages, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { useDo } from "../../components/do";
-import { formErrors } from "../../components/field-errors";
-import { Confirm, FormDialog } from "../../components/form-dialog";
-import { notify } from "../../components/notify";
 import { Screen } from "../../components/screen";
 import { SecretDialog } from "../../components/secret";
-import { countOf } from "../../components/size";
 import { WholeList } from "../../components/whole-list";
-import { useRemovalPlan, useRolePlan } from "../../dry-runs";
-import {
-	administers,
-	covers,
-	memberRoles,
-	roleText,
-	useMayCreateOrganizations,
-	useOrganizationMay,
-	useOwnRole,
-} from "../../permissions";
+import { useAppsOfOrganization } from "../../organizations";
+import { covers, type MemberBinding, useHeld, useOrganizationMay } from "../../permissions";
+import { roleIn, titleOf, useRoles } from "../../roles";
 import type { OrganizationScreenProps } from "../../screen-props";
+import { AddMemberRole, bindingText, MemberRoles, RemoveMemberRole } from "./member-bindings";
+import { ChangeRole, Invite, type Member, RemoveMember } from "./member-dialogs";
 
-type Member = AnswerOf<"GET /organization/members">[number];
-type MemberRole = RequestOf<"PUT /organization/members">["body"]["role"];
-type Dialog = "invite" | { readonly kind: "role" | "remove"; readonly member: Member };
+type Dialog =
+	| "invite"
+	| { readonly kind: "role" | "remove" | "add"; readonly member: Member }
+	| { readonly kind: "revoke"; readonly binding: MemberBinding };
 
 export default function Members({ orgId }: OrganizationScreenProps) {
 	const members = useAllPages("GET /organization/members", { query: { orgId, limit: "50" } });
+	const bindings = useAllPages("GET /organization/members/bindings", { query: { orgId, limit: "1000" } });
+	const apps = useAppsOfOrganization(orgId).data ?? [];
 	const account = useAsk("GET /account", {});
+	const roles = useRoles(orgId);
 	const may = useOrganizationMay(orgId);
-	const own = useOwnRole(orgId);
+	const held = useHeld(orgId);
 	const [dialog, setDialog] = useState<Dialog | undefined>();
 	const [invitation, setInvitation] = useState<{ readonly email: string; readonly link: string } | undefined>();
 	const close = () => setDialog(undefined);
 	useDo("invite", () => setDialog("invite"), may("org.invite_user") === true);
 	const mayChange = may("org.update_user_roles") === true;
+	const bindingsOf = ({ uid }: Member) => (bindings.data ?? []).filter((binding) => binding.uid === uid);
 	return (
 		<Screen
 			title="Members"
@@ -51,7 +47,13 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 					<WholeList
 						label="Members"
 						noun={["member", "members"]}
-						textOf={({ email, role }) => `${email} ${roleText(role)}`}
+						textOf={(member) =>
+							[
+								member.email,
+								titleOf(roles, member.role),
+								...bindingsOf(member).map((binding) => bindingText(binding, roles, apps)),
+							].join(" ")
+						}
 						first="person"
 						rows={items}
 						rowKey={({ uid }) => uid}
@@ -71,38 +73,37 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 							{
 								title: "Role",
 								sort: "role",
-								value: ({ role }) => roleText(role),
-								cell: ({ role }) => <span className="nowrap">{roleText(role)}</span>,
+								value: ({ role }) => titleOf(roles, role),
+								cell: (member) => (
+									<MemberRoles
+										role={titleOf(roles, member.role)}
+										email={member.email}
+										bindings={bindingsOf(member)}
+										roles={roles}
+										apps={apps}
+										onRemove={
+											mayChange
+												? (binding) =>
+														covers(held, roleIn(roles, binding.role_name))
+															? () => setDialog({ kind: "revoke", binding })
+															: undefined
+												: undefined
+										}
+									/>
+								),
 							},
 							...(mayChange
 								? [
 										{
 											title: "Actions",
-											cell: (member: Member) =>
-												covers(own, member.role) ? (
-													<Group gap="xs">
-														<Button
-															size="xs"
-															variant="default"
-															aria-label={`Change role of ${member.email}`}
-															onClick={() => setDialog({ kind: "role", member })}
-														>
-															Change role
-														</Button>
-														<Button
-															size="xs"
-															variant="default"
-															aria-label={`${member.is_tmp ? "Withdraw the invitation for" : "Remove"} ${member.email}`}
-															onClick={() => setDialog({ kind: "remove", member })}
-														>
-															{member.is_tmp ? "Withdraw" : "Remove"}
-														</Button>
-													</Group>
-												) : (
-													<Text size="sm" c="dimmed">
-														Only for the role {roleText(member.role)}
-													</Text>
-												),
+											cell: (member: Member) => (
+												<MemberActions
+													member={member}
+													isCovered={covers(held, roleIn(roles, member.role))}
+													title={titleOf(roles, member.role)}
+													onOpen={(kind) => setDialog({ kind, member })}
+												/>
+											),
 										},
 									]
 								: []),
@@ -125,7 +126,13 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 				<ChangeRole orgId={orgId} member={dialog.member} onClose={close} onLink={setInvitation} />
 			) : null}
 			{typeof dialog === "object" && dialog.kind === "remove" ? (
-				<Remove orgId={orgId} member={dialog.member} onClose={close} />
+				<RemoveMember orgId={orgId} member={dialog.member} onClose={close} />
+			) : null}
+			{typeof dialog === "object" && dialog.kind === "add" ? (
+				<AddMemberRole orgId={orgId} email={dialog.member.email} apps={apps} onClose={close} />
+			) : null}
+			{typeof dialog === "object" && dialog.kind === "revoke" ? (
+				<RemoveMemberRole orgId={orgId} binding={dialog.binding} apps={apps} onClose={close} />
 			) : null}
 			{invitation === undefined ? null : (
 				<SecretDialog
@@ -142,213 +149,44 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 	);
 }
 
-const ADDRESS_ERRORS = ["email", "already_member"];
-const ROLE_ERRORS = ["role", "cannot_remove_last_super_admin", "cannot_remove_higher_role"];
-
-function RoleSelect({
-	orgId,
-	value,
-	error,
-	onChange,
+/** An invitation gets roles on apps and channels after it is accepted. */
+function MemberActions({
+	member: { email, is_tmp },
+	isCovered,
+	title,
+	onOpen,
 }: {
-	readonly orgId: string;
-	readonly value: MemberRole;
-	readonly error: string | undefined;
-	readonly onChange: (role: MemberRole) => void;
-}) {
-	const own = useOwnRole(orgId);
-	return (
-		<NativeSelect
-			label="Role"
-			error={error}
-			description="Billing administrators see the organization and its members, and no apps. Members see everything and can create apps. Administrators change everything. Owners can also delete the organization."
-			data={memberRoles(own).map((role) => ({ value: role, label: roleText(role) }))}
-			value={value}
-			onChange={(event) => onChange(event.currentTarget.value as MemberRole)}
-		/>
-	);
-}
-
-function Invite({
-	orgId,
-	onClose,
-	onDone,
-}: {
-	readonly orgId: string;
-	readonly onClose: () => void;
-	readonly onDone: (invitation: AnswerOf<"POST /organization/members">) => void;
-}) {
-	const [email, setEmail] = useState("");
-	const [role, setRole] = useState<MemberRole>("org_member");
-	const invite = useChange("POST /organization/members", onDone);
-	const errors = formErrors(invite.error, [...ADDRESS_ERRORS, ...ROLE_ERRORS]);
-	return (
-		<FormDialog
-			title="Invite member"
-			action="Create invite link"
-			isPending={invite.isPending}
-			error={errors.rest}
-			onSubmit={() => invite.mutate({ body: { orgId, email, role } })}
-			onClose={onClose}
-		>
-			<TextInput
-				type="email"
-				label="E-mail address"
-				error={errors.at(...ADDRESS_ERRORS)}
-				description="Capstan sends no e-mail. You get a link to send to them."
-				required
-				data-autofocus
-				value={email}
-				onChange={(event) => setEmail(event.currentTarget.value)}
-			/>
-			<RoleSelect orgId={orgId} value={role} error={errors.at(...ROLE_ERRORS)} onChange={setRole} />
-		</FormDialog>
-	);
-}
-
-/** Changes a role and, for administering roles, the permission to create organizations: two requests, one after the other. */
-function ChangeRole({
-	orgId,
-	member,
-	onClose,
-	onLink,
-}: {
-	readonly orgId: string;
 	readonly member: Member;
-	readonly onClose: () => void;
-	/** Changing the role of an open invitation creates a new link. */
-	readonly onLink: (invitation: { readonly email: string; readonly link: string }) => void;
+	/** Whether the user holds everything that the member's role permits. */
+	readonly isCovered: boolean;
+	readonly title: string;
+	readonly onOpen: (kind: "role" | "remove" | "add") => void;
 }) {
-	const [role, setRole] = useState<MemberRole>(member.role as MemberRole);
-	const createdBefore = member.global_permissions.includes("org.create");
-	const [mayCreate, setMayCreate] = useState(createdBefore);
-	const isOperator = useAsk("GET /account", {}).data?.is_operator === true;
-	const mayGive = useMayCreateOrganizations() && isOperator && !member.is_tmp;
-	const [keepsKeys, setKeepsKeys] = useState(false);
-	const plan = useRolePlan(orgId, member.email, role === member.role ? undefined : role).data;
-	const [lowered, revealed] = [plan?.lowered_api_keys ?? [], plan?.revealed_api_keys ?? []];
-	const permissions = useChange("PUT /organization/members/permissions");
-	const roles = useChange("PUT /organization/members", ({ link }) => {
-		if (link !== null) onLink({ email: member.email, link });
-	});
-	const { email } = member;
-	const wantsCreate = mayCreate && administers(role);
-	const errors = formErrors(roles.error ?? permissions.error, [...ROLE_ERRORS, "global_permissions"]);
-	const submit = async () => {
-		try {
-			if (role !== member.role) await roles.mutateAsync({ body: { orgId, email, role, keep_keys: keepsKeys } });
-			if (mayGive && wantsCreate !== createdBefore) {
-				await permissions.mutateAsync({
-					body: { orgId, email, global_permissions: wantsCreate ? ["org.create"] : [] },
-				});
-			}
-			notify(`${email} is now ${roleText(role)}.`);
-			onClose();
-		} catch {
-			// The form shows the error.
-		}
-	};
+	if (!isCovered) {
+		return (
+			<Text size="sm" c="dimmed">
+				Only for the role {title}
+			</Text>
+		);
+	}
 	return (
-		<FormDialog
-			title={`Change the role of ${email}`}
-			action="Change role"
-			isPending={roles.isPending || permissions.isPending}
-			isReady={role !== member.role || wantsCreate !== createdBefore}
-			error={errors.rest}
-			onSubmit={() => void submit()}
-			onClose={onClose}
-		>
-			<RoleSelect orgId={orgId} value={role} error={errors.at(...ROLE_ERRORS)} onChange={setRole} />
-			{mayGive && administers(role) ? (
-				<Checkbox
-					label="May create organizations"
-					description="Effective while they administer any organization."
-					error={errors.at("global_permissions")}
-					checked={mayCreate}
-					onChange={(event) => setMayCreate(event.currentTarget.checked)}
-				/>
-			) : null}
-			{lowered.length === 0 ? null : (
-				<>
-					<Text size="sm">
-						These API keys of theirs get the lower role as well: {lowered.map(({ name }) => name).join(", ")}.
-					</Text>
-					<Checkbox
-						label="Keep the roles of these keys"
-						description="Even then these keys cannot manage keys or members."
-						checked={keepsKeys}
-						onChange={(event) => setKeepsKeys(event.currentTarget.checked)}
-					/>
-				</>
+		<Group gap="xs">
+			<Button size="xs" variant="default" aria-label={`Change role of ${email}`} onClick={() => onOpen("role")}>
+				Change role
+			</Button>
+			{is_tmp ? null : (
+				<Button size="xs" variant="default" aria-label={`Add role for ${email}`} onClick={() => onOpen("add")}>
+					Add role
+				</Button>
 			)}
-			<RevealedSecrets keys={revealed} />
-		</FormDialog>
-	);
-}
-
-/** Names the consequences first, from a dry run. */
-function Remove({
-	orgId,
-	member,
-	onClose,
-}: {
-	readonly orgId: string;
-	readonly member: Member;
-	readonly onClose: () => void;
-}) {
-	const plan = useRemovalPlan(orgId, member.email);
-	const remove = useChange("DELETE /organization/members", () => {
-		notify(member.is_tmp ? `Invitation for ${member.email} withdrawn.` : `${member.email} removed.`);
-		onClose();
-	});
-	return (
-		<Confirm
-			title={member.is_tmp ? `Withdraw the invitation for ${member.email}?` : `Remove ${member.email}?`}
-			action={member.is_tmp ? "Withdraw invitation" : "Remove member"}
-			isPending={remove.isPending}
-			isReady={plan.data !== undefined}
-			error={remove.error}
-			onClose={onClose}
-			onConfirm={() => remove.mutate({ query: { orgId, email: member.email } })}
-		>
-			<Answer query={plan} what="the consequences">
-				{({ revoked_api_keys, revealed_api_keys, other_organizations: { known, others } }) => (
-					<>
-						<Text size="sm">
-							{member.is_tmp
-								? "Their invite link is no longer valid."
-								: "They lose every role in this organization immediately, and the invitations that they created are withdrawn."}
-						</Text>
-						{revoked_api_keys.length === 0 ? null : (
-							<>
-								<Text size="sm">These API keys of theirs stop working immediately:</Text>
-								<ul>
-									{revoked_api_keys.map(({ id, name }) => (
-										<li key={id}>{name}</li>
-									))}
-								</ul>
-							</>
-						)}
-						<RevealedSecrets keys={revealed_api_keys} />
-						{known.length + others === 0 ? null : (
-							<Text size="sm">
-								These keys are also used in{" "}
-								{[
-									...known.map(({ name }) => name),
-									...(others > 0 ? [countOf(others, "other organization")] : []),
-								].join(", ")}
-								.
-							</Text>
-						)}
-					</>
-				)}
-			</Answer>
-		</Confirm>
-	);
-}
-
-function RevealedSecrets({ keys }: { readonly keys: readonly { readonly name: string }[] }) {
-	return keys.length === 0 ? null : (
-		<Text size="sm">They have seen the secrets of {keys.map(({ name }) => name).join(", ")}. Rotate these keys.</Text>
+			<Button
+				size="xs"
+				variant="default"
+				aria-label={`${is_tmp ? "Withdraw the invitation for" : "Remove"} ${email}`}
+				onClick={() => onOpen("remove")}
+			>
+				{is_tmp ? "Withdraw" : "Remove"}
+			</Button>
+		</Group>
 	);
 }

@@ -1,0 +1,110 @@
+/**
+ * One channel, for a person who holds a role on it and none on its app. The app, its bundles, devices and statistics are hidden from them, so this
+ * screen asks only for the channel: its bundle, its rollout, and what their role lets them do with it.
+ */
+import { Button } from "@mantine/core";
+import { useState } from "react";
+import { useAsk, useChange } from "../../api";
+import { Answer } from "../../components/answer";
+import { Card, Properties } from "../../components/card";
+import { type Channel, ChannelBadges } from "../../components/channel-badges";
+import { notify } from "../../components/notify";
+import { RollBack } from "../../components/roll-back";
+import { Screen } from "../../components/screen";
+import { percentText } from "../../components/size";
+import { Time } from "../../components/time";
+import { useChannelMay } from "../../permissions";
+import type { AppItemProps } from "../../screen-props";
+import { ChannelForm } from "./channel-form";
+import { Promote } from "./promote";
+
+export default function SingleChannel({ appId, orgId, item }: AppItemProps) {
+	const channel = useAsk("GET /channel", { query: { app_id: appId, channel: item } });
+	return (
+		<Answer query={channel} what={`the channel ${item}`}>
+			{(answer) => (Array.isArray(answer) ? null : <Details appId={appId} orgId={orgId} channel={answer as Channel} />)}
+		</Answer>
+	);
+}
+
+function Details({
+	appId,
+	orgId,
+	channel,
+}: {
+	readonly appId: string;
+	readonly orgId: string | undefined;
+	readonly channel: Channel;
+}) {
+	const [dialog, setDialog] = useState<"promote" | "rollback" | "edit" | undefined>();
+	const close = () => setDialog(undefined);
+	const may = useChannelMay(appId, orgId, channel.id);
+	const [mayPromote, maySet] = [may("channel.promote_bundle") === true, may("channel.update_settings") === true];
+	const edit = useChange("POST /channel", () => {
+		notify(`Channel ${channel.name} saved.`);
+		close();
+	});
+	const live = channel.version?.name ?? null;
+	const rollout = channel.rollout_version_info;
+	return (
+		<Screen
+			title={channel.name}
+			note={
+				<div className="stack">
+					<ChannelBadges channel={channel} />
+					<span>Your role is for this channel of {appId} only.</span>
+				</div>
+			}
+			actions={
+				<>
+					{mayPromote ? <Button onClick={() => setDialog("promote")}>Promote bundle</Button> : null}
+					{mayPromote ? (
+						<Button variant="default" onClick={() => setDialog("rollback")}>
+							Roll back
+						</Button>
+					) : null}
+					{maySet && !channel.protected ? (
+						<Button variant="default" onClick={() => setDialog("edit")}>
+							Edit channel
+						</Button>
+					) : null}
+				</>
+			}
+		>
+			<Card title="Live bundle">
+				<Properties
+					items={[
+						["Version", live ?? "Store build"],
+						...(rollout === null
+							? []
+							: ([["Rollout", `${rollout.name} at ${percentText(channel.rolloutPercentageBps)}`]] as const)),
+						["Changed", <Time key="changed" value={channel.updated_at} />],
+					]}
+				/>
+			</Card>
+			{dialog === "promote" ? (
+				<Promote appId={appId} channel={channel} maySet={maySet} seesApp={false} onClose={close} />
+			) : null}
+			{dialog === "rollback" ? (
+				<RollBack
+					appId={appId}
+					channel={channel.name}
+					version={channel.rolloutEnabled && channel.rollout_version !== null ? live : undefined}
+					onClose={close}
+				/>
+			) : null}
+			{dialog === "edit" ? (
+				<ChannelForm
+					title={`Edit ${channel.name}`}
+					action="Save channel"
+					name={channel.name}
+					settings={channel}
+					isPending={edit.isPending}
+					error={edit.error}
+					onClose={close}
+					onSubmit={(name, settings) => edit.mutate({ body: { app_id: appId, channel: name, ...settings } })}
+				/>
+			) : null}
+		</Screen>
+	);
+}
