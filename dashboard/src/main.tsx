@@ -18,8 +18,8 @@ import { Router } from "wouter";
 import { queryClient } from "./api";
 import { App } from "./app";
 import { useIsOnline } from "./components/online";
+import { useIsPhone } from "./components/phone";
 import { themeOf } from "./library";
-import { useIsPhone } from "./shell/phone";
 
 /** Long enough for slow readers. Important messages stay on the page instead. */
 const SHOWN_MS = 8_000;

@@ -33,7 +33,7 @@ const BELOW = PERMISSIONS_AT.app;
 
 const useOwnId = () => useAsk("GET /account", {}).data?.uid;
 
-/** What the user's role on each whole organization permits, in the same order. Custom roles are looked up only for their holders. */
+/** The permissions of the user's role on each whole organization, in the same order. Custom roles are looked up only for their holders. */
 export function useHeldIn(orgIds: readonly string[]): readonly Held[] {
 	const uid = useOwnId();
 	const memberships = useQueries({

@@ -49,7 +49,7 @@ export function ChannelSelect({
 			value={value}
 			onChange={(event) => onChange(event.currentTarget.value)}
 			data={[
-				{ value: "", label: "All channels, and the app" },
+				{ value: "", label: "Whole app" },
 				...(channels.data ?? []).map(({ id, name }) => ({ value: by === "id" ? String(id) : name, label: name })),
 			]}
 		/>

@@ -50,9 +50,9 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 		<Screen title="Apps" note={name} actions={create}>
 			<Answer query={apps} what="apps">
 				{({ items, hasNext }) =>
-					items.length === 0 && page === 0 ? (
+					items.length === 0 && page === 0 && channels.length > 0 ? null : items.length === 0 && page === 0 ? (
 						<Stack gap="md">
-							{create === undefined && channels.length > 0 ? null : create === undefined ? (
+							{create === undefined ? (
 								<Empty title="No apps yet">Ask an administrator to create one or to give you a role in one.</Empty>
 							) : (
 								<Suspense>

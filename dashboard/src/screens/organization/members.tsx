@@ -5,6 +5,7 @@ import { useAllPages, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { useDo } from "../../components/do";
+import { useIsPhone } from "../../components/phone";
 import { Screen } from "../../components/screen";
 import { SecretDialog } from "../../components/secret";
 import { WholeList } from "../../components/whole-list";
@@ -31,9 +32,26 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 	const [dialog, setDialog] = useState<Dialog | undefined>();
 	const [invitation, setInvitation] = useState<{ readonly email: string; readonly link: string } | undefined>();
 	const close = () => setDialog(undefined);
+	// There is no room for another column.
+	const isPhone = useIsPhone();
 	useDo("invite", () => setDialog("invite"), may("org.invite_user") === true);
 	const mayChange = may("org.update_user_roles") === true;
 	const bindingsOf = ({ uid }: Member) => (bindings.data ?? []).filter((binding) => binding.uid === uid);
+	const rolesOf = (member: Member) => (
+		<MemberRoles
+			role={titleOf(roles, member.role)}
+			email={member.email}
+			bindings={bindingsOf(member)}
+			roles={roles}
+			apps={apps}
+			onRemove={
+				mayChange
+					? (binding) =>
+							covers(held, roleIn(roles, binding.role_name)) ? () => setDialog({ kind: "revoke", binding }) : undefined
+					: undefined
+			}
+		/>
+	);
 	return (
 		<Screen
 			title="Members"
@@ -62,11 +80,12 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 								title: "Person",
 								sort: "person",
 								value: ({ email }) => email,
-								cell: ({ email, is_tmp, uid }) => (
+								cell: (member) => (
 									<Stack gap={4} align="flex-start">
-										{email}
-										{is_tmp ? <Badge tone="warn">Invited</Badge> : null}
-										{uid === account.data?.uid ? <Badge>You</Badge> : null}
+										{member.email}
+										{member.is_tmp ? <Badge tone="warn">Invited</Badge> : null}
+										{member.uid === account.data?.uid ? <Badge>You</Badge> : null}
+										{isPhone ? rolesOf(member) : null}
 									</Stack>
 								),
 							},
@@ -74,23 +93,8 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 								title: "Role",
 								sort: "role",
 								value: ({ role }) => titleOf(roles, role),
-								cell: (member) => (
-									<MemberRoles
-										role={titleOf(roles, member.role)}
-										email={member.email}
-										bindings={bindingsOf(member)}
-										roles={roles}
-										apps={apps}
-										onRemove={
-											mayChange
-												? (binding) =>
-														covers(held, roleIn(roles, binding.role_name))
-															? () => setDialog({ kind: "revoke", binding })
-															: undefined
-												: undefined
-										}
-									/>
-								),
+								wideOnly: true,
+								cell: rolesOf,
 							},
 							...(mayChange
 								? [

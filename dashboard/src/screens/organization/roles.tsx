@@ -4,9 +4,12 @@ import { useState } from "react";
 import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { useDo } from "../../components/do";
+import { Icon } from "../../components/icon";
+import { useIsPhone } from "../../components/phone";
 import { Empty, Screen, Section } from "../../components/screen";
 import { countOf } from "../../components/size";
 import { DataTable } from "../../components/table";
+import { IconChevronRight } from "../../icons";
 import { permissionText, permissionTexts } from "../../permission-texts";
 import { covers, useHeld, useOrganizationMay } from "../../permissions";
 import { type KnownRole, knownRole, LEVEL_TEXTS } from "../../roles";
@@ -110,6 +113,8 @@ function RoleTable({
 	readonly roles: readonly KnownRole[];
 	readonly actions?: ((role: KnownRole) => React.ReactNode) | undefined;
 }) {
+	// There is no room for another column.
+	const isPhone = useIsPhone();
 	return (
 		<DataTable
 			label={label}
@@ -118,20 +123,21 @@ function RoleTable({
 			columns={[
 				{
 					title: "Role",
-					cell: ({ title, name, description, isCustom }) => (
+					cell: (role) => (
 						<Stack gap={2}>
-							<span>{title}</span>
-							{isCustom ? <Code w="fit-content">{name}</Code> : null}
-							{description === "" ? null : (
+							<span>{role.title}</span>
+							{role.isCustom ? <Code w="fit-content">{role.name}</Code> : null}
+							{role.description === "" ? null : (
 								<Text size="sm" c="dimmed">
-									{description}
+									{role.description}
 								</Text>
 							)}
+							{isPhone ? <Permissions role={role} /> : null}
 						</Stack>
 					),
 				},
 				{ title: "Given on", wideOnly: true, cell: ({ scopeType }) => LEVEL_TEXTS[scopeType] },
-				{ title: "Permissions", cell: (role) => <Permissions role={role} /> },
+				{ title: "Permissions", wideOnly: true, cell: (role) => <Permissions role={role} /> },
 				...(actions === undefined ? [] : [{ title: "Actions", cell: actions }]),
 			]}
 		/>
@@ -146,6 +152,7 @@ function Permissions({ role: { title, permissions } }: { readonly role: KnownRol
 	return (
 		<details className="fold">
 			<summary aria-label={`${countOf(permissions.length, "permission")} of ${title}`}>
+				<Icon of={IconChevronRight} size="s" />
 				{countOf(permissions.length, "permission")}
 			</summary>
 			<ul>
