@@ -28,6 +28,7 @@ const webhook = () => import("./screens/webhooks/webhook");
 const ORGANIZATION_SCREENS: readonly (readonly [string, ComponentType<OrganizationScreenProps>])[] = [
 	["apps", lazy(() => import("./screens/apps/apps"))],
 	["members", lazy(() => import("./screens/organization/members"))],
+	["groups", lazy(() => import("./screens/organization/groups"))],
 	["roles", lazy(() => import("./screens/organization/roles"))],
 	["keys", lazy(() => import("./screens/keys/keys"))],
 	["statistics", lazy(async () => ({ default: (await statistics()).OrganizationStatistics }))],
@@ -38,6 +39,7 @@ const ORGANIZATION_SCREENS: readonly (readonly [string, ComponentType<Organizati
 
 const ORGANIZATION_ITEMS: readonly (readonly [string, ComponentType<OrganizationItemProps>])[] = [
 	["keys", lazy(() => import("./screens/keys/key"))],
+	["groups", lazy(() => import("./screens/organization/group"))],
 	["webhooks", lazy(async () => ({ default: (await webhook()).OrganizationWebhook }))],
 ];
 

@@ -74,6 +74,68 @@ export function useRoleDeletionPlan(
 	});
 }
 
+type GroupGrant = RequestOf<"POST /organization/groups/:id/bindings">["body"];
+
+/** The number of people who would get the role. Sends nothing while the form is incomplete. */
+export function useGroupGrantPlan(
+	id: string,
+	body: GroupGrant | undefined,
+): UseQueryResult<AnswerOf<"POST /organization/groups/:id/bindings"> | null, Error> {
+	return usePlan(["group role", id, body], async () =>
+		body === undefined
+			? null
+			: ask("POST /organization/groups/:id/bindings", {
+					params: { id },
+					body: { ...body, dry_run: true },
+				}),
+	);
+}
+
+export function useGroupRevocationPlan(
+	id: string,
+	binding_id: string,
+): UseQueryResult<AnswerOf<"DELETE /organization/groups/:id/bindings/:binding_id">, Error> {
+	return usePlan(["group role", id, binding_id], () =>
+		ask("DELETE /organization/groups/:id/bindings/:binding_id", {
+			params: { id, binding_id },
+			query: { dry_run: "true" },
+		}),
+	);
+}
+
+/** The roles that a person would get by the group. Sends nothing while `email` is empty. */
+export function useGroupAdditionPlan(
+	id: string,
+	email: string,
+): UseQueryResult<AnswerOf<"POST /organization/groups/:id/members"> | null, Error> {
+	return usePlan(["group member", id, email], async () =>
+		email === ""
+			? null
+			: ask("POST /organization/groups/:id/members", {
+					params: { id },
+					body: { email, dry_run: true },
+				}),
+	);
+}
+
+export function useGroupRemovalPlan(
+	id: string,
+	user_id: string,
+): UseQueryResult<AnswerOf<"DELETE /organization/groups/:id/members/:user_id">, Error> {
+	return usePlan(["group removal", id, user_id], () =>
+		ask("DELETE /organization/groups/:id/members/:user_id", {
+			params: { id, user_id },
+			query: { dry_run: "true" },
+		}),
+	);
+}
+
+export function useGroupDeletionPlan(id: string): UseQueryResult<AnswerOf<"DELETE /organization/groups/:id">, Error> {
+	return usePlan(["group", id], () =>
+		ask("DELETE /organization/groups/:id", { params: { id }, query: { dry_run: "true" } }),
+	);
+}
+
 export function useOrganizationDeletionPlan(orgId: string): UseQueryResult<AnswerOf<"DELETE /organization">, Error> {
 	return usePlan(["organization", orgId], () => ask("DELETE /organization", { query: { orgId, dry_run: "true" } }));
 }

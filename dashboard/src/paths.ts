@@ -4,6 +4,7 @@ const at = (...parts: readonly string[]) => `/${parts.map(encodeURIComponent).jo
 export type OrganizationScreen =
 	| "apps"
 	| "members"
+	| "groups"
 	| "roles"
 	| "keys"
 	| "statistics"
@@ -27,6 +28,7 @@ export type AppScreen =
 export const organizationPath = (orgId: string, screen: OrganizationScreen = "apps") =>
 	at("organizations", orgId, screen);
 export const keyPath = (orgId: string, keyId: string) => at("organizations", orgId, "keys", keyId);
+export const groupPath = (orgId: string, groupId: string) => at("organizations", orgId, "groups", groupId);
 export const appPath = (appId: string, screen: AppScreen = "releases") => at("apps", appId, screen);
 /** The webhooks of the app, or of the organization without one; with `id` one of them. */
 export const webhookPath = (orgId: string, appId: string | undefined, ...id: readonly string[]) =>

@@ -87,35 +87,37 @@ export function useOrganizationMay(orgId: string | undefined): May {
 	return (permission) => held?.includes(permission);
 }
 
+/** A role of the user on an app or a channel: of their own, or by a group. */
+export type OwnBinding = Pick<MemberBinding, "id" | "role_name" | "app_id" | "channel_id" | "channel">;
+
+const ownBindings = (orgId: string, uid: string, appId: string | undefined) => ({
+	queryKey: ["own roles below", orgId, uid, appId],
+	queryFn: async (): Promise<readonly OwnBinding[]> => {
+		const ofApp = appId === undefined ? {} : { app_id: appId };
+		const [own, groups] = await Promise.all([
+			ask("GET /organization/members/bindings", { query: { orgId, uid, limit: "1000", ...ofApp } }),
+			ask("GET /organization/groups", { query: { orgId, user_id: uid } }),
+		]);
+		const byGroups = groups.flatMap(({ bindings }) => bindings);
+		return [...own, ...byGroups.filter(({ app_id }) => appId === undefined || app_id === appId)];
+	},
+});
+
 /** The user's roles on single apps and channels. Those who may not list members get none. */
-export const useOwnBindings = (orgId: string | undefined, appId: string | undefined, enabled: boolean) => {
+export function useOwnBindings(orgId: string | undefined, appId: string | undefined, enabled: boolean) {
 	const uid = useOwnId();
-	const query = {
-		orgId: orgId ?? "",
-		uid: uid ?? "",
-		limit: "1000",
-		...(appId === undefined ? {} : { app_id: appId }),
-	};
-	return useAsk(
-		"GET /organization/members/bindings",
-		{ query },
-		{ enabled: enabled && uid !== undefined && orgId !== undefined },
-	);
-};
+	return useQuery({
+		...ownBindings(orgId ?? "", uid ?? "", appId),
+		enabled: enabled && uid !== undefined && orgId !== undefined,
+	});
+}
 
 /** The organization of an app that is hidden from the user, by a role of theirs on one of its channels. */
 export function useOrganizationOfRole(appId: string): string | undefined {
 	const uid = useOwnId();
 	const organizations = useOrganizations().data ?? [];
 	const found = useQueries({
-		queries: organizations.map(({ id: orgId }) => {
-			const query = { orgId, uid: uid ?? "", limit: "1000", app_id: appId };
-			return {
-				queryKey: ["GET /organization/members/bindings", { query }],
-				queryFn: () => ask("GET /organization/members/bindings", { query }),
-				enabled: uid !== undefined,
-			};
-		}),
+		queries: organizations.map(({ id }) => ({ ...ownBindings(id, uid ?? "", appId), enabled: uid !== undefined })),
 	});
 	return organizations.find((_, index) => (found[index]?.data?.length ?? 0) > 0)?.id;
 }

@@ -39,9 +39,16 @@ const groupsWhere = (
 			WHERE b.group_id = g.id ORDER BY b.created_at_ms, b.id)) AS bindings
 	FROM groups g WHERE ${condition}`;
 
-/** The groups of an organization, by name. */
-export function groupsOf(orgId: OrgId, limit: number, offset: number): CompiledQuery<GroupRow> {
-	return sql<GroupRow>`${groupsWhere(sql`g.org_id = ${orgId}`)} ORDER BY g.name, g.id LIMIT ${limit} OFFSET ${offset}`.compile(
+/** The groups of an organization, by name; with `userId` those of one person. */
+export function groupsOf(
+	orgId: OrgId,
+	userId: string | undefined,
+	limit: number,
+	offset: number,
+): CompiledQuery<GroupRow> {
+	const ofPerson =
+		userId === undefined ? sql`1` : sql`g.id IN (SELECT group_id FROM group_members WHERE user_id = ${userId})`;
+	return sql<GroupRow>`${groupsWhere(sql`g.org_id = ${orgId} AND ${ofPerson}`)} ORDER BY g.name, g.id LIMIT ${limit} OFFSET ${offset}`.compile(
 		query,
 	);
 }

@@ -209,9 +209,7 @@ describe.skipIf(chromium === undefined)("roles in the dashboard", () => {
 		expect((await stage.product.api("POST", "/channel", { ...release, version: "1.1.0" }, key)).status).toBe(200);
 		await button("Save role").click();
 		await admin.page.getByText("Role Shipper saved.").waitFor();
-		await expect
-			.poll(async () => (await stage.product.api("POST", "/channel", release, key)).status, { timeout: 20_000 })
-			.toBe(403);
+		await expect.poll(async () => (await stage.product.api("POST", "/channel", release, key)).status).toBe(403);
 		await member.page.reload();
 		await button("Edit channel", member).waitFor();
 		expect(await button("Promote bundle", member).count()).toBe(0);
@@ -230,6 +228,41 @@ describe.skipIf(chromium === undefined)("roles in the dashboard", () => {
 		await button("Replace and delete role").click();
 		await admin.page.getByText("Role Shipper deleted.").waitFor();
 		expect(await bindingsOf("shipper@example.com")).toMatchObject([{ role_name: "channel_reader", channel: "beta" }]);
+	});
+
+	test("names the API keys that lose a role with a changed custom role, and they lose it only then", async () => {
+		const reads = ["app.read", "app.read_bundles", "app.read_devices", "app.read_audit", "channel.read"];
+		await send("POST", "/organization/roles", {
+			orgId: stage.product.orgId,
+			name: "keeper",
+			title: "Keeper",
+			scope_type: "org",
+			permissions: [
+				...["org.read", "org.read_members", "org.manage_apikeys", "app.upload_bundle", "channel.promote_bundle"],
+				...reads,
+			],
+		});
+		const member = await stage.member("keeper", "keeper@example.com");
+		await member.open(`${at}/keys`, "API keys");
+		await button("New key", member).click();
+		await member.page.getByLabel("Name").fill("Uploads at night");
+		await member.page.getByLabel("Scope (1)").selectOption({ label: `Example shop (${stage.app})` });
+		await member.page.getByLabel("Role (1)").selectOption({ label: "App uploader" });
+		await button("Create key", member).click();
+		const key = await member.page.getByRole("textbox", { name: "Secret", exact: true }).inputValue();
+		await admin.open(`${at}/roles`, "Roles");
+		await button("Change Keeper").click();
+		await admin.page.getByLabel("Upload bundles").uncheck();
+		await dialog().getByText("These API keys lose roles with it:").waitFor();
+		await dialog().getByText("Uploads at night: App uploader").waitFor();
+		await expectSound(admin);
+		expect((await stage.product.api("GET", `/app/${stage.app}`, undefined, key)).status).toBe(200);
+		await button("Save role").click();
+		await admin.page.getByText("Role Keeper saved.").waitFor();
+		await expect
+			.poll(async () => (await stage.product.api("GET", `/app/${stage.app}`, undefined, key)).status)
+			.toBe(404);
+		member.leave();
 	});
 
 	test("offers a custom role of the organization to invited people and members, who then hold what it permits", async () => {

@@ -208,6 +208,13 @@ function useOrganizationEntries(orgId: string | undefined): Entry[] {
 						icon: IconUserPlus,
 						to: `${organizationPath(orgId, "roles")}?do=new`,
 					},
+					{
+						group: "Actions",
+						label: "New group",
+						words: "team members",
+						icon: IconUserPlus,
+						to: `${organizationPath(orgId, "groups")}?do=new`,
+					},
 				]
 			: []),
 		...(mayKeys

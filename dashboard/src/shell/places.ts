@@ -92,6 +92,7 @@ export const ORGANIZATION_PLACES: readonly OrganizationPlace[] = [
 		permission: "org.read_members",
 		tabs: [
 			["members", "Members", "org.read_members"],
+			["groups", "Groups", "org.read_members"],
 			["roles", "Roles", "org.read"],
 		],
 	},

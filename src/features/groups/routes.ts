@@ -49,16 +49,16 @@ export const listGroups = endpoint({
 	tag: "Members",
 	summary: "List the groups of an organization with their roles, by name",
 	description:
-		"A group's roles on apps and channels are roles of each of its members, beside their own. They are not roles of their API keys.",
+		"A group's roles on apps and channels are roles of each of its members, beside their own. They are not roles of their API keys. `user_id` limits the list to the groups of one person.",
 	access: { permission: "org.read_members", scope: orgScope("query.orgId") },
-	query: v.object({ orgId: uuid, page: pageNumber, limit: itemsPerPage }),
+	query: v.object({ orgId: uuid, user_id: optional(uuid), page: pageNumber, limit: itemsPerPage }),
 	response: v.array(groupSchema),
 	errors: [],
 	example: { query: { orgId: EXAMPLE_ORG_ID }, response: [EXAMPLE_GROUP] },
 	async handle({ db, scope, input, request, origin }) {
-		const { page, limit: size } = input.query;
+		const { user_id, page, limit: size } = input.query;
 		const { limit, offset } = pageBounds(page, size);
-		const [found] = await db.batch([groupsOf(scope.orgId, limit, offset)]);
+		const [found] = await db.batch([groupsOf(scope.orgId, user_id, limit, offset)]);
 		return pageReply({ request, origin }, page, found.rows, shownGroup, size);
 	},
 });

@@ -296,6 +296,12 @@ export const SCREENS: readonly PicturedScreen[] = [
 		prepare: (page) => page.getByRole("button", { name: "Add role for" }).first().click(),
 	},
 	{ name: "roles", path: ofOrganization("roles") },
+	{ name: "groups", path: ofOrganization("groups") },
+	{
+		name: "group-new",
+		path: ofOrganization("groups"),
+		prepare: (page) => page.getByRole("button", { name: "New group" }).click(),
+	},
 	{
 		name: "role-new",
 		path: ofOrganization("roles"),

@@ -101,6 +101,18 @@ describe("a role of a group", () => {
 });
 
 describe("a group", () => {
+	test("is listed for one person while they are in it", async () => {
+		const id = await create();
+		const listed = async () => {
+			const query = { orgId: world.orgId, user_id: person.userId };
+			const { body } = await world.request("GET", PATH, { key: world.adminKey, query });
+			return body.map((group: { id: string }) => group.id);
+		};
+		expect(await listed()).toEqual([]);
+		await add(id);
+		expect(await listed()).toEqual([id]);
+	});
+
 	test("gives nobody what the giver does not hold", async () => {
 		const admin = await createTestMember(world, "org_admin");
 		const weak = "channel-fixer";

@@ -4,16 +4,10 @@ import { TextLink } from "../../components/link";
 import { Section } from "../../components/screen";
 import { DataTable } from "../../components/table";
 import { channelPath } from "../../paths";
-import type { MemberBinding } from "../../permissions";
+import type { OwnBinding } from "../../permissions";
 import { titleOf, useRoles } from "../../roles";
 
-export function OwnChannels({
-	orgId,
-	bindings,
-}: {
-	readonly orgId: string;
-	readonly bindings: readonly MemberBinding[];
-}) {
+export function OwnChannels({ orgId, bindings }: { readonly orgId: string; readonly bindings: readonly OwnBinding[] }) {
 	const roles = useRoles(orgId);
 	return (
 		<Section title="Your channels">

@@ -16,7 +16,7 @@ import { isComplete, NO_PLACE, PLACE_ERRORS, type PlacedRole, PlacedRoleFields, 
 type Placed = Pick<MemberBinding, "role_name" | "app_id" | "channel">;
 
 /** `beta of Example shop` */
-function placeText({ app_id, channel }: Placed, apps: readonly AppRecord[]): string {
+export function placeText({ app_id, channel }: Placed, apps: readonly AppRecord[]): string {
 	const app = apps.find((known) => known.app_id === app_id)?.name ?? app_id;
 	return channel === null ? app : `${channel} of ${app}`;
 }
