@@ -101,6 +101,34 @@ export const servedFields = (
 		? { version, ...(keepsRollout ? { keep_rollout: true } : {}) }
 		: { rolloutVersion: version, rolloutPercentage: rollout, rolloutEnabled: true };
 
+/** The bundle that most devices of a channel run, if they are up to date. */
+export function servedBefore(channel: Channel | undefined): string | undefined {
+	if (channel === undefined) return undefined;
+	const { rolloutEnabled, rolloutPercentageBps, rollout_version_info: rollout, version } = channel;
+	return rolloutEnabled && rolloutPercentageBps >= 5_000 ? (rollout?.name ?? version?.name) : version?.name;
+}
+
+/** @throws {Failure} `rollout_running` before a bundle is uploaded whose rollout the server would refuse */
+export function refuseSecondRollout(channel: Channel | undefined): void {
+	const running = channel?.rollout_version_info?.name;
+	if (channel === undefined || running === undefined || !channel.rolloutEnabled) return;
+	if (channel.rolloutPercentageBps === 10_000 && channel.rolloutPausedAt === null) return;
+	throw new Failure("rollout_running", secondRollout(channel.name, running), EXIT.failure, {
+		rollout_version: running,
+	});
+}
+
+const secondRollout = (channel: string, running: string) =>
+	`${running} is rolled out to a part of the devices of ${channel}, and a second rollout would return them to an older bundle. End it first: capstan rollout finish (${running} for every device) or capstan rollout stop. Without --rollout the release ends it.`;
+
+/** @throws {Failure} `invalid_option` */
+export function refuseKeptRollout(options: Run["options"], rollout: number | undefined): void {
+	if (rollout === undefined || options["keep-rollout"] !== true) return;
+	const message =
+		"--keep-rollout keeps a running rollout beside a release for every device; leave out --rollout or it.";
+	throw usage("invalid_option", message, { field: "keep-rollout" });
+}
+
 /** The proposal in the result of a command. */
 export const proposalOf = ({ id, url, expiresAt }: Waiting) => ({ id, url, expires_at: expiresAt });
 

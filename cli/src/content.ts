@@ -72,7 +72,10 @@ function noteLeftOut(run: Run, { leftOut }: Build): void {
 	);
 }
 
-/** @param wanted `updatePackage` of the channel that gets the bundle */
+/**
+ * @param wanted `updatePackage` of the channel that gets the bundle; undefined: a preview, which testers of a pull request get for a short
+ * time, so it goes without the zip that a device is offered when its files fail twice
+ */
 export async function contentOf(
 	run: Run,
 	project: Project,
@@ -105,5 +108,5 @@ function formOf(run: Run, project: Project, wanted: string | undefined): Form {
 	if (named !== undefined)
 		throw usage("invalid_option", `--package must be delta, zip or all; it is "${named}".`, { field: "package" });
 	if (project.kind === "electron" || wanted === "zip") return "zip";
-	return wanted === "zip_from_builtin" ? "all" : "delta";
+	return wanted === undefined || wanted === "delta" ? "delta" : "all";
 }

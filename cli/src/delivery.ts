@@ -83,6 +83,20 @@ export function showDelivery(
 	terminal.line(url);
 }
 
+/** Devices are known, and none of them gets the bundle or runs it. */
+export function reachesNobody({ storeBuilds = [] }: Delivery, version: string): boolean {
+	return (
+		storeBuilds.length > 0 &&
+		storeBuilds.every(({ offered, up_to_date }) => (offered[version] ?? 0) === 0 && up_to_date === 0)
+	);
+}
+
+export function showRefused(terminal: Terminal, version: string): void {
+	terminal.line(
+		`${terminal.style("yellow", "Problem")} No device of the last 30 days gets ${version}; the lines above say why.`,
+	);
+}
+
 /** Such as `Store build 3.2.0: 12 of 14 devices get 1.4.0; 2 get nothing (disable_auto_update_under_native)`. */
 function buildText({ version_build, devices, offered, up_to_date, refused }: StoreBuild, version: string): string {
 	const others = Object.entries(offered).filter(([name]) => name !== version);

@@ -73,6 +73,10 @@ function refusal(error: CapstanError): Failure {
 const IN_OUR_WORDS: Readonly<Record<string, string>> = {
 	app_not_found:
 		"This key cannot see the app. Create the app with capstan init, name another one with --app, or use a key of the app's organization.",
+	nothing_to_roll_back_to:
+		"The channel has served nothing before, so there is nothing to return to. Name a version to return to, or the store build: capstan rollback builtin",
+	version_was_used:
+		"Devices got other content under this version, and a device that has it would not load it again. Choose another version.",
 	bundle_not_found:
 		"The app has no bundle with this version; the page Bundles of the dashboard lists those that it has.",
 };

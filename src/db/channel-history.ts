@@ -93,6 +93,7 @@ function entries(
 	const isOn = (prefix: "" | "was_") =>
 		sql`(${sql.ref(`${prefix}rollout_enabled`)} = 1 AND ${sql.ref(`${prefix}rollout_paused_at_ms`)} IS NULL)`;
 	const ends = sql`CASE WHEN version_id IS was_rollout_version_id THEN 'rollout_finished'
+		WHEN version_id IS NOT was_version_id AND ${goesLive} = 'promotion' THEN 'rollout_replaced'
 		WHEN rollout_id IS NULL THEN 'rollout_rolled_back' ELSE 'rollout_replaced' END`;
 	const moves = sql`CASE
 		WHEN rollout_id IS NOT was_rollout_id THEN CASE WHEN ${isOn("")} THEN 'rollout_started' ELSE 'rollout_prepared' END

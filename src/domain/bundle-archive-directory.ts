@@ -238,7 +238,8 @@ export function zip64SizesIn(
 	const view = viewOf(extra);
 	for (let at = 0; at + 4 <= extra.length; at += 4 + view.getUint16(at + 2, true)) {
 		const lengthBytes = view.getUint16(at + 2, true);
-		if (view.getUint16(at, true) !== ZIP64_FIELD || lengthBytes < 16 || at + 20 > extra.length) continue;
+		if (at + 4 + lengthBytes > extra.length) return undefined;
+		if (view.getUint16(at, true) !== ZIP64_FIELD || lengthBytes < 16) continue;
 		return { uncompressedBytes: uint64(view, at + 4), compressedBytes: uint64(view, at + 12) };
 	}
 	return undefined;

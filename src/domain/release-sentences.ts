@@ -70,7 +70,7 @@ export function releaseSentence(facts: ReleaseFacts): SentencePart[] {
 		case "rollout_rolled_back":
 			return ["rolled back ", ...rollout, " at ", share];
 		case "rollout_replaced":
-			return ["ended ", ...rollout, " for another one"];
+			return ["ended ", ...rollout, " for another bundle"];
 		case "rollout_failing":
 			return ["found too many failures in ", ...rollout];
 		case "proposal_approved":

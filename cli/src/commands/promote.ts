@@ -8,9 +8,13 @@ import {
 	endWaiting,
 	existingChannel,
 	proposalOf,
+	refuseKeptRollout,
+	refuseSecondRollout,
+	servedBefore,
 	servedFields,
 } from "../channels";
 import { type Command, durationOf, numberOf, text } from "../command";
+import { deliveryFields, deliveryOf, reachesNobody, showDelivery, showRefused } from "../delivery";
 import { EXIT, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
 import { reachOf, reportedStoreBuilds, showReach } from "../reach";
@@ -35,11 +39,13 @@ export const promote: Command = {
 		if (version === undefined)
 			throw usage("missing_version", "Name the version: capstan promote 1.4.0. capstan status lists what is live.");
 		const rollout = numberOf(run.options, "rollout", 0.01, 100);
+		refuseKeptRollout(run.options, rollout);
 		const timeoutMs = durationOf(run.options, "timeout", "1h");
 		const settings = await resolve(run, RELEASE_STAGES);
 		const { server, appId } = settings;
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
 		const channel = await existingChannel(server, app, text(run.options, "channel"));
+		if (rollout !== undefined) refuseSecondRollout(channel);
 		const builds = await reportedStoreBuilds(settings);
 		const { waiting, rolloutEnded } = await changeChannel(server, {
 			app_id: appId,
@@ -54,12 +60,15 @@ export const promote: Command = {
 		}
 		const isWaiting = waiting !== undefined && !waits;
 		const reach = isWaiting ? undefined : await reachOf(settings, channel.name, version, builds);
+		const asked = { appId, channel: channel.name, version, before: servedBefore(channel) };
+		const delivery = isWaiting ? undefined : await deliveryOf(server, asked);
 		run.terminal.result("promote", {
 			status: isWaiting ? "waiting_for_approval" : "live",
 			...{ app_id: appId, channel: channel.name, version },
 			...(rollout === undefined ? {} : { rollout_percentage: rollout }),
 			...(rolloutEnded === undefined ? {} : { rollout_ended: rolloutEnded }),
 			...(reach === undefined ? {} : { problems: reach.problems, warnings: reach.remarks }),
+			...(delivery === undefined ? {} : deliveryFields(delivery)),
 			...(waiting === undefined ? {} : { proposal: proposalOf(waiting) }),
 		});
 		if (isWaiting) return endWaiting(run, waiting);
@@ -68,7 +77,12 @@ export const promote: Command = {
 			`${run.terminal.style("green", "Live")} ${appId} ${version} on ${channel.name}${share}`,
 			...endedLines(rolloutEnded),
 		);
-		return reach === undefined ? EXIT.ok : showReach(run.terminal, reach);
+		const code = reach === undefined ? EXIT.ok : showReach(run.terminal, reach);
+		if (delivery === undefined) return code;
+		showDelivery(run.terminal, delivery, version, asked.before);
+		if (rollout !== undefined || !reachesNobody(delivery, version)) return code;
+		if (code === EXIT.ok) showRefused(run.terminal, version);
+		return EXIT.failure;
 	},
 };
 
@@ -116,8 +130,8 @@ export const rollback: Command = {
 			const rollout = `the rollout of ${ended.version} (${ended.percentage_bps / 100} %)`;
 			run.terminal.line(
 				isDryRun
-					? `Would end ${rollout} on ${channel.name}; every device gets ${to}${devices}.`
-					: `${run.terminal.style("green", "Ended")} ${rollout} on ${channel.name}; every device gets ${to}${devices}`,
+					? `Would end ${rollout} on ${channel.name}; its devices return to ${to}${devices}.`
+					: `${run.terminal.style("green", "Ended")} ${rollout} on ${channel.name}; its devices return to ${to}${devices}`,
 			);
 		} else if (isDryRun) run.terminal.line(`Would roll back ${channel.name} from ${from} to ${to}${devices}.`);
 		else

@@ -17,6 +17,9 @@ import {
 	FIRST_CHANNEL,
 	proposalOf,
 	type RolloutEnded,
+	refuseKeptRollout,
+	refuseSecondRollout,
+	servedBefore,
 	servedFields,
 	unknownChannel,
 	type Waiting,
@@ -24,7 +27,7 @@ import {
 import { type Command, durationOf, numberOf, type Run, text, versionOf } from "../command";
 import { type Commit, commentOf, commitOf } from "../commit";
 import { buildOf, CONTENT_OPTIONS, type Content, contentOf } from "../content";
-import { type Delivery, deliveryFields, deliveryOf, showDelivery } from "../delivery";
+import { type Delivery, deliveryFields, deliveryOf, reachesNobody, showDelivery, showRefused } from "../delivery";
 import { EXIT, type ExitCode, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
 import type { Project } from "../project";
@@ -59,6 +62,7 @@ export const release: Command = {
 	async run(run) {
 		const startedMs = Date.now();
 		const rollout = numberOf(run.options, "rollout", 0.01, 100);
+		refuseKeptRollout(run.options, rollout);
 		const timeoutMs = durationOf(run.options, "timeout", "1h");
 		versionOf(run.options, "bundle");
 		const settings = await resolve(run, RELEASE_STAGES);
@@ -68,7 +72,8 @@ export const release: Command = {
 		run.terminal.progress(`Asking ${server.origin}`);
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
 		const target = await targetOf(run, settings, app);
-		const content = await contentOf(run, project, build, target.channel?.updatePackage);
+		if (rollout !== undefined) refuseSecondRollout(target.channel);
+		const content = await contentOf(run, project, build, target.channel?.updatePackage ?? "all");
 		const [builds, commit] = await Promise.all([reportedStoreBuilds(settings), commitOf(run)]);
 		const { version, uploaded } = await bundleOf(run, settings, app, target, content, builds ?? [], commit);
 		run.terminal.progress(`Promoting ${version} to ${target.name}`);
@@ -84,8 +89,7 @@ export const release: Command = {
 		}
 		const isWaiting = waiting !== undefined && run.options.wait !== true;
 		const reach = isWaiting ? undefined : await reachOf(settings, target.name, version, builds);
-		const before = target.channel?.version?.name;
-		const asked = { appId, channel: target.name, version, before };
+		const asked = { appId, channel: target.name, version, before: servedBefore(target.channel) };
 		const delivery = isWaiting ? undefined : await deliveryOf(server, asked);
 		const done = { ...content, app, target, version, uploaded, rollout, isWaiting, waiting, rolloutEnded, reach };
 		return report(run, { ...done, delivery, commit, startedMs });
@@ -159,11 +163,14 @@ async function bundleOf(
 			const fields = fieldsOf(run, commit);
 			return { version, uploaded: await uploadBundle({ server, app, version, ...content, fields, progress }) };
 		} catch (error) {
-			const isTaken = error instanceof CapstanError && error.code === "bundle_already_exists";
+			const isTaken = error instanceof CapstanError && TAKEN.includes(error.code);
 			if (!isTaken || named !== undefined || tried >= MOST_VERSION_TRIES) throw error;
 		}
 	}
 }
+
+/** Another bundle has the version, or had it when devices got it. */
+const TAKEN = ["bundle_already_exists", "version_was_used"];
 
 async function knownVersions({ server, project }: Settings, app: App, target: Target): Promise<KnownVersions> {
 	const query = { app_id: app.app_id };
@@ -180,7 +187,7 @@ async function knownVersions({ server, project }: Settings, app: App, target: Ta
 		current: [
 			project.packageVersion,
 			...project.storeVersions.versions.map(withoutSuffix),
-			...live.map(({ version }) => version?.name),
+			...live.flatMap(({ version, rollout_version_info }) => [version?.name, rollout_version_info?.name]),
 		].filter((version) => version !== undefined),
 		past: past.map(({ version }) => version).filter((version) => version !== null),
 		taken: bundles.map(({ name }) => name),
@@ -258,7 +265,9 @@ function report(run: Run, released: Released): ExitCode {
 	);
 	if (target.isFirst) terminal.line(`The channel ${target.name} is new and public.`);
 	const code = reach === undefined ? EXIT.ok : showReach(terminal, reach);
-	if (delivery !== undefined) showDelivery(terminal, delivery, version, target.channel?.version?.name);
+	const isRefused = delivery !== undefined && rollout === undefined && reachesNobody(delivery, version);
+	if (delivery !== undefined) showDelivery(terminal, delivery, version, servedBefore(target.channel));
+	if (isRefused && code === EXIT.ok) showRefused(terminal, version);
 	terminal.line(`Done in ${((Date.now() - startedMs) / 1000).toFixed(1)} s.`);
-	return code;
+	return isRefused ? EXIT.failure : code;
 }

@@ -59,10 +59,11 @@ const CHANGES: readonly Change[] = [
 	{
 		verb: "resume",
 		usage: "rollout resume",
-		summary: "Resume a paused rollout.",
+		summary: "Resume a rollout that is paused or off.",
 		example: "capstan rollout resume",
-		body: () => ({ rolloutPaused: false }),
-		done: ({ version }) => `Rollout of ${version} resumed.`,
+		body: (_, { state }) => (state === "off" ? { rolloutEnabled: true } : { rolloutPaused: false }),
+		done: ({ version, state }) =>
+			state === "running" ? `The rollout of ${version} is running already.` : `Rollout of ${version} resumed.`,
 	},
 	{
 		verb: "set",
@@ -70,7 +71,10 @@ const CHANGES: readonly Change[] = [
 		summary: "Set the share of the devices that get the bundle of a rollout.",
 		example: "capstan rollout set 25",
 		body: (run) => ({ rolloutPercentage: shareOf(run) }),
-		done: ({ version }, run) => `${version} is now rolled out to ${shareOf(run)} % of devices.`,
+		done: ({ version, state }, run) =>
+			state === "running"
+				? `${version} is now rolled out to ${shareOf(run)} % of devices.`
+				: `${version} will be rolled out to ${shareOf(run)} % of devices when the rollout is resumed, which is ${state}: capstan rollout resume`,
 	},
 	{
 		verb: "finish",
@@ -86,7 +90,7 @@ const CHANGES: readonly Change[] = [
 		summary: "End a rollout and return its devices to the stable bundle.",
 		example: "capstan rollout stop",
 		body: () => ({ rollback: true }),
-		done: (rollout) => `Rollout of ${rollout.version} rolled back; every device gets ${stableOf(rollout)}.`,
+		done: (rollout) => `Rollout of ${rollout.version} rolled back; its devices return to ${stableOf(rollout)}.`,
 	},
 ];
 
@@ -128,8 +132,8 @@ function shareOf({ words: [word] }: Run): number {
 		throw usage("missing_share", "Name the share of the devices in percent: capstan rollout set 25.", {
 			field: "percent",
 		});
-	const share = Number(word.replace(/%$/, ""));
-	if (Number.isFinite(share) && share >= 0 && share <= 100 && word !== "") return share;
+	const share = /^\d+(\.\d+)?%?$/.test(word) ? Number(word.replace(/%$/, "")) : Number.NaN;
+	if (share <= 100) return share;
 	throw usage("invalid_option", `The share must be a number from 0 to 100; it is "${word}".`, { field: "percent" });
 }
 

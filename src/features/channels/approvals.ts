@@ -27,6 +27,7 @@ import { MAY_WAIT } from "../../http/wait-visible";
 import { compatibilityGuards, refuseIncompatible } from "./compatibility";
 import { EXAMPLE_PROPOSAL } from "./proposals";
 import { isApprover, protectionGuards, refuseNonPromoter } from "./protection";
+import { rolloutEnded, rolloutEndedSchema } from "./served-bundles";
 import { formGuards, writeChannel } from "./write";
 
 const proposalNotFound = hiddenAs(
@@ -102,7 +103,12 @@ export const approveProposal = endpoint({
 	body: decisionBody,
 	recentSignIn: "passkey",
 	headers: MAY_WAIT,
-	response: v.strictObject({ status: v.literal("ok"), channel: v.string(), version: v.nullable(v.string()) }),
+	response: v.strictObject({
+		status: v.literal("ok"),
+		channel: v.string(),
+		version: v.nullable(v.string()),
+		rollout_ended: v.nullable(rolloutEndedSchema),
+	}),
 	errors: [
 		"bundle_incompatible",
 		"bundle_not_found",
@@ -118,7 +124,7 @@ export const approveProposal = endpoint({
 	],
 	example: {
 		body: { app_id: "com.example.app", id: EXAMPLE_PROPOSAL.id, comment: "Tested on both platforms" },
-		response: { status: "ok" as const, channel: "production", version: "1.5.0" },
+		response: { status: "ok" as const, channel: "production", version: "1.5.0", rollout_ended: null },
 	},
 	load: ({ body }, nowMs) => reads(body, nowMs),
 	async handle(context) {
@@ -185,7 +191,10 @@ export const approveProposal = endpoint({
 			],
 			after: formGuards(values, appId, channelId),
 		});
-		return { ...OK, channel: channel.name, version: proposal.version_name };
+		return {
+			...{ ...OK, channel: channel.name, version: proposal.version_name },
+			rollout_ended: rolloutEnded(values, channel),
+		};
 	},
 });
 

@@ -15,7 +15,7 @@ import { type ChannelRow, channelByName, channelStillPointsTo } from "../../db/c
 import { guard } from "../../db/client";
 import { packagesOfChannel } from "../../db/native-packages";
 import { NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
-import { ApiError } from "../../errors";
+import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { channelName, integerId, label, optional, publicAppId, text } from "../../http/schemas";
 import { channelNotFound, channelScope } from "../../http/scope";
@@ -121,6 +121,10 @@ export const rollBackChannel = endpoint({
 				? STORE_BUILD
 				: readyBundle(loaded[1].rows[0]);
 		if (target === undefined) throw nothingToRollBackTo(channel);
+		if (target.id !== null && target.id === channel.rollout_version_id && target.id !== channel.version_id) {
+			const message = "is the bundle of the rollout; make it stable with POST /channel and promoteToStable: true";
+			throw invalidRequest([{ path: "version", message }]);
+		}
 		const { id, created_by, created_by_key, preview_id } = target;
 		if (created_by !== null) {
 			requireOwnWork(principal, "channel.promote_bundle", scope, { created_by, created_by_key, preview_id });
@@ -202,7 +206,7 @@ function mayOnlyPropose(channel: ChannelRow): ApiError {
 function nothingToRollBackTo(channel: ChannelRow): ApiError {
 	return new ApiError(
 		"nothing_to_roll_back_to",
-		`The history of channel ${channel.name} has no earlier bundle; send version with a bundle of GET /bundle, or "builtin" for the store build.`,
+		`The history of channel ${channel.name} has no earlier bundle to return to; name one that was uploaded as version, or builtin for the store build.`,
 	);
 }
 

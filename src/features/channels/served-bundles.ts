@@ -3,8 +3,8 @@
  * rollout calls it (POST /channel, PUT /bundle, the stock CLI, proposals, dry runs), so they agree.
  *
  * A channel has one stable bundle and at most one rollout. A promotion without rollout fields ends the rollout of another bundle, because
- * its devices would not get what was promoted. A new rollout never replaces one that devices take part in below 100 %, because those
- * devices would return to an older bundle.
+ * its devices would not get what was promoted. A new rollout never replaces one that devices take part in below 100 %, and nothing new is
+ * older than what devices run by the stable bundle or the rollout: only a rollback returns devices to an older bundle.
  */
 import * as v from "valibot";
 import type { BundleRow } from "../../db/bundles";
@@ -78,6 +78,7 @@ export function servedBundles(request: ChannelRequest, newRolloutId: string, now
 		const finishes = running !== null && stable === running;
 		if (finishes) return { ...NO_ROLLOUT, version_id: running };
 		if (stable !== undefined && running !== null && !rollout.keep && !changesRollout(body)) {
+			refuseOlderThanRollout(request, stable);
 			return { ...NO_ROLLOUT, version_id: stable };
 		}
 	} else if (next === null) {
@@ -116,6 +117,7 @@ function started(
 ): ChannelValues {
 	const { body, channel } = request;
 	const rollout = rolloutOf(body);
+	refuseOlderRollout(request, next, stable);
 	const values: ChannelValues = {
 		...{ rollout_version_id: next, rollout_id: newRolloutId },
 		...{ rollout_paused_at_ms: null, rollout_pause_reason: null },
@@ -133,11 +135,7 @@ function started(
 	if (rollout.advance && stable !== undefined) throw missingNextRollout();
 	const promotesRunning = rollout.advance || stable === running;
 	const reachesDevices = channel.rollout_enabled === 1;
-	const isEverywhere =
-		reachesDevices &&
-		channel.rollout_paused_at_ms === null &&
-		channel.rollout_percentage_bps === FULL_SHARE_BPS &&
-		(stable === undefined || stable === channel.version_id);
+	const isEverywhere = reachesEverybody(channel) && (stable === undefined || stable === channel.version_id);
 	if (!promotesRunning && !isEverywhere) {
 		if (reachesDevices) throw rolloutRunning(channel);
 		return values;
@@ -149,12 +147,60 @@ function started(
 	return { ...values, version_id: running };
 }
 
+/**
+ * A rollout of the bundle that every device has, and one that would return devices to an older bundle than the stable one, or than that of a
+ * rollout which it follows.
+ * @throws {ApiError} `invalid_request`
+ */
+function refuseOlderRollout(
+	{ body, channel, stable: named, rollout: bundle }: ChannelRequest,
+	next: number,
+	stable: number | null | undefined,
+): void {
+	const refuse = (message: string) =>
+		invalidRequest([{ path: "rolloutVersion", message, received: bundle?.name ?? "" }]);
+	if (next === (stable === undefined ? (channel?.version_id ?? null) : stable)) {
+		throw refuse("is the stable bundle, so every device gets it already; name another one");
+	}
+	const before = stable === undefined ? channel?.version_name : named?.name;
+	const followed = rolloutOf(body).advance || reachesEverybody(channel) ? channel?.rollout_version_name : null;
+	for (const version of [before, followed]) {
+		if (bundle === undefined || version == null || !isOlder(bundle.name, version)) continue;
+		throw refuse(
+			`is older than ${version}, so devices would return to an older bundle; go back with POST /channel/rollback, or roll out a newer one`,
+		);
+	}
+}
+
+const reachesEverybody = (channel: ChannelRow | undefined): boolean =>
+	channel?.rollout_enabled === 1 &&
+	channel.rollout_paused_at_ms === null &&
+	channel.rollout_percentage_bps === FULL_SHARE_BPS;
+
+/** False for versions that cannot be compared. */
+function isOlder(version: string, than: string): boolean {
+	const [one, other] = [readVersion(version), readVersion(than)];
+	return one !== null && other !== null && compareVersions(one, other) < 0;
+}
+
+/** A promotion that would return the devices of the rollout to an older bundle. The stable bundle itself ends the rollout, as a rollback does. */
+function refuseOlderThanRollout({ channel, stable: bundle }: ChannelRequest, stable: number | null): void {
+	if (channel === undefined || bundle === undefined || stable === channel.version_id) return;
+	if (channel.rollout_enabled === 0 || channel.rollout_percentage_bps === 0) return;
+	const rolledOut = channel.rollout_version_name;
+	if (rolledOut === null || !isOlder(bundle.name, rolledOut)) return;
+	throw new ApiError(
+		"rollout_running",
+		`Bundle ${bundle.name} is older than ${rolledOut}, which is rolled out to ${shareOf(channel)}, so its devices would return to an older bundle; send keep_rollout: true to leave them on ${rolledOut}, end the rollout first with POST /channel/rollback, or release a newer version.`,
+		{ moreInfo: stateOf(channel) },
+	);
+}
+
 /** A stable bundle that is newer than the rollout's: each device that joins the rollout later would return to an older bundle. */
 function refuseNewerStable({ channel, stable: bundle }: ChannelRequest, stable: number | null): void {
 	if (channel === undefined || bundle === undefined || channel.rollout_version_name === null) return;
 	if (stable === null || stable === channel.version_id) return;
-	const [promoted, rolledOut] = [readVersion(bundle.name), readVersion(channel.rollout_version_name)];
-	if (promoted === null || rolledOut === null || compareVersions(promoted, rolledOut) <= 0) return;
+	if (!isOlder(channel.rollout_version_name, bundle.name)) return;
 	throw new ApiError(
 		"rollout_running",
 		`Bundle ${bundle.name} is newer than ${channel.rollout_version_name}, which is rolled out to ${shareOf(channel)}, so its devices would return to an older bundle; leave keep_rollout and the rollout fields out, which ends the rollout.`,

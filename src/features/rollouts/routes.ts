@@ -198,7 +198,7 @@ export const showRollout = endpoint({
 	},
 });
 
-const NO_ROLLOUT_REASON = "The channel has no rollout; send rolloutVersion to start one.";
+const NO_ROLLOUT_REASON = "The channel has no rollout.";
 
 function stateOf(exists: boolean, isEnabled: boolean, isPaused: boolean): "none" | "off" | "paused" | "running" {
 	if (!exists) return "none";
@@ -209,8 +209,8 @@ function stateOf(exists: boolean, isEnabled: boolean, isPaused: boolean): "none"
 function stillReason(exists: boolean, isPaused: boolean): string {
 	if (!exists) return NO_ROLLOUT_REASON;
 	return isPaused
-		? "The rollout is paused; send rolloutPaused: false to continue."
-		: "The rollout is off; send rolloutEnabled: true.";
+		? "The rollout is paused; no further device gets its bundle until it is resumed."
+		: "The rollout is off; no device gets its bundle until it is turned on.";
 }
 
 function rounded(rate: number): number {

@@ -222,12 +222,13 @@ describe("a channel that requires compatible bundles", () => {
 	});
 
 	test("compares with the bundle that is live when the change is written", async () => {
+		await upload("2.1.0", [CAMERA, { name: "fresh", version: "2.0.0" }]);
 		await set({ requireCompatibleBundle: false });
 		await set({ version: "2.0.0" });
 		await set({ requireCompatibleBundle: true });
 		const raced = await readThenWrite(
 			world,
-			(racing) => set({ version: "2.0.0", rolloutVersion: "1.0.0" }, world.adminKey, racing),
+			(racing) => set({ version: "2.0.0", rolloutVersion: "2.1.0" }, world.adminKey, racing),
 			() => set({ version: "1.1.0" }),
 		);
 		expect(result(raced)).toEqual([409, "channel_changed"]);

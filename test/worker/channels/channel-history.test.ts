@@ -203,7 +203,7 @@ describe("every path that changes what a channel serves writes its history", () 
 	});
 
 	test("POST /channel: a rollout from its preparation to each of its ends", async () => {
-		await upload("1.0.0", "1.1.0", "1.2.0");
+		await upload("1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0");
 		await set({ version: "1.0.0" });
 		const steps: [object, string[]][] = [
 			[{ rolloutVersion: "1.1.0", rolloutPercentage: 5 }, ["rollout_prepared 1.1.0 after 1.0.0 5 %"]],
@@ -227,12 +227,12 @@ describe("every path that changes what a channel serves writes its history", () 
 				{ version: "1.0.0", rolloutVersion: "1.2.0", rolloutPercentage: 1, rolloutEnabled: true },
 				["rollout_started 1.2.0 after 1.0.0 1 %", "promotion 1.0.0 after 1.1.0"],
 			],
-			[{ version: "1.1.0" }, ["promotion 1.1.0 after 1.0.0", "rollout_rolled_back 1.2.0 after 1.0.0 1 %"]],
+			[{ version: "1.3.0" }, ["promotion 1.3.0 after 1.0.0", "rollout_replaced 1.2.0 after 1.0.0 1 %"]],
 			[
-				{ rolloutVersion: "1.2.0", rolloutPercentage: 1, rolloutEnabled: true },
-				["rollout_started 1.2.0 after 1.1.0 1 %"],
+				{ rolloutVersion: "1.4.0", rolloutPercentage: 1, rolloutEnabled: true },
+				["rollout_started 1.4.0 after 1.3.0 1 %"],
 			],
-			[{ version: "1.2.0" }, ["rollout_finished 1.2.0 after 1.1.0"]],
+			[{ version: "1.4.0" }, ["rollout_finished 1.4.0 after 1.3.0"]],
 		];
 		let expected = ["created 1.0.0"];
 		for (const [fields, entries] of steps) {

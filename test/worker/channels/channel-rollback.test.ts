@@ -94,7 +94,7 @@ describe("POST /channel/rollback without a version", () => {
 		expect((await rollBack()).body).toMatchObject({ version: "1.0.0" });
 		const { status, body } = await rollBack();
 		expect([status, body.error]).toEqual([409, "nothing_to_roll_back_to"]);
-		expect(body.message).toMatch(/send version/);
+		expect(body.message).toMatch(/name one that was uploaded/);
 		// A bundle that is promoted again is the previous one of the next bundle.
 		await set({ version: "1.1.0" });
 		await set({ version: "1.2.0" });
@@ -248,13 +248,13 @@ describe("POST /channel/rollback beside another request", () => {
 
 	test("is refused if another bundle was promoted, a rollout started, or the channel deleted", async () => {
 		await live("1.0.0", "1.1.0");
-		await upload("1.2.0");
+		await upload("1.2.0", "1.3.0");
 		const admin = { key: world.adminKey };
 		const post = (fields: object) =>
 			world.request("POST", "/channel", { ...admin, body: { app_id: app.appId, channel: "production", ...fields } });
 		for (const between of [
 			() => post({ version: "1.2.0" }),
-			() => post({ rolloutVersion: "1.1.0", rolloutPercentage: 5, rolloutEnabled: true }),
+			() => post({ rolloutVersion: "1.3.0", rolloutPercentage: 5, rolloutEnabled: true }),
 			() => post({ rollback: true }),
 		]) {
 			const { status, body } = await refusedIn({}, between);

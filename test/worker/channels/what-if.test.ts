@@ -340,7 +340,7 @@ describe("a POST /channel/what_if request", () => {
 	test("writes nothing, in every state and when repeated", async () => {
 		await change({ channel: "production", public: true });
 		const before = await databaseText();
-		expect((await whatIf({ channel: "production", version: "2.0.0", rolloutVersion: "1.0.1" })).status).toBe(200);
+		expect((await whatIf({ channel: "production", version: "1.0.1", rolloutVersion: "2.0.0" })).status).toBe(200);
 		expect((await whatIf({ channel: "not-there-yet", public: true })).status).toBe(200);
 		expect(await databaseText()).toBe(before);
 	});

@@ -133,7 +133,7 @@ function historyMismatches(
 			found.push(`channel ${channel.name} does not know its live bundle as a target`);
 		const of = (entry: (typeof own)[number]) => entry.action.startsWith("rollout_");
 		const moved = own.find(of);
-		const ended = ["rollout_finished", "rollout_rolled_back"];
+		const ended = ["rollout_finished", "rollout_rolled_back", "rollout_replaced"];
 		if ((moved === undefined || ended.includes(moved.action)) !== (channel.rollout_id === null))
 			found.push(`channel ${channel.name} has another rollout than its history`);
 		else if (channel.rollout_id !== null) {

@@ -108,9 +108,9 @@ export function ReleasePlanFields({
 						<Radio value="all" disabled={isDisabled} label="Every device at once" />
 						<Radio
 							value="steps"
-							disabled={isDisabled}
+							disabled={isDisabled || partlyRolledOut(channel) !== undefined}
 							label={`In steps of ${(channel.rolloutSteps ?? STEPS).join(", ")} %`}
-							description="Capstan raises the share, and stops if too many devices fail."
+							description={stepsText(channel)}
 						/>
 					</Stack>
 				</Radio.Group>
@@ -118,6 +118,20 @@ export function ReleasePlanFields({
 			<Note>{effectText({ channel, name: plan.channel, version, way, devices })}</Note>
 		</>
 	);
+}
+
+/** The version of a rollout that only a part of the devices has: another one would return them to an older bundle. */
+function partlyRolledOut(channel: Channel): string | undefined {
+	const { rolloutEnabled, rolloutPercentageBps, rolloutPausedAt, rollout_version_info: rollout } = channel;
+	if (!rolloutEnabled || (rolloutPercentageBps === 10_000 && rolloutPausedAt === null)) return undefined;
+	return rollout?.name;
+}
+
+function stepsText(channel: Channel): string {
+	const running = partlyRolledOut(channel);
+	return running === undefined
+		? "Capstan raises the share, and stops if too many devices fail."
+		: `Finish or end the rollout of ${running} first.`;
 }
 
 function effectText({
@@ -139,7 +153,7 @@ function effectText({
 	if (channel.requires_approval)
 		return `${name} is protected: another person approves the release before devices get it.`;
 	const rollout = channel.rolloutEnabled ? channel.rollout_version_info?.name : undefined;
-	const ends = rollout !== undefined && way === "steps" ? ` Ends the rollout of ${rollout}.` : "";
+	const ends = rollout !== undefined && way === "all" ? ` Ends the rollout of ${rollout}.` : "";
 	if (devices === undefined) return `Counting the devices of ${name}…`;
 	if (devices === 0) return `No device of ${name} was seen in the last 30 days; the next ones get ${bundle}.${ends}`;
 	const first = Math.max(1, Math.round((devices * (STEPS[0] ?? 100)) / 100));
