@@ -1,5 +1,6 @@
 /** `capstan rollout …` and the releases around a rollout, by what devices get and what the commands say. */
 import { beforeAll, expect, test } from "vitest";
+import { PATIENCE_MS } from "../patience";
 import { type CapstanProject, createCapstanProject } from "./support/capstan-cli";
 import { createProductApp, type Product, sharedProduct } from "./support/product";
 
@@ -55,7 +56,7 @@ test("a rollout is started, set, paused, resumed and stopped, and each step says
 		const ready = "Ready to finish the rollout of 1.0.2 reaches every device of production";
 		expect(await done(project, ...words)).toContain(`${ready}: capstan rollout finish --channel production`);
 	}
-	expect(await done(project, "rollout", "stop")).toBe("Rollout of 1.0.2 rolled back; every device gets 1.0.1.\n");
+	expect(await done(project, "rollout", "stop")).toBe("Rollout of 1.0.2 rolled back; its devices return to 1.0.1.\n");
 	expect(await offered(appId, "1.0.2")).toEqual({ "1.0.1": 12 });
 });
 
@@ -80,9 +81,38 @@ test("a release ends the rollout of another bundle and says so, unless it keeps 
 	expect(await offered(appId)).toEqual({ "1.0.2": 12 });
 	expect(await done(project, "release", "--bundle", "1.0.3")).toContain("Ended the rollout of 1.0.2 (100 %).");
 	expect(await offered(appId)).toEqual({ "1.0.3": 12 });
-	await done(project, "promote", "1.0.2", "--rollout", "50");
+	await done(project, "release", "--bundle", "1.0.4", "--rollout", "50");
+	const older = await project.run("promote", "1.0.2", "--json");
+	expect(older).toMatchObject({ code: 1, json: { error: { code: "rollout_running" } } });
 	const promoted = await project.run("promote", "1.0.3", "--json");
-	expect(promoted.json).toMatchObject({ status: "live", rollout_ended: { version: "1.0.2", percentage_bps: 5000 } });
+	expect(promoted.json).toMatchObject({ status: "live", rollout_ended: { version: "1.0.4", percentage_bps: 5000 } });
+});
+
+test("the next version is above a rollout, and above a deleted version that devices got", async () => {
+	const { appId, project } = await newProject();
+	await done(project, "release", "--bundle", "1.1.7");
+	await done(project, "release", "--bundle", "2.0.1", "--rollout", "100");
+	await done(project, "release");
+	expect(await offered(appId, "2.0.1")).toEqual({ "2.0.2": 12 });
+	await done(project, "release", "--channel", "beta", "--create-channel");
+	await product.api("DELETE", `/channel?app_id=${appId}&channel=beta`);
+	expect((await product.api("DELETE", `/bundle?app_id=${appId}&version=2.0.3`)).status).toBe(200);
+	await done(project, "release");
+	expect(await offered(appId, "2.0.2")).toEqual({ "2.0.4": 12 });
+});
+
+test("a release that no known device gets fails, and says so", async () => {
+	const { appId, project } = await newProject();
+	await done(project, "release", "--bundle", "1.0.1");
+	expect(await offered(appId)).toEqual({ "1.0.1": 12 });
+	const known = async () => (await product.api("GET", `/device/list?app_id=${appId}`)).body.devices.length;
+	await expect.poll(known, { timeout: PATIENCE_MS }).toBe(DEVICES.length);
+	await product.api("POST", "/channel", { app_id: appId, channel: "production", allow_prod: false });
+	for (const words of [["release"], ["promote", "1.0.2"]]) {
+		const { code, out } = await project.run(...words);
+		expect(out).toContain("No device of the last 30 days gets 1.0.2");
+		expect(code).toBe(1);
+	}
 });
 
 test.each([

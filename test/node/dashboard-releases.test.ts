@@ -113,27 +113,29 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 	});
 
 	test("rolls a bundle out to a share, raises it, pauses it and rolls it back", async () => {
+		await uploadProductBundle(stage.product, stage.app, "1.3.0");
 		await admin.open(`/apps/${stage.app}/channels/pr-128`, "pr-128");
 		await button("Promote bundle").click();
-		await choose("Bundle", "1.1.0");
+		await choose("Bundle", "1.3.0");
 		await admin.page.getByLabel("A share of the devices").check();
 		await admin.page.getByLabel("Share of devices, in %").fill("20");
 		await button("Start rollout").click();
-		await admin.page.getByText("Rolling out 1.1.0 to 20 %").waitFor();
+		await admin.page.getByText("Rolling out 1.3.0 to 20 %").waitFor();
 		await button("Change share").click();
 		await admin.page.getByLabel("Share of devices, in %").fill("50");
 		await button("Set share").click();
-		await admin.page.getByText("Rolling out 1.1.0 to 50 %").waitFor();
+		await admin.page.getByText("Rolling out 1.3.0 to 50 %").waitFor();
 		await button("Pause rollout").click();
 		await button("Resume rollout").waitFor();
 		expect((await channelNamed("pr-128")).rolloutPausedAt).not.toBeNull();
 		await expectSound(admin);
 		await button("Roll back to 1.2.0-pr.128").click();
 		const dialog = admin.page.getByRole("dialog");
-		await dialog.getByText("devices that run 1.1.0 get 1.2.0-pr.128 again").waitFor();
+		await dialog.getByText("devices that run 1.3.0 get 1.2.0-pr.128 again").waitFor();
 		await dialog.getByRole("button", { name: "Roll back to 1.2.0-pr.128" }).click();
-		await admin.page.getByText("Last rollout: 1.1.0, rolled back.").waitFor();
+		await admin.page.getByText("Last rollout: 1.3.0, rolled back.").waitFor();
 		expect((await channelNamed("pr-128")).rollout_version).toBeNull();
+		await stage.product.api("DELETE", `/bundle?app_id=${stage.app}&version=1.3.0`);
 	});
 
 	test("deletes a channel with its bundle, and names both first", async () => {

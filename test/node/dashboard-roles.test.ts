@@ -136,7 +136,7 @@ describe.skipIf(chromium === undefined)("roles in the dashboard", () => {
 	});
 
 	test("shows roles to readers without buttons", async () => {
-		const member = await stage.member("org_member", "reader@example.com");
+		const member = await stage.member("org_member", "roles-reader@example.com");
 		for (const screen of ["members", "roles"]) {
 			await member.open(`${at}/${screen}`, screen === "members" ? "Members" : "Roles");
 			await member.page.waitForLoadState("networkidle");

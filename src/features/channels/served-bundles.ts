@@ -167,7 +167,7 @@ function refuseOlderRollout(
 	for (const version of [before, followed]) {
 		if (bundle === undefined || version == null || !isOlder(bundle.name, version)) continue;
 		throw refuse(
-			`is older than ${version}, so devices would return to an older bundle; go back with POST /channel/rollback, or roll out a newer one`,
+			`is older than ${version}, so devices would return to an older bundle; name a newer one, or return to it with a rollback`,
 		);
 	}
 }
