@@ -25,14 +25,15 @@ const { version_id: _stable, ...noRollout } = defaultsOf(SERVED_FIELDS);
 export const NO_ROLLOUT = { ...NO_NOTICE, ...noRollout } as const satisfies ChannelValues;
 
 /**
- * Ends, starts or updates the channel's rollout; run it after the write to the channel. A changed share starts a step. A resumed rollout is
+ * Ends, starts or updates the channel's rollout; run it after the write to the channel and its history. A changed share starts a step. A resumed rollout is
  * judged only by later reports, because the person who resumed it has seen the earlier ones.
  */
 export function followRollout(appId: AppId, channel: ChannelId | { readonly name: string }, nowMs: number) {
 	const isChannel = typeof channel === "object" ? sql`c.name = ${channel.name}` : sql`c.id = ${channel}`;
 	return [
 		sql`UPDATE rollouts SET ended_at_ms = ${nowMs}, ended_as = CASE WHEN c.version_id = rollouts.version_id THEN 'promoted'
-				WHEN c.rollout_id IS NOT NULL THEN 'replaced' ELSE 'rolled_back' END
+				WHEN c.rollout_id IS NOT NULL OR 'rollout_replaced' = (SELECT action FROM channel_history WHERE channel_id = c.id
+					AND action IN ('rollout_replaced', 'rollout_rolled_back') ORDER BY id DESC LIMIT 1) THEN 'replaced' ELSE 'rolled_back' END
 			FROM channels c WHERE c.app_id = ${appId} AND ${isChannel} AND rollouts.channel_id = c.id AND rollouts.ended_at_ms IS NULL
 				AND rollouts.id IS NOT c.rollout_id`.compile(query),
 		sql`INSERT INTO rollouts (id, app_id, channel_id, version_id, version_name, percentage_bps, paused, started_at_ms, step_at_ms,

@@ -128,7 +128,12 @@ export function judge(gate: GateSettings, state: RolloutState, samples: HealthSa
 				: "You set the share of devices; it does not grow by itself.";
 			return { verdict: "hold", reason, ...judged };
 		}
-		if (!isFull(state)) return { verdict: "hold", reason: "The last step is reached.", ...judged };
+		if (!isFull(state))
+			return {
+				verdict: "hold",
+				reason: "The last step is reached; a person raises the share or finishes the rollout.",
+				...judged,
+			};
 		const { waitingFor } = conditionsOfStep(gate, state, samples, rates, nowMs);
 		if (waitingFor.length > 0) {
 			const reason = `Waiting for ${waitingFor.join(", and for ")}. Then the rollout finishes, and its bundle becomes stable.`;

@@ -176,7 +176,7 @@ describe("the health gate", () => {
 		const partly = { ...GATE, stepsBps: [500, 5_000] };
 		expect(judge(partly, { ...STATE, percentageBps: 5_000 }, healthy(200), LATER_MS)).toMatchObject({
 			verdict: "hold",
-			reason: "The last step is reached.",
+			reason: "The last step is reached; a person raises the share or finishes the rollout.",
 		});
 		expect(judge({ ...GATE, stepsBps: null }, full, healthy(200), LATER_MS)).toMatchObject({ verdict: "hold" });
 	});

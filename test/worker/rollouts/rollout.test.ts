@@ -64,6 +64,30 @@ describe("a rollout that people control", () => {
 		expect((await audited("channel.update")).length).toBe(6);
 	});
 
+	test("is followed by nothing older, through any door", async () => {
+		const between = await uploadTestBundle(world, app, "1.0.5");
+		await uploadTestBundle(world, app, "1.2.0");
+		await change({ rolloutVersion: NEW, rolloutEnabled: true, rolloutPercentage: 50 });
+		const send = (method: string, path: string, body: object) =>
+			world.request(method, path, { key: world.adminKey, body: { app_id: app.appId, ...body } });
+		const { id: channel_id } = (await send("POST", "/channel", { channel: "production", ios: true })).body;
+		for (const refused of [
+			await send("POST", "/channel", { channel: "production", version: "1.0.5" }),
+			await send("PUT", "/bundle", { version_id: between, channel_id }),
+		]) {
+			expect(refused).toMatchObject({ status: 409, body: { error: "rollout_running" } });
+			expect(refused.body.message).toContain("keep_rollout");
+		}
+		expect((await change({ version: "1.0.5", keep_rollout: true })).status).toBe(200);
+		later(1_000);
+		expect((await change({ version: "1.2.0" })).body.rollout_ended).toMatchObject({ version: NEW });
+		expect(await show()).toMatchObject({ state: "none", previous: { version: NEW, endedAs: "replaced" } });
+		for (const rolloutVersion of [NEW, "1.2.0"]) {
+			const refused = await change({ rolloutVersion, rolloutEnabled: true });
+			expect(refused).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path: "rolloutVersion" }] } } });
+		}
+	});
+
 	test("ends as promoted by PUT /bundle with its bundle, and as replaced by another rollout version", async () => {
 		const other = await uploadTestBundle(world, app, "1.2.0");
 		await change({ rolloutVersion: NEW, rolloutEnabled: false });
