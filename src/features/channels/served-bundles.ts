@@ -3,8 +3,8 @@
  * rollout calls it (POST /channel, PUT /bundle, the stock CLI, proposals, dry runs), so they agree.
  *
  * A channel has one stable bundle and at most one rollout. A promotion without rollout fields ends the rollout of another bundle, because
- * its devices would not get what was promoted. A new rollout never replaces one that devices take part in below 100 %, and nothing new is
- * older than what devices run by the stable bundle or the rollout: only a rollback returns devices to an older bundle.
+ * its devices would not get what was promoted, and is refused where they would return to an older bundle by it. A new rollout never replaces
+ * one that devices take part in below 100 %, for the same reason. Only a request that names the older bundle for these devices returns them.
  */
 import * as v from "valibot";
 import type { BundleRow } from "../../db/bundles";
@@ -117,7 +117,7 @@ function started(
 ): ChannelValues {
 	const { body, channel } = request;
 	const rollout = rolloutOf(body);
-	refuseOlderRollout(request, next, stable);
+	refuseStableRollout(request, next, stable);
 	const values: ChannelValues = {
 		...{ rollout_version_id: next, rollout_id: newRolloutId },
 		...{ rollout_paused_at_ms: null, rollout_pause_reason: null },
@@ -147,29 +147,15 @@ function started(
 	return { ...values, version_id: running };
 }
 
-/**
- * A rollout of the bundle that every device has, and one that would return devices to an older bundle than the stable one, or than that of a
- * rollout which it follows.
- * @throws {ApiError} `invalid_request`
- */
-function refuseOlderRollout(
-	{ body, channel, stable: named, rollout: bundle }: ChannelRequest,
+/** A rollout of the stable bundle would give it to nobody else, and a rollback would then end the rollout instead of returning devices. */
+function refuseStableRollout(
+	{ channel, rollout: bundle }: ChannelRequest,
 	next: number,
 	stable: number | null | undefined,
 ): void {
-	const refuse = (message: string) =>
-		invalidRequest([{ path: "rolloutVersion", message, received: bundle?.name ?? "" }]);
-	if (next === (stable === undefined ? (channel?.version_id ?? null) : stable)) {
-		throw refuse("is the stable bundle, so every device gets it already; name another one");
-	}
-	const before = stable === undefined ? channel?.version_name : named?.name;
-	const followed = rolloutOf(body).advance || reachesEverybody(channel) ? channel?.rollout_version_name : null;
-	for (const version of [before, followed]) {
-		if (bundle === undefined || version == null || !isOlder(bundle.name, version)) continue;
-		throw refuse(
-			`is older than ${version}, so devices would return to an older bundle; name a newer one, or return to it with a rollback`,
-		);
-	}
+	if (next !== (stable === undefined ? (channel?.version_id ?? null) : stable)) return;
+	const message = "is the stable bundle, so every device gets it already; name another one";
+	throw invalidRequest([{ path: "rolloutVersion", message, received: bundle?.name ?? "" }]);
 }
 
 const reachesEverybody = (channel: ChannelRow | undefined): boolean =>

@@ -36,7 +36,7 @@ const step = fc.oneof(
 type Step = { act: string; share?: number };
 
 /** Steps after which a device may get an older bundle, because they ask for one. */
-const ASKS_FOR_OLDER = ["stop", "roll back", "repeat", "promote an older one"];
+const ASKS_FOR_OLDER = ["stop", "roll back", "repeat", "promote an older one", "roll out an older one"];
 
 const channel = async () =>
 	(
@@ -61,6 +61,8 @@ test("devices get what the channel says, and an older bundle only if a step asks
 			later(10_000);
 			const running = new Map(deviceIds(40).map((id) => [id, STABLE]));
 			const older = [STABLE];
+			/** A rollout of an older bundle reaches further devices with each larger share. */
+			let rollsOutOlder = false;
 			for (const { act, share: percent } of steps) {
 				const before = await channel();
 				const upload = async () => {
@@ -119,10 +121,13 @@ test("devices get what the channel says, and an older bundle only if a step asks
 				expect([200, 400, 409], label).toContain(answer.status);
 				if (answer.status === 200) acts.add(act);
 				else expect({ ...after, updated_at: "" }, label).toEqual({ ...before, updated_at: "" });
+				if (answer.status === 200 && act === "roll out an older one") rollsOutOlder = true;
+				if (after.rollout_id === null) rollsOutOlder = false;
 				const { state } = await show();
 				const rollout = after.rollout_version_info?.name;
 				const mayBeOlder =
 					ASKS_FOR_OLDER.includes(act) ||
+					rollsOutOlder ||
 					(act === "release below the rollout" && isOlder(released ?? "", before.version.name));
 				for (const [device, version] of running) {
 					const isMember =

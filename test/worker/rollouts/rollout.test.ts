@@ -64,7 +64,7 @@ describe("a rollout that people control", () => {
 		expect((await audited("channel.update")).length).toBe(6);
 	});
 
-	test("is followed by nothing older, through any door", async () => {
+	test("is followed by no older release, through any door, and is never one of the stable bundle", async () => {
 		const between = await uploadTestBundle(world, app, "1.0.5");
 		await uploadTestBundle(world, app, "1.2.0");
 		await change({ rolloutVersion: NEW, rolloutEnabled: true, rolloutPercentage: 50 });
@@ -82,10 +82,8 @@ describe("a rollout that people control", () => {
 		later(1_000);
 		expect((await change({ version: "1.2.0" })).body.rollout_ended).toMatchObject({ version: NEW });
 		expect(await show()).toMatchObject({ state: "none", previous: { version: NEW, endedAs: "replaced" } });
-		for (const rolloutVersion of [NEW, "1.2.0"]) {
-			const refused = await change({ rolloutVersion, rolloutEnabled: true });
-			expect(refused).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path: "rolloutVersion" }] } } });
-		}
+		const refused = await change({ rolloutVersion: "1.2.0", rolloutEnabled: true });
+		expect(refused).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path: "rolloutVersion" }] } } });
 	});
 
 	test("ends as promoted by PUT /bundle with its bundle, and as replaced by another rollout version", async () => {
