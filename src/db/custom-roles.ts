@@ -89,9 +89,9 @@ export function deleteCustomRole(orgId: OrgId, name: string): CompiledQuery[] {
 	];
 }
 
-/** SQL: protected channels of the organization whose promoters name the role. */
+/** SQL: protected channels of the organization whose promoters name the role, also of deleted apps, which can be restored. */
 const channelsNaming = (orgId: string, name: string) => sql`channels ch INNER JOIN apps a ON a.id = ch.app_id
-	WHERE a.owner_org = ${orgId} AND ch.protected = 1 AND ${name} IN (SELECT value FROM json_each(ch.promoters))`;
+	WHERE (a.owner_org = ${orgId} OR a.id IN (SELECT app_id FROM deleted_apps WHERE org_id = ${orgId})) AND ch.protected = 1 AND ${name} IN (SELECT value FROM json_each(ch.promoters))`;
 
 export interface HolderRow {
 	readonly type: "api_key" | "user" | "group" | "invitation" | "channel";

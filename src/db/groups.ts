@@ -11,6 +11,7 @@ export interface GroupBinding {
 	readonly role_name: string;
 	readonly scope_type: "app" | "channel";
 	readonly app_uuid: string;
+	/** The public id, also of a deleted app: its roles come back with it. */
 	readonly app_id: string;
 	readonly channel_id: number | null;
 	readonly channel: string | null;
@@ -34,8 +35,10 @@ const groupsWhere = (
 		(SELECT count(*) FROM group_members WHERE group_id = g.id) AS members,
 		(SELECT json_group_array(json_object('id', id, 'role_name', role_name, 'scope_type', scope_type, 'app_uuid', app_uuid, 'app_id', app_id,
 				'channel_id', channel_id, 'channel', channel, 'created_at_ms', created_at_ms)) FROM (
-			SELECT b.id, b.role_name, b.scope_type, a.id AS app_uuid, a.app_id, b.channel_id, c.name AS channel, b.created_at_ms
-			FROM group_bindings b INNER JOIN apps a ON a.id = b.app_id AND a.owner_org = b.org_id LEFT JOIN channels c ON c.id = b.channel_id
+			SELECT b.id, b.role_name, b.scope_type, a.id AS app_uuid, coalesce(d.public_app_id, a.app_id) AS app_id, b.channel_id,
+				c.name AS channel, b.created_at_ms
+			FROM group_bindings b INNER JOIN apps a ON a.id = b.app_id LEFT JOIN deleted_apps d ON d.app_id = a.id
+				LEFT JOIN channels c ON c.id = b.channel_id
 			WHERE b.group_id = g.id ORDER BY b.created_at_ms, b.id)) AS bindings
 	FROM groups g WHERE ${condition}`;
 

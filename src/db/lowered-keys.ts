@@ -23,8 +23,8 @@ export interface Loss {
 	readonly remains: RawBuilder<unknown>;
 	/** The role on the whole organization that each of the members gets. */
 	readonly gained: Role | undefined;
-	/** The role on the whole organization that a key gets instead of a stronger one. */
-	readonly cap: string | undefined;
+	/** The role on the whole organization that a key gets instead of one that holds all of it and more. */
+	readonly cap: Role | undefined;
 	/** The custom roles of the organization after the change. */
 	readonly customRoles: readonly Role[];
 	/** In the audit entries. */
@@ -39,7 +39,7 @@ const coversPlaceOf = (left: string, right: string) =>
 /** A member gets this role instead of all roles on the whole organization. */
 export const lossByNewRole = (orgId: OrgId, userId: string, role: Role, customRoles: readonly Role[]): Loss => ({
 	...{ orgId, users: sql`(${userId})`, isThere: sql`1`, remains: sql`own.scope_type <> 'org'` },
-	...{ gained: role, cap: role.name, customRoles, because: { lowered_member: userId } },
+	...{ gained: role, cap: role, customRoles, because: { lowered_member: userId } },
 });
 
 /**
@@ -67,18 +67,22 @@ export const lossByChangedRole = (orgId: OrgId, before: Role, after: Role, custo
 		AND h.role_name = ${before.name} AND ${coversPlaceOf("h", "b")})`,
 	remains: sql`1`,
 	gained: undefined,
-	cap: before.scopeType === "org" ? after.name : undefined,
+	cap: before.scopeType === "org" ? after : undefined,
 	customRoles: [...customRoles.filter(({ name }) => name !== before.name), { ...after, name: before.name }],
 	because: { changed_role: before.name },
 });
 
+/** SQL table: the permissions of the role of the binding, after the change. */
+function permissionsOf(binding: string, customRoles: readonly Role[]): RawBuilder<unknown> {
+	const roles = [...ROLE_NAMES.map((name) => ROLES[name]), ...customRoles];
+	const permissions = JSON.stringify(Object.fromEntries(roles.map((role) => [role.name, role.permissions])));
+	return sql`json_each(json_extract(${permissions}, '$."' || ${sql.ref(`${binding}.role_name`)} || '"'))`;
+}
+
 /** SQL condition: binding `b` of key `k` grants what the key's account does not hold at its place. A binding with a parent ends with it. */
 function exceeds({ orgId, users, isThere, remains, gained, customRoles }: Loss, nowMs: number): RawBuilder<unknown> {
-	const roles = [...ROLE_NAMES.map((name) => ROLES[name]), ...customRoles];
-	const permissions = sql`${JSON.stringify(Object.fromEntries(roles.map((role) => [role.name, role.permissions])))}`;
-	const limited = roles.filter((role) => role.ownWorkOnly === true).map(({ name }) => name);
-	const grantedBy = (binding: string) =>
-		sql`json_each(json_extract(${permissions}, '$."' || ${sql.ref(`${binding}.role_name`)} || '"'))`;
+	const limited = ROLE_NAMES.filter((name) => ROLES[name].ownWorkOnly === true);
+	const grantedBy = (binding: string) => permissionsOf(binding, customRoles);
 	return sql`b.org_id = ${orgId} AND b.parent_binding_id IS NULL AND k.user_id IN ${users} AND ${isThere}
 		AND EXISTS (SELECT 1 FROM ${grantedBy("b")} AS wanted
 			WHERE wanted.value NOT IN ${jsonList(JSON.stringify(gained?.permissions ?? []))}
@@ -107,8 +111,8 @@ export function keysLowered(loss: Loss, nowMs: number): CompiledQuery<LoweredKey
 }
 
 /**
- * Lowers the keys: a role on an app or a channel is removed, and one on the whole organization becomes the cap. A key that no longer
- * administers any organization loses its global permissions. Includes the audit entries.
+ * Lowers the keys: a role is removed, and one on the whole organization that holds all of the cap becomes the cap, so that no key gains by
+ * it. A key that no longer administers any organization loses its global permissions. Includes the audit entries.
  */
 export function lowerKeys(loss: Loss, actor: Actor, nowMs: number): CompiledQuery[] {
 	const { orgId, users, cap, because } = loss;
@@ -136,16 +140,18 @@ export function lowerKeys(loss: Loss, actor: Actor, nowMs: number): CompiledQuer
 
 /** Gives the cap to the keys that lose a role on the whole organization, with the longest life of those. */
 function capKeys(
-	{ orgId, because }: Loss,
-	cap: string,
+	{ orgId, customRoles, because }: Loss,
+	cap: Role,
 	going: RawBuilder<unknown>,
 	actor: Actor,
 	nowMs: number,
 ): CompiledQuery[] {
-	const capped = sql`FROM role_bindings b WHERE ${going} AND b.scope_type = 'org'`;
+	const capped = sql`FROM role_bindings b WHERE ${going} AND b.scope_type = 'org' AND NOT EXISTS (
+		SELECT 1 FROM json_each(${JSON.stringify(cap.permissions)}) AS of_cap
+			WHERE of_cap.value NOT IN (SELECT value FROM ${permissionsOf("b", customRoles)}))`;
 	return [
 		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, expires_at_ms, created_at_ms)
-			SELECT ${RANDOM_UUID}, b.api_key_id, ${cap}, 'org', ${orgId},
+			SELECT ${RANDOM_UUID}, b.api_key_id, ${cap.name}, 'org', ${orgId},
 				iif(count(*) > count(b.expires_at_ms), NULL, max(b.expires_at_ms)), ${nowMs}
 			${capped} GROUP BY b.api_key_id
 			ON CONFLICT (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0))
@@ -156,7 +162,7 @@ function capKeys(
 			{ action: "binding.create", targetType: "api_key", details: because },
 			sql`SELECT b.org_id, k.id AS target_id, k.name AS target_name, NULL AS before, ${auditedBinding} AS after
 				FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
-				WHERE b.org_id = ${orgId} AND b.scope_type = 'org' AND b.role_name = ${cap} AND b.created_at_ms = ${nowMs}
+				WHERE b.org_id = ${orgId} AND b.scope_type = 'org' AND b.role_name = ${cap.name} AND b.created_at_ms = ${nowMs}
 					AND b.api_key_id IN (SELECT b.api_key_id ${capped}) ORDER BY k.created_at_ms, k.id`,
 		),
 	];

@@ -17,6 +17,7 @@ export interface MemberBindingRow {
 	readonly role_name: string;
 	readonly scope_type: "app" | "channel";
 	readonly app_uuid: string;
+	/** The public id, also of a deleted app: its roles come back with it. */
 	readonly app_id: string;
 	readonly channel_id: number | null;
 	readonly channel: string | null;
@@ -26,9 +27,9 @@ export interface MemberBindingRow {
 }
 
 const rowsWhere = (orgId: string, condition: RawBuilder<unknown>) => sql<MemberBindingRow>`
-	SELECT b.id, b.user_id, u.email, b.role_name, b.scope_type, b.app_id AS app_uuid, a.app_id, b.channel_id, c.name AS channel, b.group_id, b.created_at_ms
-	FROM ${ACCOUNT_BINDINGS} b INNER JOIN users u ON u.id = b.user_id INNER JOIN apps a ON a.id = b.app_id AND a.owner_org = b.org_id
-		LEFT JOIN channels c ON c.id = b.channel_id
+	SELECT b.id, b.user_id, u.email, b.role_name, b.scope_type, b.app_id AS app_uuid, coalesce(d.public_app_id, a.app_id) AS app_id, b.channel_id, c.name AS channel, b.group_id, b.created_at_ms
+	FROM ${ACCOUNT_BINDINGS} b INNER JOIN users u ON u.id = b.user_id INNER JOIN apps a ON a.id = b.app_id
+		LEFT JOIN deleted_apps d ON d.app_id = a.id LEFT JOIN channels c ON c.id = b.channel_id
 	WHERE b.org_id = ${orgId} AND b.scope_type <> 'org' AND b.parent_binding_id IS NULL AND ${condition}`;
 
 export interface MemberBindingFilter {
@@ -60,6 +61,21 @@ export function bindingsBeside(orgId: string, id: string): CompiledQuery<MemberB
 		orgId,
 		sql`b.user_id = (SELECT user_id FROM role_bindings WHERE id = ${id} AND org_id = ${orgId})`,
 	).compile(query);
+}
+
+export interface RoleBelow {
+	readonly role_name: string;
+	readonly app_id: string;
+	readonly channel_id: number | null;
+}
+
+/** All roles on apps and channels that the person with the address holds, also by groups and by their keys, without those of the service. */
+export function rolesBelow(orgId: string, email: string): CompiledQuery<RoleBelow> {
+	const user = sql`(SELECT id FROM users WHERE email = ${email})`;
+	return sql<RoleBelow>`SELECT role_name, app_id, channel_id FROM ${ACCOUNT_BINDINGS}
+			WHERE user_id = ${user} AND org_id = ${orgId} AND scope_type <> 'org' AND parent_binding_id IS NULL
+		UNION SELECT role_name, app_id, channel_id FROM role_bindings WHERE org_id = ${orgId} AND scope_type <> 'org'
+			AND parent_binding_id IS NULL AND api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${user})`.compile(query);
 }
 
 /** The address of the person who holds the binding. */

@@ -20,7 +20,6 @@ import {
 } from "../../db/channel-names";
 import {
 	type ChannelRow,
-	type ChannelValues,
 	channelById,
 	channelByName,
 	channelIdNamed,
@@ -44,7 +43,7 @@ import { appNotFound, bundleNotFound, type ChannelScopeRow } from "../../http/sc
 import { promoting } from "../signing/verify";
 import { type ChannelBody, rolloutOf } from "./body";
 import { compatibilityGuards, refuseIncompatible } from "./compatibility";
-import { opensByName, refuseFleetOfProtected } from "./devices-by-name";
+import { openingGuards } from "./devices-by-name";
 import {
 	type ChannelChange,
 	changeOf,
@@ -52,6 +51,7 @@ import {
 	NO_PLATFORMS,
 	permissionsToChange,
 	plannedWrite,
+	refuseToServeNew,
 	touchesRollout,
 } from "./plan";
 import { refusePreviewBundle } from "./previewed";
@@ -200,7 +200,7 @@ export async function changeChannel(
 	}
 	const { values, taken } = plannedWrite(change, channel);
 	if (taken !== NO_PLATFORMS) refuseTakenPlatforms(principal, scope);
-	const opening = await openingGuards(context, request, values);
+	const opening = await openingGuards(context, context.loaded[3].rows[0], request, values);
 	const answer = { id: channel.id, public: channel.public === 1, created: false, previewAccessEnded: [] };
 	if (Object.keys(values).length === 0) return answer;
 	refuseIncompatible(values, channel, [...change.promoted, ...loaded[6].rows]);
@@ -214,18 +214,6 @@ export async function changeChannel(
 	const ended = rolloutEnded(change.bundles, channel);
 	const written = await changeExisting(context, request, change, channel, action, ended, opening);
 	return { ...answer, ...written, ...(ended === null ? {} : { rolloutEnded: ended }) };
-}
-
-/** For a change that opens the channel to devices by its name. A preview's name has rules of its own (db/channel-names.ts). */
-async function openingGuards(
-	context: ChangeContext,
-	{ channel, body, protectedPublic }: ChannelRequest,
-	values: ChannelValues,
-): Promise<readonly Statement[]> {
-	const [nameRow] = context.loaded[3].rows;
-	const isPreview = channel?.is_preview === 1 && values.public !== 1;
-	if (isPreview || !opensByName(values, channel) || nameRow === undefined) return [];
-	return refuseFleetOfProtected(context, body.channel, nameRow, protectedPublic);
 }
 
 /** Versions of the bundles that the request or the channel names, by id. */
@@ -339,7 +327,10 @@ async function createChannel(
 		refusePreviewName(request.body, nameRow, principal);
 		for (const bundle of change.promoted) requireCreator(principal, "channel.promote_bundle", bundle);
 	} else refusePreviewBundle(request.body, { name, is_preview: 0 }, change.promoted);
-	const opening = isPreview ? [] : await openingGuards(context, request, plannedWrite(change, undefined).values);
+	if (!isPreview) refuseToServeNew(principal, scope, plannedWrite(change, undefined).values);
+	const opening = isPreview
+		? []
+		: await openingGuards(context, nameRow, request, plannedWrite(change, undefined).values);
 	const naming = isPreview ? namingOf(await withDevicesNaming(deps, appId, nameRow, name), nowMs) : {};
 	const values = { ...(isPreview ? PREVIEW_CHANNEL_SETTINGS : {}), ...plannedWrite(change, undefined).values };
 	const { guards, yields } = sharedStatements(context, request, change);

@@ -14,6 +14,7 @@ import type { Deps } from "../../deps";
 import { PLATFORMS } from "../../domain/update-model";
 import { ApiError } from "../../errors";
 import { noProtectedPublicChannel, type ProtectedPublicRow } from "./protection";
+import type { ChannelRequest } from "./served-bundles";
 import { channelChanged } from "./write";
 
 type Opening = Pick<ChannelValues, "public" | "allow_device_self_set" | (typeof PLATFORMS)[number]>;
@@ -38,7 +39,7 @@ interface Caller {
  * The conditions of the batch that opens the channel.
  * @throws {ApiError} `permission_denied`, `recent_sign_in_required`, or `service_unavailable` if the devices cannot be counted
  */
-export async function refuseFleetOfProtected(
+async function refuseFleetOfProtected(
 	{ deps, principal, scope, nowMs }: Caller,
 	name: string,
 	nameRow: PreviewNameRow,
@@ -62,4 +63,16 @@ export async function refuseFleetOfProtected(
 	}
 	if (principal.kind === "session") requireRecentSignIn(principal, true, nowMs);
 	return [];
+}
+
+/** For a change that opens the channel to devices by its name. A preview's name has rules of its own (db/channel-names.ts). */
+export async function openingGuards(
+	caller: Caller,
+	nameRow: PreviewNameRow | undefined,
+	{ channel, body, protectedPublic }: ChannelRequest,
+	values: ChannelValues,
+): Promise<readonly Statement[]> {
+	const isPreview = channel?.is_preview === 1 && values.public !== 1;
+	if (isPreview || !opensByName(values, channel) || nameRow === undefined) return [];
+	return refuseFleetOfProtected(caller, body.channel, nameRow, protectedPublic);
 }

@@ -2,7 +2,9 @@
  * Plans a change of a channel: compares the request with the channel as it is, and derives the columns to write, the platforms to take
  * from other channels, and the permissions. Pure, so POST /channel, dry runs and the stock CLI get the same plan.
  */
+import { holds, type Target } from "../../authz/decide";
 import type { Permission } from "../../authz/permissions";
+import { lacksPermission, type Principal } from "../../authz/principal";
 import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
 import { NO_NOTICE } from "../../db/rollouts";
 import type { Flag } from "../../db/schema";
@@ -101,7 +103,10 @@ export function plannedWrite({ settings, bundles }: ChannelChange, channel: Chan
 
 export const NO_PLATFORMS: Platforms = { ios: 0, android: 0, electron: 0 };
 
-/** Permissions that the request needs: `channel.read` if it changes nothing. */
+/**
+ * Permissions that the request needs: `channel.read` if it changes nothing. A channel that becomes public serves its bundle to every device, as
+ * a promotion does.
+ */
 export function permissionsToChange(request: ChannelRequest): readonly [Permission, ...Permission[]] {
 	const { channel } = request;
 	const unchanged = channel === undefined ? "app.create_channel" : "channel.read";
@@ -116,7 +121,8 @@ export function permissionsToChange(request: ChannelRequest): readonly [Permissi
 	const needed: Permission[] = [];
 	if (channel === undefined) needed.push("app.create_channel");
 	else {
-		if (Object.keys(change.bundles).length > 0) needed.push("channel.promote_bundle");
+		const opens = change.settings.public === 1 && channel.version_id !== null;
+		if (opens || Object.keys(change.bundles).length > 0) needed.push("channel.promote_bundle");
 		if (Object.keys(change.settings).length > 0) needed.push("channel.update_settings");
 	}
 	if (isForAdministrators(request, change)) needed.push("app.update_user_roles");
@@ -133,4 +139,21 @@ export function isForAdministrators(
 	if (channel?.protected === 1 && Object.keys(settings).length > 0) return true;
 	if (columnsOf(PROTECTION_FIELDS).some((column) => settings[column] !== undefined)) return true;
 	return protectedThatYield(protectedPublic, body.channel, plannedWrite(change, channel).taken).length > 0;
+}
+
+/**
+ * A new channel that serves a bundle, or serves every device, does what a promotion and a change of settings do. Channels of preview roles have
+ * rules of their own.
+ * @throws {ApiError} `permission_denied`
+ */
+export function refuseToServeNew(principal: Principal, { orgId, appId }: Target, values: ChannelValues): void {
+	const needed: Permission[] = [];
+	if (typeof values.version_id === "number" || typeof values.rollout_version_id === "number") {
+		needed.push("channel.promote_bundle");
+	}
+	if (values.public === 1) needed.push("channel.update_settings");
+	const missing = needed.find(
+		(permission) => !holds(principal, permission, { orgId, ...(appId === undefined ? {} : { appId }) }),
+	);
+	if (missing !== undefined) throw lacksPermission(principal, missing, "app");
 }

@@ -149,10 +149,11 @@ function started(
 
 /** A rollout of the stable bundle would give it to nobody else, and a rollback would then end the rollout instead of returning devices. */
 function refuseStableRollout(
-	{ channel, rollout: bundle }: ChannelRequest,
+	{ body, channel, rollout: bundle }: ChannelRequest,
 	next: number,
 	stable: number | null | undefined,
 ): void {
+	if (rolloutOf(body).advance || reachesEverybody(channel)) return;
 	if (next !== (stable === undefined ? (channel?.version_id ?? null) : stable)) return;
 	const message = "is the stable bundle, so every device gets it already; name another one";
 	throw invalidRequest([{ path: "rolloutVersion", message, received: bundle?.name ?? "" }]);

@@ -3,7 +3,9 @@
  * API keys. At least one member can always delete the organization.
  */
 import * as v from "valibot";
+import { roleNamed } from "../../authz/custom-roles";
 import type { OrgId } from "../../authz/decide";
+import { refuseStronger } from "../../authz/granting";
 import { ADMINISTERING_ROLES, OWNING_ROLES, strongestMemberRole } from "../../authz/member-roles";
 import type { Role } from "../../authz/permissions";
 import { keysRevealedTo } from "../../db/api-keys";
@@ -12,6 +14,7 @@ import { auditStatement } from "../../db/audit/entries";
 import { guard, lastResult } from "../../db/client";
 import { customRolesAre, customRolesOf, rolesFrom } from "../../db/custom-roles";
 import { deleteInvitation, type InvitationRow, invitationByEmail, invitationIs } from "../../db/invitations";
+import { type RoleBelow, rolesBelow } from "../../db/member-bindings";
 import {
 	deleteKeysOfMember,
 	isNotTheLast,
@@ -27,6 +30,7 @@ import { organizationsOfKeys } from "../../db/organizations";
 import { endpoint } from "../../http/endpoint";
 import { booleanText, emailAddress, optional, uuid } from "../../http/schemas";
 import { orgScope } from "../../http/scope";
+import { placeOf } from "../keys/rules";
 import { otherOrganizations, otherOrganizationsSchema } from "./deletion";
 import {
 	type Caller,
@@ -79,6 +83,7 @@ export const removeMember = endpoint({
 			invitationByEmail(query.orgId, query.email),
 			organizationsOfKeys(query.orgId, query.email),
 			customRolesOf(query.orgId),
+			rolesBelow(query.orgId, query.email),
 		] as const,
 	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor }) {
 		const { orgId } = scope;
@@ -90,7 +95,11 @@ export const removeMember = endpoint({
 		const { revoked, revealed } =
 			member === undefined
 				? await withdrawInvitation(caller, orgId, pendingInvitation(invitation, nowMs), { customRoles, dryRun })
-				: await removeFromOrganization(caller, orgId, member, invitation, { customRoles, dryRun });
+				: await removeFromOrganization(caller, orgId, member, invitation, {
+						customRoles,
+						below: loaded[4].rows,
+						dryRun,
+					});
 		return {
 			...{ status: "ok" as const, dry_run: dryRun, revoked_api_keys: revoked.map(named), revealed_api_keys: revealed },
 			other_organizations: otherOrganizations(principal, loaded[2].rows),
@@ -127,12 +136,20 @@ async function removeFromOrganization(
 	orgId: OrgId,
 	member: Membership,
 	invitation: InvitationRow | undefined,
-	{ customRoles, dryRun }: { readonly customRoles: readonly Role[]; readonly dryRun: boolean },
+	{
+		customRoles,
+		below,
+		dryRun,
+	}: { readonly customRoles: readonly Role[]; readonly below: readonly RoleBelow[]; readonly dryRun: boolean },
 ) {
 	const uid = member.user_id;
 	const roles = namesOf(member.roles);
 	refuseToTake(principal, roles, customRoles, orgId, member.email);
 	refuseToTakeFromKeys(principal, member, customRoles, orgId);
+	for (const { role_name, app_id, channel_id } of below) {
+		const role = roleNamed(role_name, customRoles);
+		if (role !== undefined) refuseStronger(principal, role, placeOf(orgId, app_id, channel_id));
+	}
 	if (invitation !== undefined) {
 		refuseToTake(principal, [invitation.role_name], customRoles, orgId, `The invitation of ${invitation.email}`);
 	}

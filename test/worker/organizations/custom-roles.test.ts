@@ -204,12 +204,12 @@ describe("a random history", () => {
 						...keys.map((key) => [key, grants(key.role)] as const),
 						...people.map((person) => [person, grants(person.role)] as const),
 					]);
-				/** Keys of these people that exceed the role become it. */
+				/** Keys of these people that exceed the role become it, if they held all of it, and else lose theirs. */
 				const lower = (lowered: readonly Person[], role: string) => {
 					for (const key of keys) {
 						if (key.person === undefined || !lowered.includes(key.person)) continue;
 						if (within(grants(key.role), grants(role))) continue;
-						key.role = role;
+						key.role = within(grants(role), grants(key.role)) ? role : "none";
 						counts.loweredKeys += 1;
 					}
 				};

@@ -1,0 +1,142 @@
+/**
+ * Ways to end above one's rights that custom roles and groups would open, each tried as the attack. A custom role can hold one permission of
+ * administration and nothing else, which no built-in role does.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { signIn } from "../support/sessions";
+import {
+	createTestApp,
+	createTestKey,
+	createTestMember,
+	createWorld,
+	setTestChannel,
+	type TestApp,
+	uploadTestBundle,
+	type World,
+} from "../support/world";
+
+let world: World;
+let app: TestApp;
+beforeEach(async () => {
+	world = await createWorld();
+	app = await createTestApp(world);
+});
+
+const send = (method: string, path: string, body?: object, credential: object = { key: world.adminKey }) =>
+	world.request(method, path, { ...credential, ...(body === undefined ? {} : { body }) });
+async function define(name: string, permissions: readonly string[], scope_type = "org"): Promise<void> {
+	const body = { orgId: world.orgId, name, title: name, scope_type, permissions };
+	expect((await send("POST", "/organization/roles", body)).status).toBe(201);
+}
+const HR = ["org.read", "org.read_members", "org.update_user_roles"];
+async function member(role: string) {
+	const { email, key } = await createTestMember(world, role);
+	return { email, key, session: await signIn(world, email) };
+}
+
+describe("a person who only manages roles", () => {
+	test("joins no group that holds more on an app, also while that app is deleted", async () => {
+		await define("hr", HR);
+		const hr = await member("hr");
+		const { body: group } = await send("POST", "/organization/groups", { orgId: world.orgId, name: "Admins" });
+		const path = `/organization/groups/${group.id}`;
+		await send("POST", `${path}/bindings`, { role_name: "app_admin", app_id: app.appId });
+		const join = () => send("POST", `${path}/members`, { email: hr.email }, hr.session);
+		expect((await join()).status).toBe(403);
+		await send("DELETE", `/app/${app.appId}`);
+		expect((await join()).status, "while the app is deleted").toBe(403);
+		expect((await send("DELETE", path, undefined, hr.session)).status, "its deletion").toBe(403);
+		const { body } = await world.request("GET", "/organization/groups", {
+			key: world.adminKey,
+			query: { orgId: world.orgId },
+		});
+		expect(body[0].bindings, "the roles stay listed").toMatchObject([{ role_name: "app_admin", app_id: app.appId }]);
+		expect((await send("DELETE", `${path}/bindings/${body[0].bindings[0].id}`)).status).toBe(200);
+	});
+
+	test("removes nobody who holds more on an app", async () => {
+		await define("hr", HR);
+		const hr = await member("hr");
+		const remove = async (email: string, credential: object) =>
+			(
+				await world.request("DELETE", "/organization/members", {
+					...credential,
+					query: { orgId: world.orgId, email },
+				})
+			).status;
+		const own = await member("org_billing_admin");
+		const given = { orgId: world.orgId, email: own.email, role_name: "app_admin", app_id: app.appId };
+		const { body: binding } = await send("POST", "/organization/members/bindings", given);
+		expect(await remove(own.email, hr.session)).toBe(403);
+		await world.request("DELETE", "/organization/members/bindings", {
+			key: world.adminKey,
+			query: { orgId: world.orgId, id: binding.id },
+		});
+		expect(await remove(own.email, { key: world.adminKey }), "control").toBe(200);
+	});
+});
+
+describe("a lowered member's key", () => {
+	test("gains nothing: a narrow role is removed instead of becoming the member's role", async () => {
+		await define("closer", ["org.read", "org.delete"]);
+		const owner = await member("org_super_admin");
+		const made = await send(
+			"POST",
+			"/apikey",
+			{
+				name: "closer",
+				expires_at: "2026-12-01T00:00:00Z",
+				bindings: [{ role_name: "closer", scope_type: "org", org_id: world.orgId }],
+			},
+			{ key: owner.key.text },
+		);
+		expect(made.status).toBe(201);
+		const key = { key: made.body.key };
+		const body = { orgId: world.orgId, email: owner.email, role: "org_admin" };
+		const lowered = await send("PUT", "/organization/members", body);
+		expect(lowered.body.lowered_api_keys).toContainEqual(expect.objectContaining({ name: "closer" }));
+		expect((await send("GET", `/app/${app.appId}`, undefined, key)).status).toBe(404);
+		expect(
+			(await send("POST", "/app", { app_id: "com.example.more", name: "More", owner_org: world.orgId }, key)).status,
+		).toBe(404);
+	});
+});
+
+describe("a key that may create channels, or change their settings", () => {
+	const channel = (fields: object, key: string) => send("POST", "/channel", { app_id: app.appId, ...fields }, { key });
+
+	test("moves no fleet without the right to promote", async () => {
+		for (const version of ["1.0.0", "1.0.1"]) await uploadTestBundle(world, app, version);
+		await setTestChannel(world, app, "production", { public: true, version: "1.0.0" });
+		await setTestChannel(world, app, "hidden", { version: "1.0.1" });
+		await define("creator", ["app.read", "app.create_channel"], "app");
+		await define("settings", ["app.read", "channel.read", "channel.update_settings"], "app");
+		const creator = await createTestKey(world, "creator", app);
+		const settings = await createTestKey(world, "settings", app);
+		for (const refused of [
+			await channel({ channel: "new", public: true, version: "1.0.1" }, creator.text),
+			await channel({ channel: "new", version: "1.0.1" }, creator.text),
+			await channel({ channel: "new", public: true }, creator.text),
+			await channel({ channel: "hidden", public: true }, settings.text),
+		]) {
+			expect(refused).toMatchObject({ status: 403, body: { error: "permission_denied" } });
+		}
+		const { body } = await send("GET", `/channel?app_id=${app.appId}&channel=production`);
+		expect(body).toMatchObject({ public: true, version: { name: "1.0.0" } });
+		expect((await channel({ channel: "new" }, creator.text)).status, "an empty private channel").toBe(201);
+		expect((await channel({ channel: "hidden", ios: false }, settings.text)).status, "a setting").toBe(200);
+	});
+});
+
+test("a role that a protected channel of a deleted app names as promoter stays taken", async () => {
+	await define("gate", ["channel.read", "channel.promote_bundle"], "channel");
+	await setTestChannel(world, app, "production", { public: true });
+	const protection = { app_id: app.appId, channel: "production", protected: true, promoters: ["gate"] };
+	expect((await send("POST", "/channel", protection)).status).toBe(200);
+	await send("DELETE", `/app/${app.appId}`);
+	const removed = await world.request("DELETE", "/organization/roles", {
+		key: world.adminKey,
+		query: { orgId: world.orgId, name: "gate" },
+	});
+	expect(removed).toMatchObject({ status: 409, body: { error: "role_in_use" } });
+});
