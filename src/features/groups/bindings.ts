@@ -28,6 +28,7 @@ import { ApiError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { booleanText, channelName, optional, publicAppId } from "../../http/schemas";
 import { appNotFound, channelNotFound } from "../../http/scope";
+import { promoterGuards } from "../keys/promoter-guards";
 import { placeOf } from "../keys/rules";
 import { loweredKeySchema } from "../organizations/member-change";
 import { placedAt, placedRole, placedRoleName } from "../organizations/placed-roles";
@@ -103,6 +104,7 @@ export const grantGroupBinding = endpoint({
 			await db.batch([
 				guard(groupIs(orgId, row), groupChanged),
 				guard(customRolesAre(orgId, customRoles), groupChanged),
+				...promoterGuards(principal, orgId, [{ role: role.name, appId: app_uuid, channelId: channel_id }]),
 				guard(appsAreOf(orgId, [app_uuid]), appNotFound),
 				guard(channelsExist(channel_id === null ? [] : [{ id: channel_id, app_id: app_uuid }]), channelNotFound),
 				onUnique(insertGroupBinding(orgId, values), "index 'group_bindings_unique'", groupChanged),

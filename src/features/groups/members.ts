@@ -24,6 +24,7 @@ import { invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { booleanText, emailAddress, itemsPerPage, optional, pageNumber, rfc3339, time, uuid } from "../../http/schemas";
+import { promoterGuards } from "../keys/promoter-guards";
 import { loweredKeySchema } from "../organizations/member-change";
 import { EXAMPLE_UID, memberChanged, memberNotFound, namesOf } from "../organizations/member-rules";
 import {
@@ -120,6 +121,13 @@ export const addGroupMember = endpoint({
 				guard(groupIs(orgId, row), groupChanged),
 				guard(membershipIs(orgId, member), memberChanged),
 				guard(customRolesAre(orgId, customRoles), groupChanged),
+				...promoterGuards(
+					principal,
+					orgId,
+					bindings.map(({ role_name, app_uuid, channel_id }) => ({
+						...{ role: role_name, appId: app_uuid, channelId: channel_id },
+					})),
+				),
 				insertGroupMember(row.id, member.user_id, nowMs),
 				touchGroup(row, nowMs),
 				auditStatement(actor, nowMs, {

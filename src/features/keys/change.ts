@@ -39,6 +39,7 @@ import { endpoint } from "../../http/endpoint";
 import { label, optional, timestamp } from "../../http/schemas";
 import { auditedChange, bindingsAfter, gainsOf, type KeyAfter, keyAfter, NEVER } from "./difference";
 import { organizationChanged } from "./policy-change";
+import { givenBy, promoterGuards } from "./promoter-guards";
 import {
 	addressColumn,
 	appsOf,
@@ -164,6 +165,7 @@ export const changeKey = endpoint({
 			guard(policiesAre(orgId, scopeRow), organizationChanged),
 			guard(policiesElsewhereAre(elsewhere), keyChanged),
 			guard(rolesUnchanged(rolesOfKey(row, bindings.added, customRoles)), keyChanged),
+			...promoterGuards(principal, orgId, bindings.added.map(givenBy)),
 			guard(appsAreOf(orgId, appsOf(bindings.added)), appsDeleted),
 			guard(channelsExist(channelsOf(bindings.added)), appsDeleted),
 			updateApiKey(orgId, row.id, {

@@ -17,6 +17,7 @@ import { endpoint, Reply } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";
 import { label, nullableRfc3339, optional, timestamp, uuid } from "../../http/schemas";
 import { organizationChanged } from "./policy-change";
+import { givenBy, promoterGuards } from "./promoter-guards";
 import {
 	addressColumn,
 	appsOf,
@@ -119,6 +120,7 @@ export const createKey = endpoint({
 			[
 				guard(policiesAre(scope.orgId, scopeRow), organizationChanged),
 				guard(rolesUnchanged(rolesOfBindings(bindings, customRoles)), organizationChanged),
+				...promoterGuards(principal, scope.orgId, bindings.map(givenBy)),
 				guard(appsAreOf(scope.orgId, appsOf(bindings)), appsDeleted),
 				guard(channelsExist(channelsOf(bindings)), appsDeleted),
 				insertApiKey(scope.orgId, {

@@ -19,6 +19,7 @@ import { endpoint, Reply } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";
 import { optional, personsAddress, rfc3339, time, uuid } from "../../http/schemas";
 import { orgScope } from "../../http/scope";
+import { promoterGuards } from "../keys/promoter-guards";
 import { changeMemberRole } from "./member-change";
 import {
 	EXAMPLE_ORG_ID,
@@ -171,6 +172,7 @@ export const inviteMember = endpoint({
 						),
 				),
 				guard(customRolesAre(scope.orgId, customRoles), memberChanged),
+				...promoterGuards(principal, scope.orgId, [{ role: role.name, appId: null, channelId: null }]),
 				guard(memberHoldsAll(scope.orgId, principal.userId, neededToInvite(role), nowMs), () =>
 					inviterMustBeMember(role),
 				),

@@ -40,6 +40,7 @@ import {
 	uuid,
 } from "../../http/schemas";
 import { appNotFound, channelNotFound, orgScope } from "../../http/scope";
+import { promoterGuards } from "../keys/promoter-guards";
 import { placeOf } from "../keys/rules";
 import { loweredKeySchema } from "./member-change";
 import { EXAMPLE_ORG_ID, EXAMPLE_UID, memberChanged, memberNotFound, namesOf } from "./member-rules";
@@ -170,6 +171,7 @@ export const grantMemberBinding = endpoint({
 				guard(membershipIs(orgId, member), memberChanged),
 				guard(customRolesAre(orgId, customRoles), memberChanged),
 				guard(holdsFewerBindings(orgId, member.user_id, MOST_BINDINGS), tooManyBindings),
+				...promoterGuards(principal, orgId, [{ role: role.name, appId: app.app_uuid, channelId: app.channel_id }]),
 				guard(appsAreOf(orgId, [app.app_uuid]), appNotFound),
 				guard(
 					channelsExist(app.channel_id === null ? [] : [{ id: app.channel_id, app_id: app.app_uuid }]),

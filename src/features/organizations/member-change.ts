@@ -30,6 +30,7 @@ import {
 import { endpoint } from "../../http/endpoint";
 import { emailAddress, optional, uuid } from "../../http/schemas";
 import { orgScope } from "../../http/scope";
+import { promoterGuards } from "../keys/promoter-guards";
 import {
 	type Caller,
 	EXAMPLE_ORG_ID,
@@ -65,7 +66,7 @@ export const updateMember = endpoint({
 	tag: "Members",
 	summary: "Change the role of a member or of a pending invitation",
 	description:
-		"Neither the old nor the new role may be stronger than the caller. A lower role immediately lowers the member's API keys in the organization: a stronger role of a key becomes the new role, and a stronger role on an app or a channel is removed unless the member holds it there. `lowered_api_keys` lists these keys with the bindings that they lose; `dry_run: true` lists them and changes nothing. `keep_keys: true` keeps the keys unchanged; they still cannot manage keys, members and invitations if the account cannot. `api_keys` lists all keys of the member that belong to the organization. A pending invitation gets a new link for the new role (`link`), and the old link stops working. If the role is lowered, `revealed_api_keys` lists other members' keys whose secret this member has revealed or regenerated; they keep their rights, so regenerate them.",
+		"Neither the old nor the new role may be stronger than the caller. A lower role immediately lowers the member's API keys in the organization: a role of a key that holds all of the new role and more becomes the new one, and any other stronger role is removed, on an app or a channel unless the member holds it there. `lowered_api_keys` lists these keys with the bindings that they lose; `dry_run: true` lists them and changes nothing. `keep_keys: true` keeps the keys unchanged; they still cannot manage keys, members and invitations if the account cannot. `api_keys` lists all keys of the member that belong to the organization. A pending invitation gets a new link for the new role (`link`), and the old link stops working. If the role is lowered, `revealed_api_keys` lists other members' keys whose secret this member has revealed or regenerated; they keep their rights, so regenerate them.",
 	access: { permission: "org.update_user_roles", scope: orgScope("body.orgId") },
 	refusesUnknown: true,
 	recentSignIn: ({ body }) => body.dry_run !== true,
@@ -148,6 +149,7 @@ async function changeInvitedRole(
 	await db.batch([
 		guard(invitationIs(orgId, invitation), memberChanged),
 		guard(customRolesAre(orgId, customRoles), memberChanged),
+		...promoterGuards(principal, orgId, [{ role: role.name, appId: null, channelId: null }]),
 		guard(memberHoldsAll(orgId, principal.userId, neededToInvite(role), nowMs), () => inviterMustBeMember(role)),
 		// The caller becomes the inviter, so the link that the previous inviter sent must stop working.
 		changeInvitation(orgId, invitation.id, {
@@ -195,6 +197,7 @@ export async function changeMemberRole(
 		guard(membershipExists(orgId, uid), memberNotFound),
 		guard(membershipIs(orgId, member), memberChanged),
 		guard(customRolesAre(orgId, customRoles), memberChanged),
+		...(dryRun ? [] : promoterGuards(principal, orgId, [{ role: role.name, appId: null, channelId: null }])),
 		...(lowersKeys
 			? [guard(keysHoldNone(orgId, uid, rolesNotHeld(principal, orgId, customRoles)), memberChanged)]
 			: []),

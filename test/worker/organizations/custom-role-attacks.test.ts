@@ -128,6 +128,48 @@ describe("a key that may create channels, or change their settings", () => {
 	});
 });
 
+test("nobody gives a role that a protected channel names as promoter without the right to change promoters", async () => {
+	await uploadTestBundle(world, app, "1.0.1");
+	await define("releaser", ["channel.read", "channel.promote_bundle"], "channel");
+	const rights = [...HR, "org.manage_apikeys", "app.read", "channel.read", "channel.promote_bundle"];
+	await define("giver", rights);
+	const giver = await member("giver");
+	const { body: group } = await send("POST", "/organization/groups", { orgId: world.orgId, name: "Releasers" });
+	const at = { app_id: app.appId, channel: "production" };
+	const id = await setTestChannel(world, app, "production", { public: true });
+	const binding = {
+		scope_type: "channel",
+		role_name: "releaser",
+		org_id: world.orgId,
+		app_id: app.uuid,
+		channel_id: id,
+	};
+	const give = async () => [
+		(
+			await send(
+				"POST",
+				"/organization/members/bindings",
+				{ orgId: world.orgId, email: giver.email, role_name: "releaser", ...at },
+				giver.session,
+			)
+		).status,
+		(await send("POST", `/organization/groups/${group.id}/bindings`, { role_name: "releaser", ...at }, giver.session))
+			.status,
+		(
+			await send(
+				"POST",
+				"/apikey",
+				{ name: "own", expires_at: "2026-12-01T00:00:00Z", bindings: [binding] },
+				giver.session,
+			)
+		).status,
+	];
+	expect((await send("POST", "/channel", { ...at, protected: true, promoters: ["releaser"] })).status).toBe(200);
+	expect(await give()).toEqual([403, 403, 403]);
+	expect((await send("POST", "/channel", { ...at, protected: false })).status).toBe(200);
+	expect(await give(), "control").toEqual([201, 201, 201]);
+});
+
 test("a role that a protected channel of a deleted app names as promoter stays taken", async () => {
 	await define("gate", ["channel.read", "channel.promote_bundle"], "channel");
 	await setTestChannel(world, app, "production", { public: true });

@@ -1,0 +1,39 @@
+/**
+ * A role that a protected channel names as promoter gives more than its permissions there: it passes the protection. So giving such a role to a
+ * key, a member or a group takes the right to change the promoters themselves.
+ */
+import { sql } from "kysely";
+import { holds } from "../../authz/decide";
+import { lacksPermission, type Principal } from "../../authz/principal";
+import { guard, type Statement } from "../../db/client";
+import { appOf, channelOf, type NewBindingInput } from "./record";
+import { placeOf } from "./rules";
+
+/** A new binding of a key, as `promoterGuards` reads it. */
+export const givenBy = (binding: NewBindingInput): Given => ({
+	role: binding.role_name,
+	appId: appOf(binding),
+	channelId: channelOf(binding),
+});
+
+interface Given {
+	readonly role: string;
+	readonly appId: string | null | undefined;
+	readonly channelId: number | null | undefined;
+}
+
+/** Guards of the batch that gives the roles; none for callers who may change promoters at these places. */
+export function promoterGuards(principal: Principal, orgId: string, given: readonly Given[]): Statement[] {
+	const doubtful = given
+		.filter(({ appId }) => !holds(principal, "app.update_user_roles", placeOf(orgId, appId, undefined)))
+		.map(({ role, appId, channelId }) => ({ role, app: appId ?? null, channel: channelId ?? null }));
+	if (doubtful.length === 0) return [];
+	const isNamed = sql`SELECT 1 FROM json_each(${JSON.stringify(doubtful)}) AS given
+		INNER JOIN channels ch ON ch.protected = 1 AND ch.app_id = coalesce(given.value ->> 'app', ch.app_id)
+			AND ch.id = coalesce(given.value ->> 'channel', ch.id)
+		INNER JOIN apps a ON a.id = ch.app_id
+		WHERE (a.owner_org = ${orgId} OR a.id IN (SELECT app_id FROM deleted_apps WHERE org_id = ${orgId}))
+			AND given.value ->> 'role' IN (SELECT value FROM json_each(ch.promoters))`;
+	const denied = () => lacksPermission(principal, "app.update_user_roles", "app");
+	return [guard(sql<boolean>`NOT EXISTS (${isNamed})`, denied)];
+}
