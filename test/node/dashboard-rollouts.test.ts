@@ -198,7 +198,7 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			expect(await rolloutOf("production")).toMatchObject({
 				state: "none",
 				stableVersion: "1.3.0",
-				previous: { version: "1.1.0", endedAs: "rolled_back" },
+				previous: { version: "1.1.0", endedAs: "replaced" },
 			});
 			expect(await checks()).toEqual(["1.3.0"]);
 		});
