@@ -2,8 +2,11 @@
  * The effect of a release on devices, as the server counts them: how many by store build get the bundle, which get none and why, and what one
  * on the bundle before loads. Facts that a key may not read are left out, because the release itself is done.
  */
+
 import type { AnswerOf } from "../../src/client/client";
 import { dashboardPage, type Server } from "./api";
+import { EXIT, type ExitCode } from "./failure";
+import { type Reach, showReach } from "./reach";
 import { counted, sizeText, type Terminal } from "./terminal";
 
 type StoreBuild = AnswerOf<"POST /channel/what_if">["store_builds"][number];
@@ -60,12 +63,7 @@ async function loadedBytesOf({ api }: Server, { appId, version, before }: Asked)
 const MOST_BUILDS = 8;
 
 /** @param version the bundle that was released */
-export function showDelivery(
-	terminal: Terminal,
-	delivery: Delivery,
-	version: string,
-	before: string | undefined,
-): void {
+function showDelivery(terminal: Terminal, delivery: Delivery, version: string, before: string | undefined): void {
 	const { storeBuilds = [], isSampled, loadedBytes, url } = delivery;
 	const all = storeBuilds.reduce((sum, { devices }) => sum + devices, 0);
 	const got = storeBuilds.reduce((sum, { offered }) => sum + (offered[version] ?? 0), 0);
@@ -84,17 +82,41 @@ export function showDelivery(
 }
 
 /** Devices are known, and none of them gets the bundle or runs it. */
-export function reachesNobody({ storeBuilds = [] }: Delivery, version: string): boolean {
+function reachesNobody({ storeBuilds = [] }: Delivery, version: string): boolean {
 	return (
 		storeBuilds.length > 0 &&
 		storeBuilds.every(({ offered, up_to_date }) => (offered[version] ?? 0) === 0 && up_to_date === 0)
 	);
 }
 
-export function showRefused(terminal: Terminal, version: string): void {
-	terminal.line(
-		`${terminal.style("yellow", "Problem")} No device of the last 30 days gets ${version}; the lines above say why.`,
-	);
+/** Prints the problems of a bundle that is live now, and who gets it. @returns the exit code of the command */
+export function showOutcome(
+	terminal: Terminal,
+	{
+		reach,
+		delivery,
+		version,
+		before,
+		rollout,
+	}: {
+		readonly reach: Reach | undefined;
+		readonly delivery: Delivery | undefined;
+		readonly version: string;
+		readonly before: string | undefined;
+		/** The share of the devices in percent, which may have none of the known ones; undefined: every device. */
+		readonly rollout: number | undefined;
+	},
+): ExitCode {
+	const code = reach === undefined ? EXIT.ok : showReach(terminal, reach);
+	if (delivery === undefined) return code;
+	showDelivery(terminal, delivery, version, before);
+	if (rollout !== undefined || !reachesNobody(delivery, version)) return code;
+	if (code === EXIT.ok) {
+		terminal.line(
+			`${terminal.style("yellow", "Problem")} No device of the last 30 days gets ${version}; the lines above say why.`,
+		);
+	}
+	return EXIT.failure;
 }
 
 /** Such as `Store build 3.2.0: 12 of 14 devices get 1.4.0; 2 get nothing (disable_auto_update_under_native)`. */

@@ -14,10 +14,10 @@ import {
 	servedFields,
 } from "../channels";
 import { type Command, durationOf, numberOf, text } from "../command";
-import { deliveryFields, deliveryOf, reachesNobody, showDelivery, showRefused } from "../delivery";
+import { deliveryFields, deliveryOf, showOutcome } from "../delivery";
 import { EXIT, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
-import { reachOf, reportedStoreBuilds, showReach } from "../reach";
+import { reachOf, reportedStoreBuilds } from "../reach";
 import { resolve } from "../settings";
 
 export const promote: Command = {
@@ -77,12 +77,7 @@ export const promote: Command = {
 			`${run.terminal.style("green", "Live")} ${appId} ${version} on ${channel.name}${share}`,
 			...endedLines(rolloutEnded),
 		);
-		const code = reach === undefined ? EXIT.ok : showReach(run.terminal, reach);
-		if (delivery === undefined) return code;
-		showDelivery(run.terminal, delivery, version, asked.before);
-		if (rollout !== undefined || !reachesNobody(delivery, version)) return code;
-		if (code === EXIT.ok) showRefused(run.terminal, version);
-		return EXIT.failure;
+		return showOutcome(run.terminal, { reach, delivery, version, before: asked.before, rollout });
 	},
 };
 

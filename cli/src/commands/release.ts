@@ -27,11 +27,11 @@ import {
 import { type Command, durationOf, numberOf, type Run, text, versionOf } from "../command";
 import { type Commit, commentOf, commitOf } from "../commit";
 import { buildOf, CONTENT_OPTIONS, type Content, contentOf } from "../content";
-import { type Delivery, deliveryFields, deliveryOf, reachesNobody, showDelivery, showRefused } from "../delivery";
-import { EXIT, type ExitCode, usage } from "../failure";
+import { type Delivery, deliveryFields, deliveryOf, showOutcome } from "../delivery";
+import { type ExitCode, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
 import type { Project } from "../project";
-import { type Reach, reachOf, refuseBelowAll, reportedStoreBuilds, showReach } from "../reach";
+import { type Reach, reachOf, refuseBelowAll, reportedStoreBuilds } from "../reach";
 import { resolve, type Settings } from "../settings";
 import { counted, sizeText } from "../terminal";
 import { type Uploaded, uploadBundle } from "../upload";
@@ -264,10 +264,7 @@ function report(run: Run, released: Released): ExitCode {
 		...endedLines(rolloutEnded),
 	);
 	if (target.isFirst) terminal.line(`The channel ${target.name} is new and public.`);
-	const code = reach === undefined ? EXIT.ok : showReach(terminal, reach);
-	const isRefused = delivery !== undefined && rollout === undefined && reachesNobody(delivery, version);
-	if (delivery !== undefined) showDelivery(terminal, delivery, version, servedBefore(target.channel));
-	if (isRefused && code === EXIT.ok) showRefused(terminal, version);
+	const code = showOutcome(terminal, { reach, delivery, version, before: servedBefore(target.channel), rollout });
 	terminal.line(`Done in ${((Date.now() - startedMs) / 1000).toFixed(1)} s.`);
-	return isRefused ? EXIT.failure : code;
+	return code;
 }

@@ -22,7 +22,7 @@ import {
 	touchGroup,
 	usersOfGroup,
 } from "../../db/groups";
-import { keysLowered, lossByEndOf, lowerKeys } from "../../db/lowered-keys";
+import { lossByEndOf } from "../../db/lowered-keys";
 import { placeNamed } from "../../db/member-bindings";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
@@ -37,12 +37,12 @@ import {
 	bindingsOf,
 	EXAMPLE_GROUP,
 	EXAMPLE_GROUP_BINDING,
+	endRoles,
 	groupChanged,
 	groupNotFound,
 	groupScope,
 	MOST_BINDINGS,
 	shownBinding,
-	shownKeys,
 } from "./rules";
 
 export const grantGroupBinding = endpoint({
@@ -153,25 +153,20 @@ export const revokeGroupBinding = endpoint({
 		if (role !== undefined) refuseStronger(principal, role, placeOf(orgId, binding.app_uuid, binding.channel_id));
 		const because = { lowered_group: row.id };
 		const loss = lossByEndOf(orgId, usersOfGroup(row.id), sql`(${binding.id})`, customRoles, because);
-		const [lowered] = await db.batch([
-			keysLowered(loss, nowMs),
-			guard(groupIs(orgId, row), groupChanged),
-			guard(customRolesAre(orgId, customRoles), groupChanged),
-			...(dryRun
-				? []
-				: [
-						...lowerKeys(loss, actor, nowMs),
-						deleteGroupBinding(binding.id),
-						touchGroup(row, nowMs),
-						auditStatement(actor, nowMs, {
-							orgId,
-							action: "binding.delete",
-							target: { type: "group", id: row.id, name: row.name },
-							before: shownBinding(binding),
-						}),
-					]),
-		]);
-		return { ...shownBinding(binding), dry_run: dryRun, lowered_api_keys: shownKeys(lowered.rows) };
+		const lowered_api_keys = await endRoles({ db, actor, nowMs }, row, loss, {
+			dryRun,
+			change: [
+				deleteGroupBinding(binding.id),
+				touchGroup(row, nowMs),
+				auditStatement(actor, nowMs, {
+					orgId,
+					action: "binding.delete",
+					target: { type: "group", id: row.id, name: row.name },
+					before: shownBinding(binding),
+				}),
+			],
+		});
+		return { ...shownBinding(binding), dry_run: dryRun, lowered_api_keys };
 	},
 });
 

@@ -18,7 +18,7 @@ import {
 	organizationOfGroup,
 	touchGroup,
 } from "../../db/groups";
-import { keysLowered, lossByEndOf, lowerKeys } from "../../db/lowered-keys";
+import { lossByEndOf } from "../../db/lowered-keys";
 import { emailOf, membershipByEmail, membershipIs } from "../../db/members";
 import { invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
@@ -31,13 +31,13 @@ import {
 	bindingFields,
 	bindingsOf,
 	EXAMPLE_GROUP,
+	endRoles,
 	groupChanged,
 	groupNotFound,
 	groupScope,
 	MOST_MEMBERS,
 	refuseStrongerGroup,
 	shownBinding,
-	shownKeys,
 } from "./rules";
 
 const memberFields = { user_id: v.string(), email: v.string(), added_at: time };
@@ -175,27 +175,22 @@ export const removeGroupMember = endpoint({
 		const { user_id, email } = member;
 		const because = { lowered_member: user_id };
 		const loss = lossByEndOf(orgId, sql`(${user_id})`, bindingsOfGroup(row.id), customRoles, because);
-		const [lowered] = await db.batch([
-			keysLowered(loss, nowMs),
-			guard(groupIs(orgId, row), groupChanged),
-			guard(customRolesAre(orgId, customRoles), groupChanged),
-			...(dryRun
-				? []
-				: [
-						...lowerKeys(loss, actor, nowMs),
-						deleteGroupMember(row.id, user_id),
-						touchGroup(row, nowMs),
-						auditStatement(actor, nowMs, {
-							orgId,
-							action: "group.remove_member",
-							target: { type: "group", id: row.id, name: row.name },
-							before: { user_id, email },
-						}),
-					]),
-		]);
+		const lowered_api_keys = await endRoles({ db, actor, nowMs }, row, loss, {
+			dryRun,
+			change: [
+				deleteGroupMember(row.id, user_id),
+				touchGroup(row, nowMs),
+				auditStatement(actor, nowMs, {
+					orgId,
+					action: "group.remove_member",
+					target: { type: "group", id: row.id, name: row.name },
+					before: { user_id, email },
+				}),
+			],
+		});
 		return {
 			...{ user_id, email, added_at: rfc3339(member.added_at_ms), dry_run: dryRun },
-			lowered_api_keys: shownKeys(lowered.rows),
+			lowered_api_keys,
 		};
 	},
 });

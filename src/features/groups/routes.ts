@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import { auditStatement } from "../../db/audit/entries";
 import { guard, onUnique } from "../../db/client";
-import { customRolesAre, customRolesOf, rolesFrom } from "../../db/custom-roles";
+import { customRolesOf, rolesFrom } from "../../db/custom-roles";
 import {
 	bindingsOfGroup,
 	deleteGroup as deleteGroupStatement,
@@ -19,7 +19,7 @@ import {
 	touchGroup,
 	usersOfGroup,
 } from "../../db/groups";
-import { keysLowered, lossByEndOf, lowerKeys } from "../../db/lowered-keys";
+import { lossByEndOf } from "../../db/lowered-keys";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
@@ -30,6 +30,7 @@ import { EXAMPLE_ORG_ID } from "../organizations/member-rules";
 import {
 	bindingsOf,
 	EXAMPLE_GROUP,
+	endRoles,
 	groupChanged,
 	groupDescription,
 	groupName,
@@ -40,7 +41,6 @@ import {
 	refuseStrongerGroup,
 	shownBinding,
 	shownGroup,
-	shownKeys,
 } from "./rules";
 
 export const listGroups = endpoint({
@@ -170,27 +170,22 @@ export const deleteGroup = endpoint({
 		refuseStrongerGroup(principal, orgId, bindingsOf(row), customRoles);
 		const because = { deleted_group: row.id };
 		const loss = lossByEndOf(orgId, usersOfGroup(row.id), bindingsOfGroup(row.id), customRoles, because);
-		const [lowered] = await db.batch([
-			keysLowered(loss, nowMs),
-			guard(groupIs(orgId, row), groupChanged),
-			guard(customRolesAre(orgId, customRoles), groupChanged),
-			...(dryRun
-				? []
-				: [
-						...lowerKeys(loss, actor, nowMs),
-						deleteGroupStatement(row.id),
-						auditStatement(actor, nowMs, {
-							orgId,
-							action: "group.delete",
-							target: { type: "group", id: row.id, name: row.name },
-							before: {
-								...{ name: row.name, description: row.description, member_count: row.members },
-								bindings: bindingsOf(row).map(shownBinding),
-							},
-						}),
-					]),
-		]);
-		return { status: "ok" as const, dry_run: dryRun, lowered_api_keys: shownKeys(lowered.rows) };
+		const lowered_api_keys = await endRoles({ db, actor, nowMs }, row, loss, {
+			dryRun,
+			change: [
+				deleteGroupStatement(row.id),
+				auditStatement(actor, nowMs, {
+					orgId,
+					action: "group.delete",
+					target: { type: "group", id: row.id, name: row.name },
+					before: {
+						...{ name: row.name, description: row.description, member_count: row.members },
+						bindings: bindingsOf(row).map(shownBinding),
+					},
+				}),
+			],
+		});
+		return { status: "ok" as const, dry_run: dryRun, lowered_api_keys };
 	},
 });
 

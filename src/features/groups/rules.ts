@@ -2,20 +2,24 @@
  * Rules of groups: how a group is found and shown, and who may change one. A change of a group gives or takes its roles, so nobody changes a
  * group that holds at some place what they do not hold there.
  */
+import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
 import { roleNamed } from "../../authz/custom-roles";
 import type { OrgId } from "../../authz/decide";
 import { refuseStronger } from "../../authz/granting";
 import type { Role } from "../../authz/permissions";
 import type { Principal } from "../../authz/principal";
-import { query } from "../../db/client";
-import type { GroupBinding, GroupRow } from "../../db/groups";
-import type { LoweredKey } from "../../db/lowered-keys";
+import { guard, query } from "../../db/client";
+import { customRolesAre } from "../../db/custom-roles";
+import { type GroupBinding, type GroupRow, groupIs } from "../../db/groups";
+import { keysLowered, type Loss, lowerKeys } from "../../db/lowered-keys";
 import { prepared } from "../../db/prepared";
 import { ApiError } from "../../errors";
 import { label, rfc3339, text, time } from "../../http/schemas";
 import { hiddenAs, type ScopeSource, textAt } from "../../http/scope";
 import { placeOf } from "../keys/rules";
+import { shownKeys } from "../organizations/member-change";
+import type { Caller } from "../organizations/member-rules";
 import { EXAMPLE_PLACED_ROLE } from "../organizations/placed-roles";
 
 /** An organization has no more groups. */
@@ -118,8 +122,24 @@ export const shownGroup = (row: GroupRow): v.InferOutput<typeof groupSchema> => 
 	updated_at: rfc3339(row.updated_at_ms),
 });
 
-export const shownKeys = (rows: readonly LoweredKey[]) =>
-	rows.map(({ lost, ...key }) => ({ ...key, lost: JSON.parse(lost) }));
+/**
+ * Ends roles of members by the group, with the change that ends them, and takes from their keys what only these roles allowed.
+ * @returns the keys that it lowers, or would lower in a dry run
+ */
+export async function endRoles(
+	{ db, actor, nowMs }: Pick<Caller, "db" | "actor" | "nowMs">,
+	row: GroupRow,
+	loss: Loss,
+	{ dryRun, change }: { readonly dryRun: boolean; readonly change: readonly CompiledQuery[] },
+) {
+	const [lowered] = await db.batch([
+		keysLowered(loss, nowMs),
+		guard(groupIs(loss.orgId, row), groupChanged),
+		guard(customRolesAre(loss.orgId, loss.customRoles), groupChanged),
+		...(dryRun ? [] : [...lowerKeys(loss, actor, nowMs), ...change]),
+	]);
+	return shownKeys(lowered.rows);
+}
 
 /** @throws {ApiError} `permission_denied` where a role of the group holds what the caller does not hold at its place */
 export function refuseStrongerGroup(

@@ -42,7 +42,7 @@ import {
 import { appNotFound, channelNotFound, orgScope } from "../../http/scope";
 import { promoterGuards } from "../keys/promoter-guards";
 import { placeOf } from "../keys/rules";
-import { loweredKeySchema } from "./member-change";
+import { loweredKeySchema, shownKeys } from "./member-change";
 import { EXAMPLE_ORG_ID, EXAMPLE_UID, memberChanged, memberNotFound, namesOf } from "./member-rules";
 import { EXAMPLE_PLACED_ROLE, permissionsAt, placedAt, placedRole, placedRoleName } from "./placed-roles";
 
@@ -254,7 +254,7 @@ export const revokeMemberBinding = endpoint({
 		return {
 			...shown(binding),
 			...{ dry_run: dryRun, loses },
-			lowered_api_keys: lowered.rows.map(({ lost, ...key }) => ({ ...key, lost: JSON.parse(lost) })),
+			lowered_api_keys: shownKeys(lowered.rows),
 		};
 	},
 });

@@ -15,7 +15,7 @@ import { auditStatement } from "../../db/audit/entries";
 import { guard } from "../../db/client";
 import { customRolesAre, customRolesOf, rolesFrom } from "../../db/custom-roles";
 import { changeInvitation, type InvitationRow, invitationByEmail, invitationIs } from "../../db/invitations";
-import { keysLowered, lossByNewRole, lowerKeys } from "../../db/lowered-keys";
+import { keysLowered, type LoweredKey, lossByNewRole, lowerKeys } from "../../db/lowered-keys";
 import {
 	deleteMemberRoles,
 	insertMemberBinding,
@@ -59,6 +59,9 @@ export const loweredKeySchema = v.strictObject({
 		v.strictObject({ role_name: v.string(), app_id: v.nullable(v.string()), channel_id: v.nullable(v.number()) }),
 	),
 });
+
+export const shownKeys = (rows: readonly LoweredKey[]): v.InferOutput<typeof loweredKeySchema>[] =>
+	rows.map(({ lost, ...key }) => ({ ...key, lost: JSON.parse(lost) }));
 
 export const updateMember = endpoint({
 	method: "PUT",
@@ -123,7 +126,7 @@ export const updateMember = endpoint({
 		return {
 			...{ ...answer, uid: member.user_id, email: member.email, link: null },
 			api_keys: keysOf(member.keys).map(named),
-			lowered_api_keys: changed.lowered.map(({ lost, ...key }) => ({ ...key, lost: JSON.parse(lost) })),
+			lowered_api_keys: shownKeys(changed.lowered),
 			revealed_api_keys: changed.revealed,
 		};
 	},

@@ -26,6 +26,7 @@ import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { booleanText, customRoleName, optional, text, uuid } from "../../http/schemas";
 import { orgScope } from "../../http/scope";
+import { shownKeys } from "./member-change";
 import { type Caller, EXAMPLE_ORG_ID } from "./member-rules";
 import {
 	EXAMPLE_ROLE,
@@ -239,6 +240,6 @@ async function applyToHolders(
 		dry_run: dryRun,
 		holders: holderAnswers(holders.rows, before, after),
 		holder_count: holders.rows[0]?.holders ?? 0,
-		lowered_api_keys: lowers ? lowered.rows.map(({ lost, ...key }) => ({ ...key, lost: JSON.parse(lost) })) : [],
+		lowered_api_keys: lowers ? shownKeys(lowered.rows) : [],
 	};
 }
