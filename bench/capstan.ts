@@ -13,6 +13,7 @@ import { DAY_MS } from "../src/domain/time";
 import { moveTelemetry } from "../src/features/telemetry/move";
 import { createAdminKey } from "../src/operator/admin-key";
 import { buildAssets, buildWorker, type WorkerModules } from "../src/operator/build";
+import type { Bindings } from "../src/operator/local-build";
 import { migrate } from "../src/operator/migrate";
 import { PROJECT_DIRECTORY } from "../src/operator/project";
 import { bundleOf, SMALL_BUNDLE_BYTES } from "./bundle";
@@ -55,9 +56,10 @@ export async function capstanScript(): Promise<WorkerModules> {
 }
 
 /** Bindings of wrangler.toml. Wrangler reads them only after `capstanScript` has built the assets. */
-let workerOptions: ReturnType<typeof unstable_getMiniflareWorkerOptions>["workerOptions"] | undefined;
+let workerOptions: (Bindings & { readonly modulesRules?: unknown; readonly assets?: unknown }) | undefined;
 function deployedOptions() {
-	workerOptions ??= unstable_getMiniflareWorkerOptions(join(PROJECT_DIRECTORY, "wrangler.toml")).workerOptions;
+	workerOptions ??= unstable_getMiniflareWorkerOptions(join(PROJECT_DIRECTORY, "wrangler.toml"))
+		.workerOptions as Bindings;
 	return workerOptions;
 }
 

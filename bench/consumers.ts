@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { D1Database, D1PreparedStatement, D1SessionConstraint } from "@cloudflare/workers-types";
-import { Miniflare } from "miniflare";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { parseConfig } from "../src/config";
 import { BatchFailed, consume } from "../src/consumer";
 import type { Deps } from "../src/deps";
@@ -49,12 +49,14 @@ const APP = "com.example.bench";
 const START_MS = Date.UTC(2026, 0, 1);
 
 export async function measureConsumers(effort: ConsumersEffort, say: (text: string) => void): Promise<ConsumersResult> {
-	const miniflare = new Miniflare({
-		modules: true,
-		script: "export default { fetch: () => new Response() }",
-		d1Databases: ["DB", "TELEMETRY"],
-		compatibilityDate: "2026-04-01",
-	});
+	const miniflare = new Miniflare(
+		convertV4MiniflareOptions({
+			modules: true,
+			script: "export default { fetch: () => new Response() }",
+			d1Databases: ["DB", "TELEMETRY"],
+			compatibilityDate: "2026-11-17",
+		}),
+	);
 	try {
 		const d1 = (await miniflare.getD1Database("DB")) as unknown as D1Database;
 		const telemetry = (await miniflare.getD1Database("TELEMETRY")) as unknown as D1Database;

@@ -86,8 +86,7 @@ function floor(script: string): WorkerDefinition<null> {
 	return {
 		script: singleModule(script),
 		options: {
-			compatibilityDate: "2026-04-01",
-			compatibilityFlags: ["nodejs_compat"],
+			compatibilityDate: "2026-11-17",
 			d1Databases: { DB: "DB" },
 			r2Buckets: { BUCKET: "BUCKET" },
 		},

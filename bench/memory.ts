@@ -4,7 +4,7 @@
  * collects what is not needed; so the heap counts after a collection. The process is more than the isolate.
  */
 import { readFile } from "node:fs/promises";
-import { Log, LogLevel, Miniflare, type MiniflareOptions } from "miniflare";
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4MiniflareOptions } from "miniflare";
 import type { WorkerModules } from "../src/operator/build";
 import { miniflareModules } from "../src/operator/local-build";
 import { type CapstanFacts, capstan } from "./capstan";
@@ -171,18 +171,20 @@ async function measureAttack(script: WorkerModules, attack: Attack, effort: Memo
 	const definition = capstan(script, { bundles: 10 });
 	const { queueConsumers: _, ...options } = definition.options;
 	const before = new Set(await runtimePids());
-	const miniflare = new Miniflare({
-		...options,
-		name: NAME,
-		modules: [{ type: "ESModule", path: "/entry.js", contents: ENTRY }, ...miniflareModules(script)],
-		modulesRoot: "/",
-		host: "127.0.0.1",
-		port: 0,
-		unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
-		inspectorPort: 0,
-		cf: false,
-		log: new Log(LogLevel.ERROR),
-	} as unknown as MiniflareOptions);
+	const miniflare = new Miniflare(
+		convertV4MiniflareOptions({
+			...options,
+			name: NAME,
+			modules: [{ type: "ESModule", path: "/entry.js", contents: ENTRY }, ...miniflareModules(script)],
+			modulesRoot: "/",
+			host: "127.0.0.1",
+			port: 0,
+			unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
+			inspectorPort: 0,
+			cf: false,
+			log: new Log(LogLevel.ERROR),
+		} as unknown as V4MiniflareOptions),
+	);
 	try {
 		await miniflare.ready;
 		const pid = (await runtimePids()).find((candidate) => !before.has(candidate));

@@ -7,7 +7,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { type ClientRequest, request as httpRequest } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { brotliCompressSync } from "node:zlib";
-import { Log, LogLevel, Miniflare, type MiniflareOptions } from "miniflare";
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4MiniflareOptions } from "miniflare";
 import { mintKey } from "../src/authz/secrets";
 import type { WorkerModules } from "../src/operator/build";
 import { miniflareModules } from "../src/operator/local-build";
@@ -268,13 +268,15 @@ async function measureKind(
 	const definition = capstan(script, { bundles: 10, isLimited: true });
 	const { queueConsumers: _, ...options } = definition.options;
 	const pidsBefore = new Set(await runtimePids());
-	const miniflare = new Miniflare({
-		...options,
-		...{ name: NAME, modules: miniflareModules(script), modulesRoot: "/", host: "127.0.0.1", port: 0 },
-		unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
-		cf: false,
-		log: new Log(LogLevel.NONE),
-	} as unknown as MiniflareOptions);
+	const miniflare = new Miniflare(
+		convertV4MiniflareOptions({
+			...options,
+			...{ name: NAME, modules: miniflareModules(script), modulesRoot: "/", host: "127.0.0.1", port: 0 },
+			unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
+			cf: false,
+			log: new Log(LogLevel.NONE),
+		} as unknown as V4MiniflareOptions),
+	);
 	const connections: Reopening[] = [];
 	try {
 		await miniflare.ready;

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
 import { build } from "esbuild";
-import { Log, LogLevel, Miniflare, type MiniflareOptions } from "miniflare";
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4MiniflareOptions } from "miniflare";
 import type { WorkerModules } from "../src/operator/build";
 import { miniflareModules } from "../src/operator/local-build";
 import { COUNTS_PATH, type Counts, LONGEST_DELAY } from "./counts";
@@ -53,10 +53,12 @@ export async function startRuntime(
 	workers: readonly object[],
 ): Promise<{ miniflare: Miniflare; stop(): Promise<void> }> {
 	const directory = await mkdtemp(join(tmpdir(), "capstan-bench-"));
-	const miniflare = new Miniflare({
-		...{ host: HOST, port: 0, cf: false, log: new Log(LogLevel.ERROR), workers },
-		...{ d1Persist: join(directory, "d1"), r2Persist: join(directory, "r2") },
-	} as unknown as MiniflareOptions);
+	const miniflare = new Miniflare(
+		convertV4MiniflareOptions({
+			...{ host: HOST, port: 0, cf: false, log: new Log(LogLevel.ERROR), workers },
+			resourcePersistencePath: directory,
+		} as unknown as V4MiniflareOptions),
+	);
 	const stop = async () => {
 		await miniflare.dispose();
 		await rm(directory, { recursive: true, force: true });
@@ -84,7 +86,7 @@ export async function startWorker<Facts>(
 	let counting = true;
 	const options = () => {
 		const state = counting ? counted : seeded;
-		return {
+		return convertV4MiniflareOptions({
 			...definition.options,
 			...(counting && longestDelayMs !== undefined
 				? { bindings: { ...(definition.options.bindings as object), [LONGEST_DELAY]: longestDelayMs } }
@@ -99,10 +101,9 @@ export async function startWorker<Facts>(
 			port: 0,
 			unsafeDirectSockets: [{ host: HOST, port: 0 }],
 			cf: false,
-			d1Persist: join(state, "d1"),
-			r2Persist: join(state, "r2"),
+			resourcePersistencePath: state,
 			log: new Log(LogLevel.ERROR),
-		} as unknown as MiniflareOptions;
+		} as unknown as V4MiniflareOptions);
 	};
 	let pid: string | undefined;
 	let origin = "";

@@ -38,8 +38,11 @@ export const IN_NO_CHANNEL = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels
 		WHERE channels.app_id = bundles.app_id AND channels.rollout_version_id = bundles.id)`;
 /** No channel serves the bundle, and none keeps it for a rollback. */
 export const UNUSED = sql<boolean>`${IN_NO_CHANNEL} AND NOT ${KEPT_FOR_ROLLBACK}`;
-/** The bundle is not the app's newest, which is always kept. */
-const HAS_NEWER = sql<boolean>`EXISTS (SELECT 1 FROM bundles AS newer
+/**
+ * The bundle is not the app's newest, which is always kept. The + keeps SQLite from turning this into a join, which it would test after the
+ * devices of the newest bundle.
+ */
+const HAS_NEWER = sql<boolean>`+EXISTS (SELECT 1 FROM bundles AS newer
 	WHERE newer.app_id = bundles.app_id AND newer.status = 'ready' AND newer.deleted_at_ms IS NULL
 		AND (newer.created_at_ms, newer.id) > (bundles.created_at_ms, bundles.id))`;
 const IN_NO_OVERRIDE = sql<boolean>`NOT EXISTS (SELECT 1 FROM device_overrides

@@ -113,8 +113,8 @@ const TEXTS = {
 		FROM channels WHERE app_id = ${APP_ID}`,
 	bundles: `SELECT ${BUNDLE_COLUMNS} FROM bundles b WHERE b.app_id = ${APP_ID} AND b.id IN (
 			SELECT version_id FROM channels WHERE app_id = ${APP_ID}
-			UNION SELECT rollout_version_id FROM channels WHERE app_id = ${APP_ID}
-			UNION SELECT version_id FROM device_overrides WHERE app_id = ${APP_ID})`,
+			UNION ALL SELECT rollout_version_id FROM channels WHERE app_id = ${APP_ID}
+			UNION ALL SELECT version_id FROM device_overrides WHERE app_id = ${APP_ID})`,
 	overrides: `SELECT device_id, channel_id, version_id FROM device_overrides
 		WHERE app_id = ${APP_ID} LIMIT ${MOST_HELD_OVERRIDES + 1}`,
 	// Implied by the status, but the planner needs the last condition to use the partial index of names.

@@ -64,7 +64,7 @@ function tarHeader(name: string, sizeBytes: number, mode: number): Buffer {
 	header.write("        ", 148);
 	header.write("0", 156);
 	header.write("ustar\u000000", 257);
-	const sum = header.reduce((total, byte) => total + byte, 0);
+	const sum = header.reduce((total: number, byte: number) => total + byte, 0);
 	header.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148);
 	return header;
 }

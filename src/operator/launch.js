@@ -8,7 +8,6 @@ import fs from "node:fs";
 import path from "node:path";
 import url from "node:url";
 
-const OLDEST = [20, 19];
 const PROJECT = url.fileURLToPath(new URL("../..", import.meta.url));
 
 function fail(message) {
@@ -16,13 +15,19 @@ function fail(message) {
 	process.exit(1);
 }
 
-const [major, minor] = process.versions.node.split(".").map(Number);
-if (major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])) {
-	fail(`Node ${process.versions.node} is too old; install Node ${OLDEST.join(".")} or newer.`);
-}
 // npm writes this file last, so an installation that was cut short has none.
 if (!fs.existsSync(path.join(PROJECT, "node_modules/.package-lock.json"))) {
 	fail("The dependencies are not installed; run npm ci first.");
+}
+// npm scripts find the Node that the project brings (optionalDependencies of package.json) before the machine's own.
+const [major, minor] = process.versions.node.split(".").map(Number);
+if (major < 22 || major === 23 || (major === 22 && minor < 12)) {
+	const brought = fs.existsSync(path.join(PROJECT, "node_modules/.bin/node"));
+	fail(
+		brought
+			? `Node ${process.versions.node} is too old; use the npm script, which runs the Node that npm ci installed.`
+			: `Node ${process.versions.node} is too old, and the project brings none for this machine; install Node 24 or 22.12.`,
+	);
 }
 
 const program = path.resolve(PROJECT, process.argv[2] || "");

@@ -7,13 +7,16 @@ import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { unstable_getMiniflareWorkerOptions } from "wrangler";
+import type { V4WorkerOptions } from "miniflare";
 import type { WorkerModules } from "./build";
 import { PROJECT_DIRECTORY } from "./project";
 import { putFile } from "./put-file";
 
-/** Bindings of wrangler.toml as Miniflare takes them. */
-type Bindings = Omit<ReturnType<typeof unstable_getMiniflareWorkerOptions>["workerOptions"], "modulesRules">;
+/** Bindings of wrangler.toml as Miniflare takes them. Named, because wrangler's own type of them has an index signature. */
+export type Bindings = Pick<
+	V4WorkerOptions,
+	"bindings" | "compatibilityDate" | "compatibilityFlags" | "d1Databases" | "r2Buckets" | "ratelimits"
+> & { readonly queueConsumers?: Exclude<V4WorkerOptions["queueConsumers"], readonly string[] | undefined> };
 
 export interface LocalBuild {
 	readonly modules: WorkerModules;
@@ -46,7 +49,7 @@ export async function localBuild(onBuild: () => void = () => undefined): Promise
 	const { workerOptions } = unstable_getMiniflareWorkerOptions(join(PROJECT_DIRECTORY, "wrangler.toml"));
 	const { modulesRules: _, ...bindings } = workerOptions;
 	const assets = (await filesBelow(ASSETS_DIRECTORY)).map((path) => relative(ASSETS_DIRECTORY, path));
-	const built: KeptBuild = { hash, modules, bindings, assets };
+	const built: KeptBuild = { hash, modules, bindings: bindings as Bindings, assets };
 	await putFile(KEPT_FILE, Buffer.from(JSON.stringify(built)));
 	return built;
 }

@@ -4,14 +4,22 @@
  */
 
 import { rmSync } from "node:fs";
-import type { Readable } from "node:stream";
+import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
-import { Log, LogLevel, Miniflare, type MiniflareOptions, type Request, type Response } from "miniflare";
+import {
+	convertV4MiniflareOptions,
+	Log,
+	LogLevel,
+	Miniflare,
+	type MiniflareOptions,
+	type Request,
+	type Response,
+	type V4WorkerOptions,
+} from "miniflare";
 import { isTelemetryBinding } from "../deps";
 import { MINUTE_MS } from "../domain/time";
-import { ignoreEarlyNotifications } from "./atomic-wait";
 import { Failure } from "./failure";
-import { type LocalBuild, localBuild, miniflareModules } from "./local-build";
+import { type Bindings, type LocalBuild, localBuild, miniflareModules } from "./local-build";
 import { bootstrap, createSignInLink, openDatabase, refuseLostBytes } from "./local-database";
 import type { DatabaseKind } from "./migrate";
 import {
@@ -24,7 +32,6 @@ import {
 	refuseTakenPort,
 	servedAddresses,
 } from "./network";
-import { keepConnections } from "./queue-connections";
 import { guardRuntimes } from "./runtime-guard";
 import {
 	damaged,
@@ -41,6 +48,8 @@ import {
 /** A sound database of any size opens much faster. With some broken ones, workerd never answers. */
 const DATABASE_TIME_LIMIT_MS = 30_000;
 const STOP_TIME_LIMIT_MS = 3_000;
+const OUTBOUND = "outbound";
+const PASSING = ["cache", "ratelimit"];
 /** Deployments have cron triggers; local runs start the scheduled jobs themselves. */
 const SCHEDULE_INTERVAL_MS = 10 * MINUTE_MS;
 
@@ -95,9 +104,9 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 	const unlock = await lockState(paths);
 	// Left by a killed run.
 	rmSync(paths.url, { force: true });
+	// Miniflare keeps all of a state in one directory; only databases and bundles outlive a run.
+	for (const name of PASSING) rmSync(join(paths.directory, name), { recursive: true, force: true });
 	let miniflare: Miniflare | undefined;
-	ignoreEarlyNotifications();
-	const stopKeeping = keepConnections();
 	let endGuard = async (): Promise<void> => undefined;
 	let forwarder: LoopbackForwarder | undefined;
 	const phase = { started: false };
@@ -163,7 +172,6 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 				await forwarder?.stop();
 				await running.dispose();
 				await endGuard();
-				stopKeeping();
 				unlock();
 			},
 		};
@@ -172,7 +180,6 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		if (miniflare !== undefined)
 			await within(STOP_TIME_LIMIT_MS, miniflare.dispose().then(endGuard), () => error).catch(() => undefined);
 		await forwarder?.stop();
-		stopKeeping();
 		unlock();
 		throw error;
 	}
@@ -207,7 +214,7 @@ function miniflareOptions(
 	{ modules, bindings }: LocalBuild,
 	phase: { readonly started: boolean },
 ): MiniflareOptions {
-	return {
+	const worker: V4WorkerOptions = {
 		...bindings,
 		bindings: {
 			...bindings.bindings,
@@ -226,7 +233,9 @@ function miniflareOptions(
 		queueConsumers: soon(bindings.queueConsumers),
 		name: "capstan",
 		modules: [
-			...(options.entry === undefined ? [] : [{ type: "ESModule", path: "/entry.js", contents: options.entry }]),
+			...(options.entry === undefined
+				? []
+				: [{ type: "ESModule" as const, path: "/entry.js", contents: options.entry }]),
 			...miniflareModules(modules),
 		],
 		modulesRoot: "/",
@@ -244,47 +253,55 @@ function miniflareOptions(
 				: {}),
 		},
 		// Requests go straight to the Worker, as on Cloudflare. Miniflare's own entry adds headers, answers errors with a stack and is
-		// slower (GET /ok: 1,550 instead of 2,180 requests a second). It keeps another port for calls from this process.
-		host: LOOPBACK,
-		port: 0,
+		// slower (GET /ok: 1,550 instead of 2,180 requests a second).
 		unsafeDirectSockets: [{ host, port: options.port }],
-		cf: false,
 		// Named after bindings, so that renaming resources of a deployment does not hide local data.
 		d1Databases: namedByBinding(bindings.d1Databases),
 		r2Buckets: namedByBinding(bindings.r2Buckets),
 		...(options.unlimitedRequests === true ? { ratelimits: unlimited(bindings.ratelimits) } : {}),
-		d1Persist: paths.d1,
-		r2Persist: paths.r2,
+		outboundService: options.outboundService ?? OUTBOUND,
+	};
+	// Wrangler reads wrangler.toml into options of Miniflare 4, and Miniflare converts those.
+	return convertV4MiniflareOptions({
+		// Miniflare's own entry has another port, for calls from this process.
+		host: LOOPBACK,
+		port: 0,
+		cf: false,
+		resourcePersistencePath: paths.directory,
 		log: new Log(LogLevel.ERROR),
-		handleRuntimeStdio: (stdout: Readable, stderr: Readable) => {
+		handleStructuredLogs: ({ level, message }) => {
 			// Output during the start is replaced by our own errors. Afterwards it is the Worker's log.
-			for (const [from, to] of [
-				[stdout, process.stdout],
-				[stderr, process.stderr],
-			] as const) {
-				from.on("data", (chunk) => {
-					if (phase.started) to.write(chunk);
-				});
-			}
+			if (!phase.started) return;
+			const isProblem = level === "error" || level === "warn";
+			(isProblem ? process.stderr : process.stdout).write(`${message}\n`);
 		},
-		// As on Cloudflare, the Worker cannot reach private networks.
-		outboundService: options.outboundService ?? {
-			network: { allow: ["public"], tlsOptions: { trustBrowserCas: true } },
-		},
-	} as unknown as MiniflareOptions;
+		workers: [worker, outboundWorker(bindings.compatibilityDate)],
+	});
 }
 
-function unlimited(limiters: object | undefined): Record<string, unknown> {
-	const simple = { limit: Number.MAX_SAFE_INTEGER, period: 60 };
-	return Object.fromEntries(
-		Object.entries(limiters ?? {}).map(([binding, options]) => [binding, { ...options, simple }]),
-	);
+/**
+ * The Worker's way to the network. As on Cloudflare, it cannot reach private networks: workerd checks the address of every connection,
+ * and Miniflare takes such a network only as a binding.
+ */
+function outboundWorker(compatibilityDate: string | undefined): V4WorkerOptions {
+	return {
+		name: OUTBOUND,
+		...(compatibilityDate === undefined ? {} : { compatibilityDate }),
+		modules: true,
+		script: "export default { fetch: (request, env) => env.PUBLIC.fetch(request) };",
+		serviceBindings: { PUBLIC: { network: { allow: ["public"], tlsOptions: { trustBrowserCas: true } } } },
+	};
+}
+
+function unlimited(limiters: Bindings["ratelimits"] = {}): NonNullable<Bindings["ratelimits"]> {
+	const simple = { limit: Number.MAX_SAFE_INTEGER, period: 60 } as const;
+	return Object.fromEntries(Object.entries(limiters).map(([binding, options]) => [binding, { ...options, simple }]));
 }
 
 /** A person who tries the service waits for the first device. */
-function soon<Consumer extends object>(consumers: Record<string, Consumer> | undefined) {
+function soon(consumers: Bindings["queueConsumers"] = {}) {
 	return Object.fromEntries(
-		Object.entries(consumers ?? {}).map(([queue, options]) => [queue, { ...options, maxBatchTimeout: 1 }]),
+		Object.entries(consumers).map(([queue, options]) => [queue, { ...options, maxBatchTimeout: 1 }]),
 	);
 }
 

@@ -47,7 +47,7 @@ export function readProject(config: Unstable_RawConfig): Project {
 	return {
 		databases: [databaseOf(DATABASE_BINDING), ...telemetry.map(databaseOf)],
 		bucketName,
-		queues: [...new Set([...producers, ...consumers].map((one) => one.queue))],
+		queues: [...new Set([...producers, ...consumers].flatMap(({ queue }) => queue ?? []))],
 	};
 }
 

@@ -3,7 +3,7 @@
  * in upper or lower case.
  */
 import type { D1Database } from "@cloudflare/workers-types";
-import { Miniflare } from "miniflare";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { runAppIds } from "../../src/operator/app-ids";
 import type { Execute } from "../../src/operator/dead-messages";
@@ -13,7 +13,9 @@ import { sqlText } from "../../src/operator/sql-text";
 let miniflare: Miniflare;
 let database: D1Database;
 beforeAll(async () => {
-	miniflare = new Miniflare({ modules: true, script: "export default {}", d1Databases: ["DB"] });
+	miniflare = new Miniflare(
+		convertV4MiniflareOptions({ modules: true, script: "export default {}", d1Databases: ["DB"] }),
+	);
 	database = (await miniflare.getD1Database("DB")) as unknown as D1Database;
 	await migrate(database);
 	await database.batch(

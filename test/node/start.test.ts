@@ -211,10 +211,24 @@ describe("the launcher", () => {
 	test("reports a Node that is too old in one sentence, with syntax that such a Node parses", async () => {
 		const old = join(scene.directory(), "old-node.cjs");
 		await writeFile(old, 'Object.defineProperty(process, "versions", { value: { node: "16.20.2" } });');
-		expect(run(PROJECT, "--require", old)).toMatchObject({
-			...{ status: 1, stdout: "" },
-			stderr: "Node 16.20.2 is too old; install Node 20.19 or newer.\n",
-		});
+		const message = async (directory: string) => {
+			const { status, stdout, stderr } = run(directory, "--require", old);
+			expect([status, stdout]).toEqual([1, ""]);
+			return stderr;
+		};
+		const without = await mkdtemp(join(scene.directory(), "without-node-"));
+		await mkdir(join(without, "src/operator"), { recursive: true });
+		await copyFile(launcher, join(without, "src/operator/launch.js"));
+		await writeFile(join(without, "package.json"), '{"type":"module"}');
+		await mkdir(join(without, "node_modules/.bin"), { recursive: true });
+		await writeFile(join(without, "node_modules/.package-lock.json"), "{}");
+		expect(await message(without)).toBe(
+			"Node 16.20.2 is too old, and the project brings none for this machine; install Node 24 or 22.12.\n",
+		);
+		await writeFile(join(without, "node_modules/.bin/node"), "");
+		expect(await message(without)).toBe(
+			"Node 16.20.2 is too old; use the npm script, which runs the Node that npm ci installed.\n",
+		);
 		const source = await readFile(launcher, "utf8");
 		const [asNode14, asIs] = await Promise.all(
 			["node14", "esnext"].map(async (target) => (await transform(source, { target })).code),

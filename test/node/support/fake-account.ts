@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
-import { Miniflare } from "miniflare";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { afterEach, beforeEach } from "vitest";
 import { buildDeployment, type DeployOptions, deploy } from "../../../src/operator/deploy";
 import { migrate } from "../../../src/operator/migrate";
@@ -45,10 +45,12 @@ export function fakeAccountScene(): FakeAccountScene {
 		takeCalls: () => calls.splice(0),
 		setAccount: (change) => void Object.assign(account, change),
 		async openDatabase(of = "new") {
-			const miniflare = new Miniflare({
-				...{ modules: true, script: "export default {}", d1Databases: { DB: DATABASE_ID } },
-				...(of === "new" ? {} : { d1Persist: join(directory, "database/v3/d1") }),
-			});
+			const miniflare = new Miniflare(
+				convertV4MiniflareOptions({
+					...{ modules: true, script: "export default {}", d1Databases: { DB: DATABASE_ID } },
+					...(of === "new" ? {} : { resourcePersistencePath: join(directory, "database/v3") }),
+				}),
+			);
 			open.push(miniflare);
 			const database = (await miniflare.getD1Database("DB")) as unknown as D1Database;
 			if (of === "new") await migrate(database);

@@ -78,7 +78,7 @@ export function headerText(text: string): string {
 export function lineText(text: string): string {
 	return Buffer.from(text)
 		.toString("latin1")
-		.replace(/[^\x21-\x7e]/g, (character) => percentByte(character.charCodeAt(0)));
+		.replace(/[^\x21-\x7e]/g, (character: string) => percentByte(character.charCodeAt(0)));
 }
 
 const percentByte = (byte: number) => `%${byte.toString(16).padStart(2, "0")}`;
