@@ -271,7 +271,8 @@ export const expiredBundles = (appId: AppId, ids: readonly number[], nowMs: numb
 	sql`${liveBundles(appId, ids)} AND status = 'ready' AND ${UNUSED} AND ${isExpired(nowMs)}`;
 export const pendingBundle = (appId: AppId, bundleId: number) =>
 	sql`app_id = ${appId} AND id = ${bundleId} AND status = 'pending'`;
-const shownOnProtected = sql`EXISTS (SELECT 1 FROM apps WHERE apps.id = bundles.app_id AND apps.expose_metadata = 1)
+/** The + keeps SQLite from turning this into a join, which it would test after the channels. */
+const shownOnProtected = sql`+EXISTS (SELECT 1 FROM apps WHERE apps.id = bundles.app_id AND apps.expose_metadata = 1)
 	AND EXISTS (SELECT 1 FROM channels WHERE channels.app_id = bundles.app_id
 		AND (channels.protected = 1 OR (channels.is_preview = 0 AND bundles.by_preview_key = 1))
 		AND bundles.id IN (channels.version_id, channels.rollout_version_id))`;

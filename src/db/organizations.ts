@@ -226,7 +226,7 @@ export function keysUnderPolicy(
 		FROM api_keys k INNER JOIN organizations home ON home.id = k.org_id
 		WHERE ${wanted ? 1 : 0} = 1 AND k.id IN (
 				SELECT id FROM api_keys WHERE org_id = ${orgId}
-				UNION SELECT b.api_key_id FROM role_bindings b
+				UNION ALL SELECT b.api_key_id FROM role_bindings b
 					WHERE b.org_id = ${orgId} AND b.api_key_id IS NOT NULL AND ${liveBinding(nowMs)})
 			AND (k.expires_at_ms IS NULL OR k.expires_at_ms > ${nowMs})
 		ORDER BY k.created_at_ms, k.id`.compile(query);

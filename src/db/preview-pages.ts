@@ -62,7 +62,10 @@ interface ChangedFileRow {
 	readonly bytes: number;
 }
 
-/** Files that differ between the manifests of two bundles, the largest first; each row repeats the counts of all. */
+/**
+ * Files that differ between the manifests of two bundles, the largest first; each row repeats the counts of all. The + keeps the app's index
+ * out: it would read the files of all bundles.
+ */
 export function changedFiles(
 	appId: AppId,
 	before: number,
@@ -70,7 +73,7 @@ export function changedFiles(
 	limit: number,
 ): CompiledQuery<ChangedFileRow> {
 	const files = (bundleId: number) =>
-		sql`(SELECT file_name, file_hash, path FROM bundle_files WHERE app_id = ${appId} AND bundle_id = ${bundleId})`;
+		sql`(SELECT file_name, file_hash, path FROM bundle_files WHERE +app_id = ${appId} AND bundle_id = ${bundleId})`;
 	const count = (change: string) => sql`count(*) FILTER (WHERE change = ${sql.lit(change)}) OVER ()`;
 	return sql<ChangedFileRow>`SELECT file_name, change, size_bytes, ${count("added")} AS added, ${count("changed")} AS changed,
 			${count("removed")} AS removed, coalesce(sum(size_bytes) OVER (), 0) AS bytes

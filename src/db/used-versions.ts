@@ -52,5 +52,5 @@ export function markUsedByDevice(appId: AppId, bundleId: number): CompiledQuery 
 export function freeVersionsOf(appId: AppId, channelId: ChannelId): CompiledQuery {
 	const own = sql`FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND public = 0 AND protected = 0`;
 	return sql`UPDATE bundles SET used_by = NULL WHERE used_by = ${channelId}
-		AND id IN (SELECT version_id ${own} UNION SELECT rollout_version_id ${own})`.compile(query);
+		AND id IN (SELECT version_id ${own} UNION ALL SELECT rollout_version_id ${own})`.compile(query);
 }

@@ -178,10 +178,10 @@ function writeOutcomes(outcomes: readonly Outcome[], counts: RawBuilder<unknown>
 				CASE WHEN value ->> 'network' IN (known.network, known.told_network) THEN 'known'
 					WHEN known.first_served_at_ms IS NULL THEN 'early' ELSE 'abroad' END AS place
 			FROM json_each(${JSON.stringify(outcomes)}) CROSS JOIN rollouts r ON r.id = value ->> 'rolloutId' AND r.ended_at_ms IS NULL
+				LEFT JOIN rollout_devices known ON known.rollout_id = r.id AND known.device_id = value ->> 'deviceId'
 				CROSS JOIN apps a ON a.id = r.app_id AND a.app_id = value ->> 'appId'
 				CROSS JOIN channels c ON c.id = r.channel_id
 				LEFT JOIN devices d ON d.app_id = r.app_id AND d.device_id = value ->> 'deviceId'
-				LEFT JOIN rollout_devices known ON known.rollout_id = r.id AND known.device_id = value ->> 'deviceId'
 			WHERE ${CREATED_AT_MS} IS NOT NULL AND (${counts})),
 		placed AS (SELECT *, count(*) OVER (PARTITION BY rollout_id, network, place, is_uncounted ORDER BY device_id) AS rank FROM reported)
 		INSERT INTO rollout_devices (rollout_id, device_id, told_network, ${columns})
