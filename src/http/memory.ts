@@ -14,6 +14,9 @@ const MEBIBYTE = 1024 * 1024;
 export const CALLER_BYTES = { each: 8 * MEBIBYTE, group: 32 * MEBIBYTE, all: 64 * MEBIBYTE };
 export const STRANGER_BYTES = { each: 4 * MEBIBYTE, group: 8 * MEBIBYTE, all: 12 * MEBIBYTE };
 
+/** Refused uploads at the same time: one of an owner (upload-errors.ts). */
+const REFUSALS = { each: 1, group: 4, all: 16 };
+
 /** Longer than any work that holds memory: a body has two minutes (body.ts), a fetch of a bundle half a minute. */
 export const LIFETIME_MS = 180_000;
 const WAIT_MS = 10_000;
@@ -42,6 +45,7 @@ export interface Budget {
 		waitUntil: WaitUntil,
 		work: (goesOn: () => void) => Promise<Value>,
 	): Promise<Value>;
+	isHeldBy(owner: Owner): boolean;
 	/** Bytes that are counted now. */
 	used(): number;
 }
@@ -49,11 +53,17 @@ export interface Budget {
 export interface Memory {
 	readonly callers: Budget;
 	readonly strangers: Budget;
+	/** Counts refused uploads, instead of bytes. */
+	readonly refusals: Budget;
 }
 
 /** One per isolate. */
 export function createMemory(deps: Pick<Deps, "now" | "delay">): Memory {
-	return { callers: createBudget(deps, CALLER_BYTES), strangers: createBudget(deps, STRANGER_BYTES) };
+	return {
+		callers: createBudget(deps, CALLER_BYTES),
+		strangers: createBudget(deps, STRANGER_BYTES),
+		refusals: createBudget(deps, REFUSALS),
+	};
 }
 
 interface Taken {
@@ -134,6 +144,7 @@ export function createBudget(
 			waitUntil(working.then(done, done));
 			return working;
 		},
+		isHeldBy: ({ name }) => held.has(`owner ${name}`),
 		used: () => total,
 	};
 }

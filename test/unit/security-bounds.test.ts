@@ -6,6 +6,7 @@ import { mostUnpackedBytes as mostUnpackedOfZip } from "../../src/domain/bundle-
 import { DEFAULT_QUOTAS } from "../../src/domain/quotas";
 import { allEndpoints } from "../../src/endpoints";
 import { SEGMENT_BYTES } from "../../src/features/bundles/tus-protocol";
+import { REFUSAL_MS } from "../../src/features/bundles/upload-errors";
 import { DEFAULT_LIMIT_BYTES } from "../../src/http/body";
 import { CALLER_BYTES, STRANGER_BYTES } from "../../src/http/memory";
 import { SILENCE_MS } from "../../src/http/silent-body";
@@ -39,6 +40,7 @@ test("the bounds in the documentation", () => {
 		`which waits in memory | ${size(SEGMENT_BYTES)} |`,
 		`| Open uploads, per organization, per app and per key | ${count(DEFAULT_QUOTAS.open_uploads_per_organization)}, ${count(DEFAULT_QUOTAS.open_uploads_per_app)}, ${count(DEFAULT_QUOTAS.open_uploads_per_key)} |`,
 		`of a Brotli file | ${size(mostUnpackedBytes(0))} and ${ratioOf(mostUnpackedBytes)} times its size, at most ${size(mostUnpackedBytes(1e12))} |`,
+		`the next is checked and answered after | ${REFUSAL_MS / 1_000} s |`,
 		`that are compared | ${size(mostUnpackedOfZip(0))} and ${ratioOf(mostUnpackedOfZip)} times its size, at most ${size(mostUnpackedOfZip(1e12))} |`,
 		`limited to its own work | ${size(MANIFEST_ANSWER_BYTES.others)}, ${size(MANIFEST_ANSWER_BYTES.own)} |`,
 		`later ones wait up to 20 s | ${size(ANSWER_BYTES_A_SECOND)} |`,

@@ -29,7 +29,7 @@ import type { QuotaLimits } from "../../domain/quotas";
 import { ApiError } from "../../errors";
 import { batchInQuotas } from "../../http/quotas";
 import { collectGarbageSoon } from "../../queue/garbage";
-import { mostUnpackedBytes } from "../../storage/brotli";
+import { memoryOfUnpacking } from "../../storage/brotli";
 import {
 	flaggedObjectKey,
 	headObject,
@@ -61,6 +61,7 @@ import {
 	refuse,
 	sizeMismatch,
 	uploadIsGone,
+	whileChecked,
 } from "./upload-errors";
 
 export const BUNDLE_CONTENT_TYPE = "application/zip";
@@ -105,7 +106,13 @@ export interface Finished {
  * @throws {ApiError} `size_mismatch`, `checksum_mismatch`, `bundle_invalid` or a refused signature (the registration is dropped),
  * `delta_hash_mismatch` (the upload is dropped), `bundle_already_ready`, `upload_not_found`
  */
-export async function finishUpload(
+export const finishUpload = (
+	context: CompletionContext,
+	upload: UploadWithBundle,
+	received: Received,
+): Promise<Finished> => whileChecked(context, upload, () => checkAndFinish(context, upload, received));
+
+async function checkAndFinish(
 	context: CompletionContext,
 	upload: UploadWithBundle,
 	received: Received,
@@ -266,7 +273,7 @@ async function onceOnly(
 
 /** Memory and work of `keepsPromise`. */
 const memoryOfPromise = (path: string, sizeBytes: number): number =>
-	promisedContent(path)?.isBrotli === true ? sizeBytes + mostUnpackedBytes(sizeBytes) : 0;
+	promisedContent(path)?.isBrotli === true ? memoryOfUnpacking(sizeBytes) : 0;
 
 /** True if a file of the delta store has the content that the hash in its path names. */
 export async function keepsPromise(deps: Pick<Deps, "bundles">, path: string, objectKey: string): Promise<boolean> {

@@ -29,19 +29,57 @@ const uploaderOf = (upload: Pick<UploadWithBundle, "created_by" | "created_by_ke
 	group: upload.owner_org,
 });
 
+type Uploaded = Pick<UploadWithBundle, "created_by" | "created_by_key" | "owner_org">;
+
 /**
- * Counts the bytes that an upload holds in memory while the work runs. A full isolate is 503 here, because the stock TUS client repeats
- * 503 by default and gives the upload up at 429.
+ * Counts the bytes that an upload holds in memory while the work runs.
  * @throws {ApiError} `service_unavailable`
  */
-export async function duringUpload<Value>(
+export const duringUpload = <Value>(
 	{ memory, waitUntil }: Pick<CompletionContext, "memory" | "waitUntil">,
-	upload: Pick<UploadWithBundle, "created_by" | "created_by_key" | "owner_org">,
+	upload: Uploaded,
 	bytes: number,
 	work: (goesOn: () => void) => Promise<Value>,
+): Promise<Value> => orUnavailable(memory.callers.during(uploaderOf(upload), bytes, waitUntil, work));
+
+/** After a refusal its uploader waits so long for the next one. */
+export const REFUSAL_MS = 500;
+
+/**
+ * Runs the check of an upload. Checks that end in a refusal bring their caller nothing, so they cost it time: each is answered half a second after the
+ * one before, and meanwhile the uploads of that caller are checked one at a time. Others, and callers without a refusal, do not wait.
+ * @throws {ApiError} `service_unavailable`, or the refusal
+ */
+export async function whileChecked<Value>(
+	{ deps, memory, waitUntil }: Pick<CompletionContext, "deps" | "memory" | "waitUntil">,
+	upload: Uploaded,
+	check: () => Promise<Value>,
 ): Promise<Value> {
+	const owner = uploaderOf(upload);
+	const { refusals } = memory;
+	const rest = () => deps.delay(REFUSAL_MS);
+	const isRefusal = (error: unknown) => error instanceof ApiError && error.status < 500;
+	if (refusals.isHeldBy(owner)) {
+		const alone = () =>
+			check().catch(async (error: unknown) => {
+				if (isRefusal(error)) await rest();
+				throw error;
+			});
+		return orUnavailable(refusals.during(owner, 1, waitUntil, alone));
+	}
 	try {
-		return await memory.callers.during(uploaderOf(upload), bytes, waitUntil, work);
+		return await check();
+	} catch (error) {
+		// A refusal that finds no room waited long enough.
+		if (isRefusal(error)) await refusals.during(owner, 1, waitUntil, rest).catch(() => undefined);
+		throw error;
+	}
+}
+
+/** A full isolate is 503 for uploads, because the stock TUS client repeats 503 by default and gives the upload up at 429. */
+async function orUnavailable<Value>(working: Promise<Value>): Promise<Value> {
+	try {
+		return await working;
 	} catch (error) {
 		if (!(error instanceof ApiError && error.code === "too_many_requests")) throw error;
 		const { message, headers, moreInfo } = error;

@@ -1,14 +1,12 @@
 /**
- * Work that a key does not pay: what callers hold in memory, have unpacked, fetched or sent to every device is bounded, while ordinary use
+ * Work that a key does not pay: what callers hold in memory, have fetched or sent to every device is bounded, while ordinary use
  * works and other callers go on.
  */
-import { brotliCompressSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
 import { MANIFEST_ANSWER_BYTES } from "../../../src/compat/capgo-cli/uploads";
 import type { Limiter } from "../../../src/deps";
 import { CALLER_BYTES, STRANGER_BYTES } from "../../../src/http/memory";
 import { createStrangerLimits } from "../../../src/http/stranger-limits";
-import { mostUnpackedBytes, unpackBrotli } from "../../../src/storage/brotli";
 import { locationOf, patterned, register, tusCreate, tusHead, tusPatch } from "../support/bytes";
 import { addWebhook } from "../support/webhook-scene";
 import {
@@ -19,6 +17,7 @@ import {
 	setTestChannel,
 	sha256Hex,
 	type TestApp,
+	until,
 	type World,
 } from "../support/world";
 import { bundleOf } from "../support/zip";
@@ -31,34 +30,6 @@ beforeAll(async () => {
 });
 
 const CHUNK_BYTES = 64 * 1024;
-
-describe("a compressed file", () => {
-	const pathFor = async (name: string, content: Uint8Array) =>
-		`orgs/${world.orgId}/apps/${app.appId}/delta/${await sha256Hex(content)}_${name}`;
-	const store = async (key: string, path: string, bytes: Uint8Array) => {
-		const location = locationOf(await tusCreate(world, key, path, bytes.length));
-		return tusPatch(world, key, location, 0, bytes);
-	};
-
-	test("of 100 bytes is not unpacked to 64 MB", async () => {
-		const key = await createTestKey(world, "app_preview", app);
-		const content = new Uint8Array(64 * 1024 * 1024);
-		const bomb = new Uint8Array(brotliCompressSync(content));
-		expect(bomb.length).toBeLessThan(300);
-		expect(mostUnpackedBytes(bomb.length)).toBeLessThan(512 * 1024);
-		expect(unpackBrotli(bomb)).toBeUndefined();
-		expect((await store(key.text, await pathFor("bomb.js.br", content), bomb)).status).toBe(422);
-	});
-
-	test("of a web build is unpacked and stored", async () => {
-		const key = await createTestKey(world, "app_preview", app);
-		const text = Array.from({ length: 60_000 }, (_, line) => `export const value${line} = ${line * 7919};`).join("\n");
-		const content = new TextEncoder().encode(text);
-		const packed = new Uint8Array(brotliCompressSync(content));
-		expect(unpackBrotli(packed)?.length).toBe(content.length);
-		expect((await store(key.text, await pathFor("app.js.br", content), packed)).status).toBe(204);
-	});
-});
 
 describe("a manifest", () => {
 	const HASH = "ab".repeat(32);
@@ -266,13 +237,6 @@ describe("memory of an isolate", () => {
 		await Promise.all(running);
 	});
 });
-
-async function until(isSo: () => boolean): Promise<void> {
-	for (let tries = 0; !isSo(); tries += 1) {
-		if (tries === 2_000) throw new Error("it did not come about");
-		await new Promise((resolve) => setTimeout(resolve, 5));
-	}
-}
 
 describe("requests of the server to addresses that callers choose", () => {
 	const counting = (most: number): Limiter => {

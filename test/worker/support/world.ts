@@ -46,7 +46,17 @@ export interface WorldOptions {
 	readonly bindings?: Partial<
 		Pick<
 			Deps,
-			"d1" | "newId" | "telemetry" | "bundles" | "events" | "fetch" | "localFetch" | "assets" | "cache" | "deadline"
+			| "d1"
+			| "newId"
+			| "telemetry"
+			| "bundles"
+			| "events"
+			| "fetch"
+			| "localFetch"
+			| "assets"
+			| "cache"
+			| "deadline"
+			| "delay"
 		>
 	> & {
 		/** Those that are left out let everything through. */
@@ -276,4 +286,12 @@ export async function changedElsewhere(
 		testEnv.DB.prepare("UPDATE apps SET revision = revision + 1 WHERE id = ?").bind(app.uuid),
 	]);
 	world.clock.nowMs += 4_000;
+}
+
+/** Waits for work that runs beside the test. */
+export async function until(isSo: () => boolean): Promise<void> {
+	for (let tries = 0; !isSo(); tries += 1) {
+		if (tries === 2_000) throw new Error("it did not come about");
+		await new Promise((resolve) => setTimeout(resolve, 5));
+	}
 }
