@@ -158,11 +158,11 @@ export const KINDS: readonly Kind[] = [
 				}),
 	},
 	{
-		title: "a preview key: manifests of 7.5 MB",
+		title: "a preview key: manifests of 1 MB",
 		connections: 8,
 		async prepare(scene) {
 			const path = deltaPath(scene, "ab".repeat(32), "index.html");
-			const manifest = manifestOf(7_500_000, path);
+			const manifest = manifestOf(1_040_000, path);
 			const body = Buffer.from(JSON.stringify({ app_id: scene.appId, name: "1.0.0", manifest }));
 			return (connection) =>
 				connection.ask({

@@ -181,8 +181,9 @@ async function answer(
 		const [found] = await db.batch([callerStatement(credential, nowMs)]);
 		known = accept(found.rows[0]);
 	}
-	// The large limit is for callers that hold the permission somewhere; where, the body says.
-	const mayBeLarge = known?.bindings.some((binding) => grantsAny(binding, permissionsOf(access))) === true;
+	// The large limit is for callers that hold the permission somewhere, not for their own work only; where, the body says.
+	const mayBeLarge =
+		known?.bindings.some((each) => grantsAny(each, permissionsOf(access)) && each.role.ownWorkOnly !== true) === true;
 	if (credential !== undefined && isLarge && mayBeLarge) await countLargeBody(deps, credential);
 	const limitBytes = isLarge && mayBeLarge ? bodyLimitBytes : Math.min(bodyLimitBytes, DEFAULT_LIMIT_BYTES);
 	const begun = { ipAddress, nowMs, url, origin, waitUntil, db, credential, known, counting, accept, limitBytes };

@@ -35,7 +35,7 @@ test("the bounds in the documentation", () => {
 	const rows = [
 		`in an isolate | ${size(CALLER_BYTES.each)} or one request, ${size(CALLER_BYTES.group)}, ${size(CALLER_BYTES.all)} |`,
 		`and of all | ${size(STRANGER_BYTES.each)} or one request, ${size(STRANGER_BYTES.group)}, ${size(STRANGER_BYTES.all)} |`,
-		`| Body of a manifest | ${size(setManifest.bodyLimitBytes ?? 0)} |`,
+		`| Body of a manifest, and of a caller that is limited to its own work | ${size(setManifest.bodyLimitBytes ?? 0)}, ${size(DEFAULT_LIMIT_BYTES)} |`,
 		`| Bodies above ${size(DEFAULT_LIMIT_BYTES)}, per key and ${period} s | ${limit} |`,
 		`which waits in memory | ${size(SEGMENT_BYTES)} |`,
 		`| Open uploads, per organization, per app and per key | ${count(DEFAULT_QUOTAS.open_uploads_per_organization)}, ${count(DEFAULT_QUOTAS.open_uploads_per_app)}, ${count(DEFAULT_QUOTAS.open_uploads_per_key)} |`,

@@ -71,6 +71,9 @@ describe("a manifest", () => {
 		const refused = await set(key, "7.1.0-pr.1", files(3_000, HASH));
 		expect(refused).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path: "manifest" }] } } });
 		expect(refused.body.message + JSON.stringify(refused.body.moreInfo)).toContain("upload the version as a zip");
+		const large = await set(key, "7.1.3-pr.1", files(2_500, "ab".repeat(256)));
+		expect([large.status, large.body.moreInfo]).toEqual([413, { limitBytes: 1024 * 1024 }]);
+		expect((await set(world.adminKey, "7.1.3", files(2_500, "ab".repeat(256)))).status).toBe(200);
 		expect((await set(world.adminKey, "7.1.1", files(9_000, "ab".repeat(256)))).status).toBe(400);
 		expect((await set(key, "7.1.2-pr.1", files(2_500, HASH))).status).toBe(200);
 		const named = { app_id: app.appId, name: "7.1.2-pr.1" };
