@@ -22,7 +22,6 @@ export interface Env extends ConfigVariables {
 	readonly NEW_DEVICES: Limiter;
 	readonly QUESTIONS: Limiter;
 	readonly FETCHES: Limiter;
-	readonly LARGE_BODIES: Limiter;
 	/** Reaches loopback; only a local run that serves no network has it. */
 	readonly LOCAL_ISSUERS?: Fetcher;
 }
@@ -76,7 +75,6 @@ export interface Deps {
 		/** Requests of this server to an address that a caller chose, by caller or webhook. */
 		readonly fetches: RequestLimit;
 		/** By hash of the key or session token. */
-		readonly largeBodies: RequestLimit;
 	};
 	readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
 	/** The same for addresses on loopback, from which a local run may fetch the keys of issuers; undefined in a deployment. */
@@ -125,7 +123,6 @@ export function createDeps(env: Env): Deps {
 			newDevices: { limiter: env.NEW_DEVICES, periodSeconds: 60 },
 			questions: { limiter: env.QUESTIONS, periodSeconds: 60 },
 			fetches: { limiter: env.FETCHES, periodSeconds: 60 },
-			largeBodies: { limiter: env.LARGE_BODIES, periodSeconds: 10 },
 		},
 		fetch: (url, init) => fetch(url, init),
 		...localIssuers(env),

@@ -21,8 +21,8 @@ export interface Counter {
 	questions: number;
 	newDevices: number;
 	reports: number;
-	/** When the large answers so far are sent at the rate of an address, epoch milliseconds. */
-	answersSentAtMs: number;
+	/** When the bytes so far are through at the rate of the counter (pacing.ts), epoch milliseconds. */
+	bytesThroughAtMs: number;
 	/** Until then the platform's counter, which refused, is not asked again; of failed credentials, only a few are looked up. */
 	refusedUntilMs: number;
 }
@@ -49,7 +49,7 @@ export function createAddressCounters() {
 		const known = counters.get(key);
 		if (known !== undefined) return known;
 		const counter = {
-			...{ key, requests: 0, requestWindow: 0, questions: 0, newDevices: 0, reports: 0, answersSentAtMs: 0 },
+			...{ key, requests: 0, requestWindow: 0, questions: 0, newDevices: 0, reports: 0, bytesThroughAtMs: 0 },
 			refusedUntilMs: Number.NEGATIVE_INFINITY,
 		};
 		counters.set(key, counter);

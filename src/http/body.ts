@@ -27,18 +27,25 @@ export function memoryOfBody(request: Request, limitBytes: number): number {
 	return bytes > UNCOUNTED_BYTES ? bytes * COPIES : 0;
 }
 
+export interface Reading {
+	readonly limitBytes: number;
+	/** See `readBytes`. */
+	readonly deadline: Deadline;
+	/** Is awaited with the size of the body before it is parsed, which takes more processor time than to read it. */
+	readonly admit: ((bytes: number) => Promise<void> | undefined) | undefined;
+}
+
 /**
- * @param deadline see `readBytes`
  * @param acceptsForm whether the body may be a form instead
  * @returns undefined when there is no body
  */
 export async function readBody(
 	request: Request,
-	limitBytes: number,
-	deadline: Deadline,
+	{ limitBytes, deadline, admit }: Reading,
 	acceptsForm = false,
 ): Promise<unknown> {
 	const bytes = await readBytes(request, limitBytes, deadline);
+	await admit?.(bytes.length);
 	if (bytes.length === 0) return undefined;
 	const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
 	if (acceptsForm && type === "application/x-www-form-urlencoded") {

@@ -5,10 +5,15 @@
 import type { Deps } from "../deps";
 import { recentMap } from "../domain/recent";
 import { type AddressCounters, REFUSED_MS } from "./address-counters";
+import { paced } from "./pacing";
 import { tooManyFailures } from "./request-limits";
 
 /** Unknown keys that are still looked up for an address with too many failures, because one may be valid. */
 const MOST_LOOK_UPS = 40;
+/** Bodies above this size are large: manifests of many files. */
+const LARGE_BODY = 64 * 1024;
+/** Large bodies of one key or session in a second. A megabyte of JSON takes some 25 ms of processor time. */
+export const BODY_BYTES_A_SECOND = 1024 * 1024;
 /** Hashes of keys and sessions that were valid recently. */
 const MOST_GOOD = 5_000;
 
@@ -19,7 +24,7 @@ interface Good {
 }
 
 /** One per isolate. */
-export function createCredentialLimits(deps: Deps, { counterOf, counterBy }: AddressCounters) {
+export function createCredentialLimits(deps: Deps, { counterOf, counterBy, counterFor }: AddressCounters) {
 	/** Credentials that were valid here recently. */
 	const good = recentMap<Good>(MOST_GOOD);
 	const readLate = (hash: string) => {
@@ -55,6 +60,22 @@ export function createCredentialLimits(deps: Deps, { counterOf, counterBy }: Add
 
 		/** Whether D1 may be read before the limit of the key or session is known. A refused caller thus reads at most once. */
 		mayReadEarly: (hash: string): boolean => good.get(hash)?.isWithinLimit === true,
+
+		/**
+		 * Spreads the large bodies of a key or session over time, before they are parsed.
+		 * @returns undefined when the body need not wait
+		 * @throws {ApiError} `too_many_requests`, by the promise
+		 */
+		paceBody(hash: string, bytes: number, nowMs: number): Promise<void> | undefined {
+			if (bytes <= LARGE_BODY) return undefined;
+			const what = "This caller has sent too many large bodies";
+			return paced(
+				deps,
+				counterFor(`bodies ${hash}`, nowMs),
+				{ bytes, bytesASecond: BODY_BYTES_A_SECOND, what },
+				nowMs,
+			);
+		},
 
 		/** Records that the address has failed to authenticate too often. */
 		noteFailing(address: string | null): void {

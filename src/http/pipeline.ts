@@ -27,7 +27,7 @@ import type { CapstanApp, Isolate, RequestContext } from "./isolate";
 import { refuseUnknownHost } from "./known-hosts";
 import { noteSessionUse } from "./last-used";
 import { readInput, readsQueryFromBody, validate } from "./request-input";
-import { addressKey, countCallerRequest, countFailure, countLargeBody, networkKey } from "./request-limits";
+import { addressKey, countCallerRequest, countFailure, networkKey } from "./request-limits";
 import type { ScopeSource } from "./scope";
 import { serialize } from "./serialize";
 import type { StrangerLimits } from "./stranger-limits";
@@ -184,7 +184,6 @@ async function answer(
 	// The large limit is for callers that hold the permission somewhere, not for their own work only; where, the body says.
 	const mayBeLarge =
 		known?.bindings.some((each) => grantsAny(each, permissionsOf(access)) && each.role.ownWorkOnly !== true) === true;
-	if (credential !== undefined && isLarge && mayBeLarge) await countLargeBody(deps, credential);
 	const limitBytes = isLarge && mayBeLarge ? bodyLimitBytes : Math.min(bodyLimitBytes, DEFAULT_LIMIT_BYTES);
 	const begun = { ipAddress, nowMs, url, origin, waitUntil, db, credential, known, counting, accept, limitBytes };
 	const bytes = endpoint.body === undefined && !readsQueryFromBody(endpoint) ? 0 : memoryOfBody(c.req.raw, limitBytes);
@@ -205,7 +204,9 @@ async function answerBegun(
 	caller: CallerSoFar,
 ): Promise<Response> {
 	const { deps, snapshots, liveApps, edgeCache, schemaVersion, eventBuffer, strangers, failedFiles, memory } = isolate;
-	const read = await readInput(routed, c, url.searchParams, limitBytes, deps.deadline);
+	const admit =
+		credential === undefined ? undefined : (bytes: number) => strangers.paceBody(credential.hash, bytes, deps.now());
+	const read = await readInput(routed, c, url.searchParams, { limitBytes, deadline: deps.deadline, admit });
 	const { issues: readIssues, failure } = read;
 	const endpoint = routed.forms?.instead?.(read.raw) ?? routed;
 	const access = endpoint.access;

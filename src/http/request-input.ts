@@ -3,7 +3,7 @@
  */
 import * as v from "valibot";
 import { ApiError, type RequestIssue } from "../errors";
-import { readBody } from "./body";
+import { type Reading, readBody } from "./body";
 import type { AnyEndpoint } from "./endpoint";
 import type { RequestContext } from "./isolate";
 import type { RawInput } from "./scope";
@@ -22,8 +22,7 @@ export async function readInput(
 	endpoint: AnyEndpoint,
 	c: RequestContext,
 	parameters: URLSearchParams,
-	limitBytes: number,
-	deadline: (ms: number) => Promise<void>,
+	reading: Reading,
 ): Promise<ReadInput> {
 	const issues: RequestIssue[] = [];
 	const fields = new Map<string, unknown>();
@@ -38,7 +37,7 @@ export async function readInput(
 	let failure: ApiError | undefined;
 	try {
 		if (endpoint.body !== undefined || bodyIsQuery) {
-			body = await readBody(c.req.raw, limitBytes, deadline, endpoint.formBody);
+			body = await readBody(c.req.raw, reading, endpoint.formBody);
 		}
 	} catch (error) {
 		if (!(error instanceof ApiError)) throw error;

@@ -46,13 +46,6 @@ export async function countFetch(deps: Deps, key: string, what: string): Promise
 	throw tooManyRequests(what, periodSeconds);
 }
 
-/** Counts a large body, which takes a third of a second of processor time. @throws {ApiError} `too_many_requests` */
-export async function countLargeBody(deps: Deps, { hash }: Credential): Promise<void> {
-	const { limiter, periodSeconds } = deps.requestLimits.largeBodies;
-	if (await isWithinLimit(deps, limiter, hash)) return;
-	throw tooManyRequests("This caller has sent too many bodies of more than 1 MB", periodSeconds);
-}
-
 /** Counts a failed authentication. Returns the given error, or `too_many_requests` when this address has failed too often. */
 export async function countFailure(deps: Deps, error: unknown, ipAddress: string | null): Promise<unknown> {
 	if (!(error instanceof ApiError) || !FAILED_AUTHENTICATIONS.has(error.code)) return error;

@@ -14,6 +14,7 @@ import { MINUTE_MS } from "../domain/time";
 import type { DeviceEvent } from "../messages";
 import { type Counter, createAddressCounters, REFUSED_MS } from "./address-counters";
 import { createCredentialLimits } from "./credential-limits";
+import { paced } from "./pacing";
 import { isWithinLimit, tooManyRequests } from "./request-limits";
 
 const REQUEST_WINDOW_MS = 10_000;
@@ -36,8 +37,6 @@ const MOST_REPORTS = 20_000;
 const LARGE_ANSWER = 64 * 1024;
 /** Large answers of one address in a second: 40 devices of an office with 500 files each. */
 export const ANSWER_BYTES_A_SECOND = 8 * 1024 * 1024;
-/** An address whose answers would wait longer is refused. */
-const LONGEST_PAUSE_MS = 20_000;
 /** Fraction of a limit after which the platform's counter is asked. */
 const LOCAL_SHARE = 0.1;
 
@@ -151,12 +150,8 @@ export function createStrangerLimits(deps: Deps) {
 		paceAnswer(address: string | null, length: number, nowMs: number): Promise<void> | undefined {
 			if (scale === 0 || length <= LARGE_ANSWER) return undefined;
 			const counter = counterBy(`answers ${counterOf(address, nowMs).key}`);
-			const startMs = Math.max(nowMs, counter.answersSentAtMs);
-			if (startMs - nowMs > LONGEST_PAUSE_MS) {
-				return Promise.reject(tooManyRequests("This address has asked for too many large answers", 5));
-			}
-			counter.answersSentAtMs = startMs + (length / (ANSWER_BYTES_A_SECOND * scale)) * 1_000;
-			return startMs > nowMs ? deps.delay(startMs - nowMs) : undefined;
+			const what = "This address has asked for too many large answers";
+			return paced(deps, counter, { bytes: length, bytesASecond: ANSWER_BYTES_A_SECOND * scale, what }, nowMs);
 		},
 
 		/** How many of these reports are counted. */

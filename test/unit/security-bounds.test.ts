@@ -8,6 +8,7 @@ import { allEndpoints } from "../../src/endpoints";
 import { SEGMENT_BYTES } from "../../src/features/bundles/tus-protocol";
 import { REFUSAL_MS } from "../../src/features/bundles/upload-errors";
 import { DEFAULT_LIMIT_BYTES } from "../../src/http/body";
+import { BODY_BYTES_A_SECOND } from "../../src/http/credential-limits";
 import { CALLER_BYTES, STRANGER_BYTES } from "../../src/http/memory";
 import { SILENCE_MS } from "../../src/http/silent-body";
 import { ANSWER_BYTES_A_SECOND } from "../../src/http/stranger-limits";
@@ -29,14 +30,13 @@ function limitOf(name: string) {
 }
 
 test("the bounds in the documentation", () => {
-	const { limit, period } = limitOf("LARGE_BODIES");
 	const fetches = limitOf("FETCHES");
 	expect(fetches.period).toBe(60);
 	const rows = [
 		`in an isolate | ${size(CALLER_BYTES.each)} or one request, ${size(CALLER_BYTES.group)}, ${size(CALLER_BYTES.all)} |`,
 		`and of all | ${size(STRANGER_BYTES.each)} or one request, ${size(STRANGER_BYTES.group)}, ${size(STRANGER_BYTES.all)} |`,
 		`| Body of a manifest, and of a caller that is limited to its own work | ${size(setManifest.bodyLimitBytes ?? 0)}, ${size(DEFAULT_LIMIT_BYTES)} |`,
-		`| Bodies above ${size(DEFAULT_LIMIT_BYTES)}, per key and ${period} s | ${limit} |`,
+		`| Bodies above 64 kB, per key and second; later ones wait up to 20 s | ${size(BODY_BYTES_A_SECOND)} |`,
 		`which waits in memory | ${size(SEGMENT_BYTES)} |`,
 		`| Open uploads, per organization, per app and per key | ${count(DEFAULT_QUOTAS.open_uploads_per_organization)}, ${count(DEFAULT_QUOTAS.open_uploads_per_app)}, ${count(DEFAULT_QUOTAS.open_uploads_per_key)} |`,
 		`of a Brotli file | ${size(mostUnpackedBytes(0))} and ${ratioOf(mostUnpackedBytes)} times its size, at most ${size(mostUnpackedBytes(1e12))} |`,

@@ -30,7 +30,6 @@ const LIMITERS = {
 	NEW_DEVICES: "newDevices",
 	QUESTIONS: "questions",
 	FETCHES: "fetches",
-	LARGE_BODIES: "largeBodies",
 } as const satisfies Record<string, keyof Deps["requestLimits"]>;
 
 const status = v.strictObject({

@@ -117,22 +117,35 @@ describe("the body of a stranger is answered before it is read", () => {
 		}
 	});
 
-	test("a few large bodies of a caller are read in ten seconds, and small ones go on", async () => {
-		let seen = 0;
-		const limiter = { limit: async () => ({ success: ++seen <= 2 }) };
-		const counted = await createWorld({ bindings: { requestLimits: { largeBodies: { limiter, periodSeconds: 10 } } } });
-		for (const endpoint of large) {
-			const send = (length: number) => {
-				const { body } = watchedBody(length);
-				const headers = { "content-type": "application/json", "content-length": String(length) };
-				return counted.request(endpoint.method, pathOf(endpoint), { key: counted.adminKey, headers, rawBody: body });
-			};
-			seen = 0;
-			expect([(await send(2_000_000)).status, (await send(2_000_000)).status]).toEqual([400, 400]);
-			const refused = await send(2_000_000);
-			expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "10"]);
-			expect((await send(1_000)).status).toBe(400);
+	test("large bodies of a caller are read at a rate, and small ones go on", async () => {
+		const pauses: number[] = [];
+		const paced = await createWorld({ bindings: { delay: async (ms) => void pauses.push(ms) } });
+		const ownApp = await createTestApp(paced);
+		const other = await createTestKey(paced, "app_developer", ownApp);
+		const send = (endpoint: AnyEndpoint, length: number, key: string) => {
+			const { body } = watchedBody(length);
+			const headers = { "content-type": "application/json" };
+			return paced.request(endpoint.method, pathOf(endpoint), { key, headers, rawBody: body });
+		};
+		const [largest] = large;
+		if (largest === undefined) throw new Error("no endpoint has a large body");
+		for (let body = 0; body < 4; body += 1) {
+			expect((await send(largest, 1024 * 1024, paced.adminKey)).status).toBe(400);
 		}
+		expect(pauses).toEqual([1_000, 2_000, 3_000]);
+		expect((await send(largest, 1_000, paced.adminKey)).status).toBe(400);
+		expect((await send(largest, 1024 * 1024, other.text)).status).toBe(400);
+		expect(pauses).toHaveLength(3);
+		// Every endpoint counts, also below the limit of most.
+		const ordinary = allEndpoints.find(({ path, method }) => path === "/channel" && method === "POST");
+		if (ordinary === undefined) throw new Error("there is no POST /channel");
+		for (let body = 0; body < 30; body += 1) await send(ordinary, 1_000_000, paced.adminKey);
+		expect(Math.max(...pauses)).toBeLessThanOrEqual(20_000);
+		const refused = await send(ordinary, 1_000_000, paced.adminKey);
+		expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "5"]);
+		expect((await send(ordinary, 1_000, paced.adminKey)).status).toBe(400);
+		paced.clock.nowMs += 10_000;
+		expect((await send(ordinary, 1_000_000, paced.adminKey)).status).toBe(400);
 	});
 });
 

@@ -170,7 +170,7 @@ test("the limiters of wrangler.toml answer 429 after the last allowed failure", 
 test("Retry-After is the period in wrangler.toml", () => {
 	const periods = [...wranglerToml.matchAll(/^name = "(\w+)"\nnamespace_id.+\nsimple = .+period = (\d+) }$/gm)];
 	const limits = createDeps({ ...testEnv }).requestLimits;
-	const { failedAuthentications, perKey, signIns, newDevices, questions, fetches, largeBodies } = limits;
+	const { failedAuthentications, perKey, signIns, newDevices, questions, fetches } = limits;
 	expect(periods.map(([, name, period]) => [name, Number(period)])).toEqual([
 		["FAILED_AUTHENTICATIONS", failedAuthentications.periodSeconds],
 		["SIGN_INS", signIns.periodSeconds],
@@ -178,6 +178,5 @@ test("Retry-After is the period in wrangler.toml", () => {
 		["NEW_DEVICES", newDevices.periodSeconds],
 		["QUESTIONS", questions.periodSeconds],
 		["FETCHES", fetches.periodSeconds],
-		["LARGE_BODIES", largeBodies.periodSeconds],
 	]);
 });

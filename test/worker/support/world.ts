@@ -116,7 +116,6 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 			newDevices: UNLIMITED,
 			questions: UNLIMITED,
 			fetches: UNLIMITED,
-			largeBodies: UNLIMITED,
 			...options.bindings?.requestLimits,
 		},
 	};
