@@ -31,6 +31,12 @@ async function offered(appId: string, version_name = "builtin"): Promise<Record<
 	return counts;
 }
 
+/** Waits until commands know the devices that asked. */
+async function allKnown(appId: string): Promise<void> {
+	const known = async () => (await product.api("GET", `/device/list?app_id=${appId}`)).body.devices.length;
+	await expect.poll(known, { timeout: PATIENCE_MS }).toBe(DEVICES.length);
+}
+
 async function done(project: CapstanProject, ...words: string[]): Promise<string> {
 	const { code, out, error } = await project.run(...words);
 	expect(code, error).toBe(0);
@@ -91,22 +97,22 @@ test("a release ends the rollout of another bundle and says so, unless it keeps 
 test("the next version is above a rollout, and above a deleted version that devices got", async () => {
 	const { appId, project } = await newProject();
 	await done(project, "release", "--bundle", "1.1.7");
-	await done(project, "release", "--bundle", "2.0.1", "--rollout", "100");
+	await done(project, "release", "--bundle", "1.2.1", "--rollout", "100");
 	await done(project, "release");
-	expect(await offered(appId, "2.0.1")).toEqual({ "2.0.2": 12 });
+	expect(await offered(appId, "1.2.1")).toEqual({ "1.2.2": 12 });
+	await allKnown(appId);
 	await done(project, "release", "--channel", "beta", "--create-channel");
 	await product.api("DELETE", `/channel?app_id=${appId}&channel=beta`);
-	expect((await product.api("DELETE", `/bundle?app_id=${appId}&version=2.0.3`)).status).toBe(200);
+	expect((await product.api("DELETE", `/bundle?app_id=${appId}&version=1.2.3`)).status).toBe(200);
 	await done(project, "release");
-	expect(await offered(appId, "2.0.2")).toEqual({ "2.0.4": 12 });
+	expect(await offered(appId, "1.2.2")).toEqual({ "1.2.4": 12 });
 });
 
 test("a release that no known device gets fails, and says so", async () => {
 	const { appId, project } = await newProject();
 	await done(project, "release", "--bundle", "1.0.1");
 	expect(await offered(appId)).toEqual({ "1.0.1": 12 });
-	const known = async () => (await product.api("GET", `/device/list?app_id=${appId}`)).body.devices.length;
-	await expect.poll(known, { timeout: PATIENCE_MS }).toBe(DEVICES.length);
+	await allKnown(appId);
 	await product.api("POST", "/channel", { app_id: appId, channel: "production", allow_prod: false });
 	for (const words of [["release"], ["promote", "1.0.2"]]) {
 		const { code, out } = await project.run(...words);
