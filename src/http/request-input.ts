@@ -115,7 +115,7 @@ export function validate(
 	const parse = (schema: v.GenericSchema | undefined, value: unknown): unknown => {
 		if (schema === undefined) return undefined;
 		const result = v.safeParse(schema, value);
-		if (!result.success) issues.push(...result.issues.map(issueOf));
+		if (!result.success) issues.push(...result.issues.flatMap(fieldIssues).map(issueOf));
 		return result.output;
 	};
 	const query = parse(endpoint.query, raw.query);
@@ -151,6 +151,13 @@ function misplacedDryRun(endpoint: AnyEndpoint, raw: RawInput): RequestIssue[] {
 
 /** Longest excerpt of a refused value in an error. */
 const RECEIVED_LENGTH = 80;
+
+/** Of a value that may have several forms, the issues inside of the form that it has, because they name the field. */
+function fieldIssues(issue: v.BaseIssue<unknown>): readonly v.BaseIssue<unknown>[] {
+	const depth = issue.path?.length ?? 0;
+	const inside = (issue.issues ?? []).filter(({ path }) => (path?.length ?? 0) > depth);
+	return inside.length > 0 ? inside.flatMap(fieldIssues) : [issue];
+}
 
 function issueOf(issue: v.BaseIssue<unknown>): RequestIssue {
 	const path = v.getDotPath(issue) ?? "";

@@ -38,7 +38,8 @@ const CHANNELS: Readonly<Record<string, Record<string, unknown>>> = {
 	metadata: { version: "1.3.0", allow_device_self_set: true, disableAutoUpdate: "version_number" },
 	phones: { version: "1.1.0", allow_device_self_set: true, electron: false, ios: false },
 	people: { version: "1.1.0", allow_device_self_set: true, allow_emulator: false, allow_dev: false },
-	half: { version: "1.0.1", allow_device_self_set: true },
+	whole: { version: "1.0.1", allow_device_self_set: true },
+	begun: { version: "1.0.1", allow_device_self_set: true },
 	paused: { version: "1.0.1", allow_device_self_set: true },
 };
 
@@ -59,7 +60,6 @@ const DEVICES: Readonly<Record<string, object>> = {
 	"plugin 4.2.0": { ...NATIVE, plugin_version: "4.2.0" },
 	"with a key": { ...NATIVE, key_id: "AAAA" },
 };
-/** Its place in rollouts is fixed. */
 const DEVICE_ID = "5e1f0d3c-8f5a-4f43-93d3-1b0f6a4c9e21";
 
 const REPORT = { ...NATIVE, version_name: "1.0.1", action: "set", device_id: DEVICE_ID };
@@ -75,7 +75,8 @@ beforeAll(async () => {
 	await uploadTestBundle(world, app, "1.3.0", world.adminKey, undefined, { min_update_version: "1.2.0" });
 	for (const [name, fields] of Object.entries(CHANNELS)) await setTestChannel(world, app, name, fields);
 	for (const [channel, fields] of [
-		["half", { rollout_version: "1.1.0", rollout_percentage_bps: 5_000, rollout_enabled: true }],
+		["whole", { rollout_version: "1.1.0", rollout_percentage_bps: 10_000, rollout_enabled: true }],
+		["begun", { rollout_version: "1.1.0", rollout_percentage_bps: 0, rollout_enabled: true }],
 		["paused", { rollout_version: "1.1.0", rollout_percentage_bps: 10_000, rollout_enabled: true }],
 	] as const) {
 		await setTestChannel(world, app, channel, fields);
