@@ -152,7 +152,7 @@ function misplacedDryRun(endpoint: AnyEndpoint, raw: RawInput): RequestIssue[] {
 /** Longest excerpt of a refused value in an error. */
 const RECEIVED_LENGTH = 80;
 
-/** Of a value that may have several forms, the issues inside of the form that it has, because they name the field. */
+/** The issues inside of a value that may have several forms, because they name the field. */
 function fieldIssues(issue: v.BaseIssue<unknown>): readonly v.BaseIssue<unknown>[] {
 	const depth = issue.path?.length ?? 0;
 	const inside = (issue.issues ?? []).filter(({ path }) => (path?.length ?? 0) > depth);

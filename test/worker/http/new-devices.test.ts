@@ -91,13 +91,23 @@ describe("new device ids", () => {
 		});
 		const address = `2001:db8:${Math.floor(Math.random() * 0xffff).toString(16)}::1`;
 		const key = `${app.appId} ${address.replace(/::1$/, "::/64")}`;
-		// Other isolates of the data center have let these through. The platform counts in fixed windows, so twice the limit.
-		for (let taken = 0; taken < 6_000; taken += 500) {
-			await Promise.all(Array.from({ length: 500 }, () => testEnv.NEW_DEVICES.limit({ key })));
+		const devices = deviceList(330);
+		for (const device of devices.slice(0, 300)) {
+			expect((await check(world, app.appId, device, address)).status).toBe(200);
 		}
+		// Other isolates of the data center let so many through that the platform's window is full; a new one may begin before the next check.
+		const fillWindow = async () => {
+			while ((await testEnv.NEW_DEVICES.limit({ key })).success) {
+				await Promise.all(Array.from({ length: 500 }, () => testEnv.NEW_DEVICES.limit({ key })));
+			}
+		};
 		const statuses = new Set<number>();
-		for (const device of deviceList(320)) statuses.add((await check(world, app.appId, device, address)).status);
-		expect([...statuses]).toEqual([200, 429]);
+		for (const device of devices.slice(300)) {
+			await fillWindow();
+			statuses.add((await check(world, app.appId, device, address)).status);
+			if (statuses.has(429)) break;
+		}
+		expect(statuses).toContain(429);
 	});
 });
 
