@@ -169,13 +169,15 @@ describeAndroid("odd manifests", () => {
 			response.end(contents.get(request.url ?? "") ?? "");
 		});
 		await once(server.listen(0, "127.0.0.1"), "listening");
-		phone = await startAndroidApp({ url: urlOf(server), appId: "com.example.odd", directory });
+		phone = await openApp();
 	});
 	afterAll(async () => {
 		await phone.stop();
 		server.close();
 		await rm(directory, { recursive: true });
 	});
+
+	const openApp = () => startAndroidApp({ url: urlOf(server), appId: "com.example.odd", directory });
 
 	async function installedOnce(names: readonly string[]): Promise<Files | undefined> {
 		const manifest = ["index.html", ...names].map((file_name, index) => {
@@ -203,12 +205,17 @@ describeAndroid("odd manifests", () => {
 		}
 	}
 
-	/** The client waits for ever if its worker ends before it begins to wait, which happens in one of a thousand downloads. */
+	/**
+	 * The client waits for ever if its worker ends before it begins to wait, which happens in one of a thousand downloads. It answers nothing then,
+	 * so its app is started again.
+	 */
 	async function installed(names: readonly string[]): Promise<Files | undefined> {
 		for (let tried = 0; tried < 3; tried++) {
 			const late = new Promise<"late">((resolve) => setTimeout(resolve, 10_000, "late").unref());
 			const files = await Promise.race([installedOnce(names), late]);
 			if (files !== "late") return files;
+			await phone.stop();
+			phone = await openApp();
 		}
 		throw new Error("the client does not answer");
 	}
