@@ -1,7 +1,10 @@
--- The whole current schema, with the reason for what is not obvious. Only src/db/migrations changes databases;
--- test/worker/storage/schema.test.ts holds this file, the migrations and the row types of src/db/schema.ts equal.
+-- The whole database, with the reason for what is not obvious. `npm run schema` writes the migrations 0001 from this file, until a release has
+-- them; then a further migration changes databases (CONTRIBUTING.md). test/worker/storage/schema.test.ts holds this file, the migrations and
+-- the row types of src/db/schema.ts equal. Triggers are installed by src/db/*-triggers.ts.
 -- Conventions: STRICT tables; times are INTEGER epoch milliseconds (`*_at_ms`); booleans are INTEGER 0 or 1; UUIDs are lower-case TEXT;
--- JSON is TEXT. D1 always enforces foreign keys.
+-- JSON is TEXT. D1 always enforces foreign keys. No literal contains two hyphens, because they begin a comment.
+
+-- == The main database ==
 
 -- A person. API keys act on behalf of an account; a session is the account itself.
 CREATE TABLE users (
@@ -738,54 +741,6 @@ CREATE INDEX group_bindings_by_org ON group_bindings (org_id);
 CREATE INDEX group_bindings_by_app ON group_bindings (app_id);
 CREATE INDEX group_bindings_by_channel ON group_bindings (channel_id);
 
--- A device as last reported, or as an operator named it before. Written by the queue consumer, never by a check.
-CREATE TABLE devices (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  -- Chosen by the device, lower case.
-  device_id TEXT NOT NULL,
-  platform TEXT,
-  -- The running version, or `builtin`.
-  version_name TEXT,
-  version_build TEXT,
-  os_version TEXT,
-  plugin_version TEXT,
-  is_prod INTEGER CHECK (is_prod IN (0, 1)),
-  is_emulator INTEGER CHECK (is_emulator IN (0, 1)),
-  custom_id TEXT,
-  install_source TEXT,
-  key_id TEXT,
-  default_channel TEXT,
-  -- The channel of its last check. No foreign key, because the deletion of a channel must not write a row per device.
-  channel_id INTEGER,
-  -- To a week unless something changed, so that a device that changes nothing costs one write a week.
-  last_seen_at_ms INTEGER,
-  created_at_ms INTEGER NOT NULL,
-  updated_at_ms INTEGER NOT NULL,
-  -- Report times of columns that are older than `last_seen_at_ms`: `{"channel_id":1795248000000}`. Last writer wins per column, so messages
-  -- may arrive in any order.
-  told_at TEXT,
-  -- The days on which its version changed and for which messages may still arrive, with the last version of each day and the time of its
-  -- report: `{"20778":[3600000,"1.4.0"],"20779":[60000]}` (src/domain/device-record.ts). It is counted in daily_counts on these days, and by a
-  -- sketch on all others.
-  counted_days TEXT,
-  -- Optimistic lock of the queue consumer, incremented by each write.
-  revision INTEGER NOT NULL DEFAULT 0,
-  -- When the device first reported a custom id, and when it last changed it. Devices can report any value.
-  custom_id_first_at_ms INTEGER,
-  custom_id_changed_at_ms INTEGER,
-  -- Ids of the counted reports that may be repeated, by day, and steps of installs that may get another step, by version
-  -- (src/domain/recent-reports.ts). In this row, because a row for each of them would be written and deleted.
-  recent_reports TEXT,
-  PRIMARY KEY (app_id, device_id)
-) STRICT, WITHOUT ROWID;
--- Finds the devices of a channel as well, version by version, because each index is a row written for each new device.
-CREATE INDEX devices_by_version ON devices (app_id, version_name, channel_id);
--- Not used; the next release drops it, because the release before names it.
-CREATE INDEX devices_by_channel ON devices (app_id, channel_id);
-CREATE INDEX devices_by_custom_id ON devices (app_id, custom_id) WHERE custom_id IS NOT NULL;
-CREATE INDEX devices_by_default_channel ON devices (app_id, default_channel) WHERE default_channel IS NOT NULL;
-CREATE INDEX devices_by_key ON devices (app_id, key_id) WHERE key_id IS NOT NULL;
-
 -- An operator's override for one device: a channel, a bundle, or both.
 CREATE TABLE device_overrides (
   app_id TEXT NOT NULL,
@@ -821,100 +776,6 @@ CREATE TABLE zip_only_devices (
 CREATE INDEX zip_only_devices_by_version ON zip_only_devices (version_id);
 CREATE INDEX zip_only_devices_unpublished ON zip_only_devices (app_id) WHERE published_at_ms IS NULL;
 
--- Deduplication of events that are not about one device: the ids and the count are written in one batch. A row is deleted only when the
--- consumer accepts no events of that day. Ids of devices' reports are in devices.recent_reports.
-CREATE TABLE counted_ids (
-  -- Five minutes since 1970-01-01, UTC, by the time of the event.
-  period INTEGER PRIMARY KEY,
-  -- Each between spaces.
-  ids TEXT NOT NULL
-) STRICT;
-
--- Ids from earlier releases, by day; nothing is added.
-CREATE TABLE counted_events (
-  -- Days since 1970-01-01, UTC.
-  day INTEGER NOT NULL,
-  id TEXT NOT NULL,
-  PRIMARY KEY (day, id)
-) STRICT, WITHOUT ROWID;
-
--- Counts by day, version and channel. The version is empty for unknown bundles, the channel if no channel decided. The metric `devices`
--- counts active devices that changed their version on the day, by the last one; its channel is always empty. device_sketches has the others.
-CREATE TABLE daily_counts (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  version_name TEXT NOT NULL,
-  channel_name TEXT NOT NULL,
-  metric TEXT NOT NULL CHECK (metric IN ('get', 'install', 'fail', 'bandwidth', 'devices')),
-  amount INTEGER NOT NULL,
-  PRIMARY KEY (app_id, day, version_name, channel_name, metric)
-) STRICT, WITHOUT ROWID;
-
--- Sums of a day over all versions and channels, so that a year of an app is 366 rows.
-CREATE TABLE daily_totals (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  get_count INTEGER NOT NULL DEFAULT 0,
-  install_count INTEGER NOT NULL DEFAULT 0,
-  fail_count INTEGER NOT NULL DEFAULT 0,
-  bandwidth_bytes INTEGER NOT NULL DEFAULT 0,
-  device_count INTEGER NOT NULL DEFAULT 0,
-  -- By the day on which the consumer saw them: devices added, devices beyond the daily limit of the app, and events that were accepted and
-  -- lost.
-  new_device_count INTEGER NOT NULL DEFAULT 0,
-  refused_device_count INTEGER NOT NULL DEFAULT 0,
-  lost_event_count INTEGER NOT NULL DEFAULT 0,
-  PRIMARY KEY (app_id, day)
-) STRICT, WITHOUT ROWID;
-
--- Download starts and `set`s of bundles that the release before stored; devices.recent_reports has them now. Read as long as an event between
--- them may arrive.
-CREATE TABLE install_steps (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  device_id TEXT NOT NULL,
-  version_name TEXT NOT NULL,
-  step TEXT NOT NULL CHECK (step IN ('start', 'set')),
-  -- Time of arrival at the server.
-  at_ms INTEGER NOT NULL,
-  -- The device's own clock, if reported.
-  device_at_ms INTEGER,
-  PRIMARY KEY (app_id, device_id, version_name, at_ms, step)
-) STRICT, WITHOUT ROWID;
-
--- Histogram of install durations with buckets of 5 % (src/domain/duration-histogram.ts), which adds up over days and versions.
-CREATE TABLE daily_install_times (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  version_name TEXT NOT NULL,
-  bucket INTEGER NOT NULL,
-  amount INTEGER NOT NULL,
-  PRIMARY KEY (app_id, day, version_name, bucket)
-) STRICT, WITHOUT ROWID;
-
--- Health signals by day and version (src/domain/health-signals.ts): devices, each once a day; of launches, a histogram of their times
--- (src/domain/duration-histogram.ts). The version is empty for one that the app never had.
-CREATE TABLE daily_health (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  version_name TEXT NOT NULL,
-  signal TEXT NOT NULL,
-  -- Of a launch; 0 for the other signals.
-  bucket INTEGER NOT NULL,
-  amount INTEGER NOT NULL,
-  PRIMARY KEY (app_id, day, version_name, signal, bucket)
-) STRICT, WITHOUT ROWID;
-
--- The log of an app's devices for EVENT_DAYS: one row for each batch of the consumer. The story of one device is in devices.recent_reports.
-CREATE TABLE device_events (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  -- When the consumer stored them.
-  at_ms INTEGER NOT NULL,
-  id TEXT NOT NULL,
-  -- JSON array: device, time, kind (src/domain/device-story.ts), version and detail of each event.
-  events TEXT NOT NULL,
-  PRIMARY KEY (app_id, at_ms, id)
-) STRICT, WITHOUT ROWID;
-
 -- Messages that failed all retries. A person inspects them and sets `resend`, and the next clean-up sends them again.
 CREATE TABLE dead_messages (
   -- The Queue's id of the message.
@@ -942,44 +803,6 @@ CREATE TABLE telemetry_homes (
   moved_at_ms INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX telemetry_homes_open ON telemetry_homes (state, app_id) WHERE state <> 'settled';
-
--- The position of a clean-up job that reads a part of a large table in each run (src/db/table-walk.ts), and as `sweep` the last run of the
--- clean-up (src/db/sweep-runs.ts).
-CREATE TABLE sweep_positions (
-  step TEXT PRIMARY KEY,
-  position TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
--- The distinct devices of a day, as a sketch that can be merged with those of other days (src/domain/distinct-count.ts). Written by versions
--- of the Worker before device_sketches, and read together with it.
-CREATE TABLE daily_devices (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  sketch TEXT NOT NULL,
-  -- Optimistic lock of the queue consumer, incremented by each write.
-  revision INTEGER NOT NULL,
-  PRIMARY KEY (app_id, day)
-) STRICT, WITHOUT ROWID;
-
--- Sketches of the devices of a day. A consumer adds to a slot that it draws, so that concurrent consumers write different rows; clean-up
--- merges the slots into slot 0 (src/db/device-sketches.ts).
-CREATE TABLE device_sketches (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  -- 'all': devices of the day. 'version': those that reported this version. 'moved': those that changed from or to this version on the day.
-  kind TEXT NOT NULL CHECK (kind IN ('all', 'version', 'moved')),
-  -- Empty for 'all', and for versions that the app never had.
-  version_name TEXT NOT NULL,
-  -- 0: merged.
-  slot INTEGER NOT NULL,
-  sketch TEXT NOT NULL,
-  -- In slot 0, the number that statistics show while the day has no other slots.
-  devices INTEGER,
-  -- Optimistic lock, incremented by each write.
-  revision INTEGER NOT NULL,
-  PRIMARY KEY (app_id, day, kind, version_name, slot)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX device_sketches_open ON device_sketches (app_id, day) WHERE slot > 0;
 
 -- Bytes of an app's bundles and files at the end of a day. Today's row is from the last clean-up; statistics compute the current value.
 CREATE TABLE daily_storage (
@@ -1245,3 +1068,205 @@ CREATE INDEX audit_log_by_org ON audit_log (org_id, id);
 CREATE INDEX audit_log_by_app ON audit_log (app_uuid, id) WHERE app_uuid IS NOT NULL;
 -- For the limit of denied attempts per hour.
 CREATE INDEX audit_log_denied ON audit_log (org_id, at_ms) WHERE action = 'access.denied';
+
+-- == The main database and each telemetry database ==
+-- Reports of devices and statistics. The same statements run on all of these databases.
+
+-- A device as last reported, or as an operator named it before. Written by the queue consumer, never by a check.
+CREATE TABLE devices (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  -- Chosen by the device, lower case.
+  device_id TEXT NOT NULL,
+  platform TEXT,
+  -- The running version, or `builtin`.
+  version_name TEXT,
+  version_build TEXT,
+  os_version TEXT,
+  plugin_version TEXT,
+  is_prod INTEGER CHECK (is_prod IN (0, 1)),
+  is_emulator INTEGER CHECK (is_emulator IN (0, 1)),
+  custom_id TEXT,
+  install_source TEXT,
+  key_id TEXT,
+  default_channel TEXT,
+  -- The channel of its last check. No foreign key, because the deletion of a channel must not write a row per device.
+  channel_id INTEGER,
+  -- To a week unless something changed, so that a device that changes nothing costs one write a week.
+  last_seen_at_ms INTEGER,
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL,
+  -- Report times of columns that are older than `last_seen_at_ms`: `{"channel_id":1795248000000}`. Last writer wins per column, so messages
+  -- may arrive in any order.
+  told_at TEXT,
+  -- The days on which its version changed and for which messages may still arrive, with the last version of each day and the time of its
+  -- report: `{"20778":[3600000,"1.4.0"],"20779":[60000]}` (src/domain/device-record.ts). It is counted in daily_counts on these days, and by a
+  -- sketch on all others.
+  counted_days TEXT,
+  -- Optimistic lock of the queue consumer, incremented by each write.
+  revision INTEGER NOT NULL DEFAULT 0,
+  -- When the device first reported a custom id, and when it last changed it. Devices can report any value.
+  custom_id_first_at_ms INTEGER,
+  custom_id_changed_at_ms INTEGER,
+  -- Ids of the counted reports that may be repeated, by day, and steps of installs that may get another step, by version
+  -- (src/domain/recent-reports.ts). In this row, because a row for each of them would be written and deleted.
+  recent_reports TEXT,
+  PRIMARY KEY (app_id, device_id)
+) STRICT, WITHOUT ROWID;
+-- Finds the devices of a channel as well, version by version, because each index is a row written for each new device.
+CREATE INDEX devices_by_version ON devices (app_id, version_name, channel_id);
+CREATE INDEX devices_by_custom_id ON devices (app_id, custom_id) WHERE custom_id IS NOT NULL;
+CREATE INDEX devices_by_default_channel ON devices (app_id, default_channel) WHERE default_channel IS NOT NULL;
+CREATE INDEX devices_by_key ON devices (app_id, key_id) WHERE key_id IS NOT NULL;
+
+-- Deduplication of events that are not about one device: the ids and the count are written in one batch. A row is deleted only when the
+-- consumer accepts no events of that day. Ids of devices' reports are in devices.recent_reports.
+CREATE TABLE counted_ids (
+  -- Five minutes since 1970-01-01, UTC, by the time of the event.
+  period INTEGER PRIMARY KEY,
+  -- Each between spaces.
+  ids TEXT NOT NULL
+) STRICT;
+
+-- Ids from earlier releases, by day; nothing is added.
+CREATE TABLE counted_events (
+  -- Days since 1970-01-01, UTC.
+  day INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  PRIMARY KEY (day, id)
+) STRICT, WITHOUT ROWID;
+
+-- Counts by day, version and channel. The version is empty for unknown bundles, the channel if no channel decided. The metric `devices`
+-- counts active devices that changed their version on the day, by the last one; its channel is always empty. device_sketches has the others.
+CREATE TABLE daily_counts (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  version_name TEXT NOT NULL,
+  channel_name TEXT NOT NULL,
+  metric TEXT NOT NULL CHECK (metric IN ('get', 'install', 'fail', 'bandwidth', 'devices')),
+  amount INTEGER NOT NULL,
+  PRIMARY KEY (app_id, day, version_name, channel_name, metric)
+) STRICT, WITHOUT ROWID;
+
+-- Sums of a day over all versions and channels, so that a year of an app is 366 rows.
+CREATE TABLE daily_totals (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  get_count INTEGER NOT NULL DEFAULT 0,
+  install_count INTEGER NOT NULL DEFAULT 0,
+  fail_count INTEGER NOT NULL DEFAULT 0,
+  bandwidth_bytes INTEGER NOT NULL DEFAULT 0,
+  device_count INTEGER NOT NULL DEFAULT 0,
+  -- By the day on which the consumer saw them: devices added, devices beyond the daily limit of the app, and events that were accepted and
+  -- lost.
+  new_device_count INTEGER NOT NULL DEFAULT 0,
+  refused_device_count INTEGER NOT NULL DEFAULT 0,
+  lost_event_count INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (app_id, day)
+) STRICT, WITHOUT ROWID;
+
+-- Download starts and `set`s of bundles that the release before stored; devices.recent_reports has them now. Read as long as an event between
+-- them may arrive.
+CREATE TABLE install_steps (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  device_id TEXT NOT NULL,
+  version_name TEXT NOT NULL,
+  step TEXT NOT NULL CHECK (step IN ('start', 'set')),
+  -- Time of arrival at the server.
+  at_ms INTEGER NOT NULL,
+  -- The device's own clock, if reported.
+  device_at_ms INTEGER,
+  PRIMARY KEY (app_id, device_id, version_name, at_ms, step)
+) STRICT, WITHOUT ROWID;
+
+-- Histogram of install durations with buckets of 5 % (src/domain/duration-histogram.ts), which adds up over days and versions.
+CREATE TABLE daily_install_times (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  version_name TEXT NOT NULL,
+  bucket INTEGER NOT NULL,
+  amount INTEGER NOT NULL,
+  PRIMARY KEY (app_id, day, version_name, bucket)
+) STRICT, WITHOUT ROWID;
+
+-- Health signals by day and version (src/domain/health-signals.ts): devices, each once a day; of launches, a histogram of their times
+-- (src/domain/duration-histogram.ts). The version is empty for one that the app never had.
+CREATE TABLE daily_health (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  version_name TEXT NOT NULL,
+  signal TEXT NOT NULL,
+  -- Of a launch; 0 for the other signals.
+  bucket INTEGER NOT NULL,
+  amount INTEGER NOT NULL,
+  PRIMARY KEY (app_id, day, version_name, signal, bucket)
+) STRICT, WITHOUT ROWID;
+
+-- The log of an app's devices for EVENT_DAYS: one row for each batch of the consumer. The story of one device is in devices.recent_reports.
+CREATE TABLE device_events (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  -- When the consumer stored them.
+  at_ms INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  -- JSON array: device, time, kind (src/domain/device-story.ts), version and detail of each event.
+  events TEXT NOT NULL,
+  PRIMARY KEY (app_id, at_ms, id)
+) STRICT, WITHOUT ROWID;
+
+-- The position of a clean-up job that reads a part of a large table in each run (src/db/table-walk.ts), and as `sweep` the last run of the
+-- clean-up (src/db/sweep-runs.ts).
+CREATE TABLE sweep_positions (
+  step TEXT PRIMARY KEY,
+  position TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The distinct devices of a day, as a sketch that can be merged with those of other days (src/domain/distinct-count.ts). Written by versions
+-- of the Worker before device_sketches, and read together with it.
+CREATE TABLE daily_devices (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  sketch TEXT NOT NULL,
+  -- Optimistic lock of the queue consumer, incremented by each write.
+  revision INTEGER NOT NULL,
+  PRIMARY KEY (app_id, day)
+) STRICT, WITHOUT ROWID;
+
+-- Sketches of the devices of a day. A consumer adds to a slot that it draws, so that concurrent consumers write different rows; clean-up
+-- merges the slots into slot 0 (src/db/device-sketches.ts).
+CREATE TABLE device_sketches (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  -- 'all': devices of the day. 'version': those that reported this version. 'moved': those that changed from or to this version on the day.
+  kind TEXT NOT NULL CHECK (kind IN ('all', 'version', 'moved')),
+  -- Empty for 'all', and for versions that the app never had.
+  version_name TEXT NOT NULL,
+  -- 0: merged.
+  slot INTEGER NOT NULL,
+  sketch TEXT NOT NULL,
+  -- In slot 0, the number that statistics show while the day has no other slots.
+  devices INTEGER,
+  -- Optimistic lock, incremented by each write.
+  revision INTEGER NOT NULL,
+  PRIMARY KEY (app_id, day, kind, version_name, slot)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX device_sketches_open ON device_sketches (app_id, day) WHERE slot > 0;
+
+-- == Each telemetry database ==
+-- What the statements above need of the main database's tables `apps` and `bundles`.
+
+-- An app whose reports are here. A row is deleted after its reports, and no report of an app without a row is stored.
+CREATE TABLE apps (
+  id TEXT PRIMARY KEY,
+  -- The id again: events of these apps name them by it.
+  app_id TEXT NOT NULL UNIQUE
+) STRICT, WITHOUT ROWID;
+
+-- Versions that the app has or had, so that events of other versions are not counted by version.
+CREATE TABLE bundles (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  status TEXT NOT NULL DEFAULT 'ready',
+  -- Of the newest bundle of this version, for the bytes that were served of it.
+  object_key TEXT,
+  PRIMARY KEY (app_id, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bundles_by_object ON bundles (object_key) WHERE object_key IS NOT NULL;

@@ -36,7 +36,7 @@ export function createSchemaVersion({ now, delay, log }: Pick<Deps, "now" | "del
 	}
 
 	return {
-		/** For example "0025_signing_keys"; null while the database has not answered. */
+		/** For example "0001_schema"; null while the database has not answered. */
 		async read(db: Database, waitUntil: (work: Promise<unknown>) => void): Promise<string | null> {
 			const nowMs = now();
 			if (nowMs - answeredAtMs < FRESH_MS) return name;

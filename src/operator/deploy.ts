@@ -2,6 +2,8 @@
  * `npm run deploy`: deploys everything to the user's own Cloudflare account without questions. Every step first checks what exists, so a
  * second run changes only the code, and the next run finishes an interrupted one.
  *
+ * A database of a development build is refused before anything changes.
+ *
  * Two things are never lost: a secret is created only if Cloudflare reports that there is none, and the admin key (src/operator/first-key.ts) is
  * on this machine's disk before the database has its hash. The key's text never leaves this machine.
  */
@@ -16,6 +18,7 @@ import { SECRET_NAMES } from "../domain/secrets";
 import { SIGN_IN_LINK_MINUTES } from "../domain/time";
 import { signInLink } from "./admin-key";
 import { buildAssets, writeWorker } from "./build";
+import { createDatabase, findDatabases, ledgerCommand } from "./deployed-databases";
 import { DEPLOYED_URL_FILE } from "./doctor";
 import { Failure } from "./failure";
 import { ensureKey, type KeyOptions, type KeyState } from "./first-key";
@@ -24,7 +27,6 @@ import { PROJECT_DIRECTORY } from "./project";
 import { writePrivately } from "./state";
 import {
 	DATABASE_BINDING,
-	databaseNamed,
 	failed,
 	findAccount,
 	installedWrangler,
@@ -90,6 +92,13 @@ export function deploymentSteps(project: Project, location?: Location) {
 	const execute = ["d1", "execute", DATABASE_BINDING, "--remote", "--yes", "--json", ...resolved];
 	return {
 		account: { title: "Find the account", commands: [["whoami", "--json"]] },
+		find: {
+			title: "Find the databases, and look whether this release can use those that exist",
+			commands: [
+				...unknown.map(() => ["d1", "list", "--json"]),
+				...databases.map(({ binding }) => ledgerCommand(binding)),
+			],
+		},
 		bucket: {
 			title: "Find or create the bucket",
 			commands: [
@@ -98,10 +107,10 @@ export function deploymentSteps(project: Project, location?: Location) {
 			],
 		},
 		database: {
-			title: "Find or create the databases",
+			title: "Create the databases that do not exist",
 			commands: unknown.flatMap(({ name }) => [
-				["d1", "list", "--json"],
 				["d1", "create", name, ...at],
+				["d1", "list", "--json"],
 			]),
 		},
 		queues: {
@@ -162,14 +171,18 @@ export async function deploy(options: DeployOptions): Promise<Deployment | undef
 		print(steps.account.title);
 		const wrangler = onAccount(call, await findAccount(call, rawConfig.account_id));
 
+		print(steps.find.title);
+		const found = await findDatabases(wrangler, project, rawConfig);
+
 		const created = (resource: string) => print(`  ${createdText(resource, options.location)}`);
 		print(steps.bucket.title);
 		if (await createBucket(wrangler, project.bucketName, options.location)) created("bucket");
 		print(steps.database.title);
-		const databaseIds: Record<string, string> = {};
-		for (const { binding, name, id } of project.databases) {
-			const text = binding === DATABASE_BINDING ? "database" : `database ${name}`;
-			databaseIds[binding] = id ?? (await findDatabase(wrangler, name, options.location, () => created(text)));
+		const databaseIds = { ...found };
+		for (const { binding, name } of project.databases) {
+			if (found[binding] !== undefined) continue;
+			databaseIds[binding] = await createDatabase(wrangler, name, locationArguments(options.location));
+			created(binding === DATABASE_BINDING ? "database" : `database ${name}`);
 		}
 		await writeResolvedConfig(rawConfig, databaseIds);
 		print(steps.queues.title);
@@ -201,23 +214,6 @@ function createdText(resource: string, location: Location | undefined): string {
 	return location === undefined
 		? `The ${resource} was created near this machine, for good. To choose the place, delete it and deploy with --location.`
 		: `The ${resource} was created in ${location}.`;
-}
-
-/** The id of the database with this name, which is created if it does not exist. */
-async function findDatabase(
-	wrangler: Wrangler,
-	name: string,
-	location: Location | undefined,
-	onCreated: () => void,
-): Promise<string> {
-	const found = await databaseNamed(wrangler, name);
-	if (found !== undefined) return found;
-	await must(wrangler, ["d1", "create", name, ...locationArguments(location)]);
-	onCreated();
-	const created = await databaseNamed(wrangler, name);
-	if (created === undefined)
-		throw new Failure(`The database "${name}" was created but is not listed yet. Run npm run deploy again.`);
-	return created;
 }
 
 /** `wrangler deploy` would create a missing bucket without a location. True if the bucket was created. */

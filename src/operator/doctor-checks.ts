@@ -124,7 +124,7 @@ function schema({ schema: own, isLocal }: DoctorOptions, name: unknown): Finding
 		? isLocal
 			? "Restart npm start: it applies migrations."
 			: "Run npm run deploy: it applies migrations first."
-		: "Update this checkout: a newer release has migrated the database.";
+		: `Update this checkout, because a newer release has migrated the database. If it was a development build, ${isLocal ? "npm start" : "npm run deploy"} says how to start again.`;
 	return {
 		check: "schema",
 		state: isOlder ? "failed" : "warning",

@@ -13,7 +13,7 @@ import {
 } from "../db/bootstrap";
 import { adminKeyOf, createAdminKey, createSignInToken, noAccount, signInLink } from "./admin-key";
 import { Failure } from "./failure";
-import { type DatabaseKind, migrate, UnknownMigration } from "./migrate";
+import { type DatabaseKind, DevelopmentDatabase, migrate, UnknownMigration } from "./migrate";
 import { damaged, isInitialized, type StatePaths, writePrivately } from "./state";
 
 export async function openDatabase(db: D1Database, paths: StatePaths, kind?: DatabaseKind): Promise<string[]> {
@@ -27,6 +27,11 @@ export async function openDatabase(db: D1Database, paths: StatePaths, kind?: Dat
 		if (error instanceof UnknownMigration) {
 			throw new Failure(
 				`The state directory ${paths.directory} was written by a newer Capstan (migration ${error.message}). Start that version, or move the directory away.`,
+			);
+		}
+		if (error instanceof DevelopmentDatabase) {
+			throw new Failure(
+				`The state directory ${paths.directory} has the database of a development build, which no release can read: move the directory away to start with a new one, or set CAPSTAN_STATE to another directory.`,
 			);
 		}
 		throw damaged(paths, "the database cannot be read");

@@ -13,10 +13,12 @@ import { literal } from "./sql-text";
 /** The purpose of a database. */
 export type DatabaseKind = "main" | "telemetry";
 
-const DIRECTORIES = {
+export const MIGRATION_DIRECTORIES = {
 	main: join(PROJECT_DIRECTORY, "src/db/migrations"),
 	telemetry: join(PROJECT_DIRECTORY, "src/db/telemetry-migrations"),
 } as const;
+/** The same name for each kind of database. */
+export const FIRST_MIGRATION = "0001_schema.sql";
 const LEDGER = `CREATE TABLE IF NOT EXISTS d1_migrations (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)`;
 
@@ -24,16 +26,32 @@ export class UnknownMigration extends Error {
 	override readonly name = "UnknownMigration";
 }
 
+/** The database has the migrations of a build from before the first release, which no release continues. */
+export class DevelopmentDatabase extends Error {
+	override readonly name = "DevelopmentDatabase";
+}
+
+/** @param applied names of the migrations in a database's ledger */
+export function isOfDevelopmentBuild(applied: readonly string[]): boolean {
+	return applied.length > 0 && !applied.includes(FIRST_MIGRATION);
+}
+
 /**
+ * @param directory of the migrations, for tests of a further one
  * @returns names of the migrations that this call applied
  * @throws {UnknownMigration} for a database of a newer version
+ * @throws {DevelopmentDatabase} for a database of a development build
  */
-export async function migrate(db: D1Database, kind: DatabaseKind = "main"): Promise<string[]> {
-	const directory = DIRECTORIES[kind];
+export async function migrate(
+	db: D1Database,
+	kind: DatabaseKind = "main",
+	directory: string = MIGRATION_DIRECTORIES[kind],
+): Promise<string[]> {
 	const files = (await readdir(directory)).filter((name) => name.endsWith(".sql")).sort();
 	await db.prepare(LEDGER).run();
 	const ledger = await db.prepare("SELECT name FROM d1_migrations").all<{ name: string }>();
 	const done = new Set(ledger.results.map((row) => row.name));
+	if (isOfDevelopmentBuild([...done])) throw new DevelopmentDatabase();
 	const unknown = [...done].find((name) => !files.includes(name));
 	if (unknown !== undefined) throw new UnknownMigration(unknown);
 	const applied = files.filter((file) => !done.has(file));

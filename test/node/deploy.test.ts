@@ -41,11 +41,11 @@ describe("npm run deploy", () => {
 		const first = await runDeploy();
 		expect(calls()).toEqual([
 			"whoami --json",
+			"d1 list --json",
+			"d1 list --json",
 			"r2 bucket info capstan-bundles",
 			"r2 bucket create capstan-bundles",
-			"d1 list --json",
 			"d1 create capstan",
-			"d1 list --json",
 			"d1 list --json",
 			"d1 create capstan-telemetry",
 			"d1 list --json",
@@ -89,9 +89,11 @@ describe("npm run deploy", () => {
 		expect(await runDeploy()).toEqual({ ...first, key: { state: "kept", text: key }, signInToken: undefined });
 		expect(calls()).toEqual([
 			"whoami --json",
+			"d1 list --json",
+			"d1 list --json",
+			LOOK,
+			LOOK.replace("DB", "TELEMETRY"),
 			"r2 bucket info capstan-bundles",
-			"d1 list --json",
-			"d1 list --json",
 			"queues info capstan-events",
 			"queues info capstan-webhooks",
 			"queues info capstan-events-dead",
@@ -124,6 +126,38 @@ describe("npm run deploy", () => {
 		setAccount({ broken: undefined });
 		expect((await runDeploy())?.key).toEqual({ state: "created", text: key });
 		expect(await readFile(join(scene.directory(), "rows.sql"), "utf8")).toContain(hashKey(key));
+	});
+
+	test("refuses databases of a development build in one sentence, before anything changes", async () => {
+		setAccount({
+			databases: [
+				{ name: "capstan", uuid: DATABASE_ID },
+				{ name: "capstan-telemetry", uuid: DATABASE_ID },
+			],
+		});
+		const database = await scene.openDatabase();
+		await database.prepare("UPDATE d1_migrations SET name = '0001_first_schema.sql'").run();
+		const account = structuredClone({ ...scene.account(), database: undefined });
+		await expect(runDeploy()).rejects.toThrow(
+			/^Nothing was deployed, because a development build created the database capstan and the database capstan-telemetry, [^.]*database_name[^.]*bucket_name in wrangler\.toml\.$/,
+		);
+		expect(calls()).toEqual([
+			"whoami --json",
+			"d1 list --json",
+			"d1 list --json",
+			LOOK,
+			LOOK.replace("DB", "TELEMETRY"),
+		]);
+		expect({ ...scene.account(), database: undefined }).toEqual(account);
+		setAccount({ broken: "d1_migrations" });
+		await expect(runDeploy(), "a failure is never taken for an absence").rejects.toThrow(
+			"`wrangler d1 execute` failed",
+		);
+		setAccount({ broken: undefined });
+		expect(scene.account()).toMatchObject({ buckets: [], queues: [] });
+		// One that a deployment created and did not migrate is used.
+		await database.prepare("DROP TABLE d1_migrations").run();
+		expect(await runDeploy()).toMatchObject({ key: { state: "created" } });
 	});
 
 	test.each([

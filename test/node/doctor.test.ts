@@ -53,6 +53,17 @@ describe("a healthy product", () => {
 	});
 	afterAll(() => product.stop());
 
+	test("of a newer release, or of a development build, has a line that says how to go on", async () => {
+		const later: typeof fetch = async (input, init) => {
+			const response = await fetch(input, init);
+			if (!String(input).endsWith("/ok")) return response;
+			return Response.json({ ...((await response.json()) as object), schema: "0063_groups" });
+		};
+		const answer = await examined(product.running.stateDirectory, ["--local"], { fetch: later });
+		expect(states(answer).schema).toBe("warning");
+		expect(remedyOf(answer, "schema")).toContain("npm start says how to start again");
+	});
+
 	test("has no line that is not ok", async () => {
 		const { checks, healthy, url } = await examined(product.running.stateDirectory, ["--local"]);
 		expect([healthy, url]).toEqual([true, product.running.pageUrl]);
@@ -164,7 +175,7 @@ describe("a product with faults", () => {
 		await served(entry(settings, noCache), async ({ stateDirectory, miniflare }) => {
 			const database = await miniflare.getD1Database("DB");
 			await database.batch([
-				database.prepare("DELETE FROM d1_migrations WHERE id = (SELECT max(id) FROM d1_migrations)"),
+				database.prepare("UPDATE d1_migrations SET name = '0000_earlier.sql'"),
 				database.prepare(
 					"INSERT INTO dead_messages (id, kind, body, sent_at_ms, died_at_ms) VALUES ('a', 'x', '{}', 1, 1)",
 				),

@@ -5,6 +5,7 @@
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { describe, expect, test } from "vitest";
 import { hostToServe } from "../../src/operator/network";
 import { serveCapstan } from "../../src/operator/serve";
@@ -122,6 +123,34 @@ describe("a start is refused in one sentence", () => {
 		await db.prepare("INSERT INTO d1_migrations (name) VALUES ('9999_later.sql')").run();
 		await again.stop();
 		expect(await refusalOf({ stateDirectory })).toContain("newer Capstan (migration 9999_later.sql)");
+	});
+
+	test("by the state of a development build, of which nothing is deleted", async () => {
+		const stateDirectory = await scene.copiedState();
+		const running = await serveCapstan({ stateDirectory, port: 0 });
+		const ledger = await running.miniflare.getD1Database("DB");
+		await ledger.prepare("UPDATE d1_migrations SET name = '0001_first_schema.sql'").run();
+		await ledger.prepare("INSERT INTO d1_migrations (name) VALUES ('0063_groups.sql')").run();
+		await running.stop();
+		const files = async () =>
+			(await readdir(stateDirectory, { recursive: true })).filter((name) => !/-(wal|shm)$/.test(name));
+		const before = await files();
+		const sentence = await failureOf(scene.start({ CAPSTAN_STATE: stateDirectory, PORT: "0" }));
+		expect(sentence).toMatch(
+			new RegExp(
+				`^The state directory ${stateDirectory} has the database of a development build, [^.]*: move the directory away [^.]*\\.$`,
+			),
+		);
+		expect(await files()).toEqual(before);
+		const miniflare = new Miniflare(
+			convertV4MiniflareOptions({
+				...{ modules: true, script: "export default {}", d1Databases: { DB: "DB" } },
+				resourcePersistencePath: stateDirectory,
+			}),
+		);
+		const db = await miniflare.getD1Database("DB");
+		expect(await db.prepare("SELECT count(*) AS number FROM organizations").first("number")).toBe(1);
+		await miniflare.dispose();
 	});
 
 	test.each([

@@ -151,11 +151,11 @@ describe("the source tree", () => {
 	});
 
 	test("migrations hold no transactions and no triggers, which work locally and fail in a deployment", () => {
-		const directory = join(SOURCE, "db/migrations");
 		const forbidden = /^\s*(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|CREATE\s+(TEMP\w*\s+)?TRIGGER)\b/im;
 		for (const text of ["BEGIN TRANSACTION;", "SELECT 1;\nCREATE TRIGGER t AFTER INSERT ON x\nBEGIN"])
 			expect(forbidden.test(text)).toBe(true);
-		for (const name of readdirSync(directory))
-			expect(readFileSync(join(directory, name), "utf8"), name).not.toMatch(forbidden);
+		for (const directory of ["db/migrations", "db/telemetry-migrations"].map((path) => join(SOURCE, path)))
+			for (const name of readdirSync(directory))
+				expect(readFileSync(join(directory, name), "utf8"), name).not.toMatch(forbidden);
 	});
 });

@@ -69,10 +69,10 @@ export const serviceStatus = endpoint({
 	example: {
 		response: {
 			version: "0.1.0",
-			schema: "0025_signing_keys",
+			schema: "0001_schema",
 			now: "2026-11-21T08:00:00.000Z",
 			database: { size_bytes: 4_096_000, telemetry_max_bytes: 9_000_000_000 },
-			telemetry: [{ binding: "TELEMETRY", schema: "0001_telemetry", size_bytes: 8_192_000 }],
+			telemetry: [{ binding: "TELEMETRY", schema: "0001_schema", size_bytes: 8_192_000 }],
 			queue: { backlog: 3, oldest_at: "2026-11-21T07:59:59.000Z" },
 			dead_messages: 0,
 			webhooks: { due: 0, oldest_at: null },

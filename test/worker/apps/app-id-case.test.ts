@@ -1,15 +1,6 @@
-/**
- * App ids ignore case, for people, devices and the stock CLI. An older installation with two ids that differ only in case keeps both: an exact
- * spelling finds its app, any other spelling the older one.
- */
-import { applyD1Migrations } from "cloudflare:test";
-import { env } from "cloudflare:workers";
-import { sql } from "kysely";
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
-import { openDb, query } from "../../../src/db/client";
-import { appIdOf } from "../../../src/db/public-app-id";
-import { installStorageTriggers } from "../../../src/db/storage-triggers";
+import { query } from "../../../src/db/client";
 import { locationOf, run, tusCreate } from "../support/bytes";
 import {
 	createTestApp,
@@ -185,63 +176,4 @@ describe("two such ids of different organizations", () => {
 			expect((await ask(of, "GET", `/app/${appId}`)).body).toMatchObject({ id: uuid, app_id: appId });
 		}
 	});
-});
-
-const { SECOND_DB, TEST_MIGRATIONS } = env as unknown as {
-	SECOND_DB: D1Database;
-	TEST_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];
-};
-
-test("the migration accepts ids that differ only in case, and counts the stored bytes of each app", async () => {
-	await applyD1Migrations(
-		SECOND_DB,
-		TEST_MIGRATIONS.filter(({ name }) => name < "0022"),
-	);
-	const times = "1, 1";
-	await SECOND_DB.batch(
-		[
-			"INSERT INTO users (id, email, created_at_ms) VALUES ('user', 'a@example.com', 1)",
-			`INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms) VALUES ('org', 'org', 'user', ${times})`,
-			`INSERT INTO apps (id, app_id, owner_org, name, created_at_ms, updated_at_ms) VALUES
-				('later', 'com.Example.app', 'org', 'later', 2, 2), ('older', 'com.example.app', 'org', 'older', ${times})`,
-			`INSERT INTO bundles (app_id, name, status, storage_provider, object_key, size_bytes, created_by, deleted_at_ms, created_at_ms, updated_at_ms) VALUES
-				('older', '1.0.0', 'ready', 'r2', 'older/1', 100, 'user', NULL, ${times}),
-				('older', '1.0.1', 'pending', 'r2', NULL, 20, 'user', NULL, ${times}),
-				('older', '1.0.2', 'deleted', 'r2', NULL, 1000, 'user', 2, ${times}),
-				('older', '1.0.3', 'ready', 'external', NULL, 5000, 'user', NULL, ${times}),
-				('later', '1.0.0', 'ready', 'r2', 'later/1', 7, 'user', NULL, ${times})`,
-			"INSERT INTO delta_objects (app_id, path, object_key, size_bytes, last_claimed_at_ms) VALUES ('older', 'a', 'older/a', 3, 1)",
-		].map((statement) => SECOND_DB.prepare(statement)),
-	);
-	await applyD1Migrations(SECOND_DB, TEST_MIGRATIONS);
-	const { results } = await SECOND_DB.prepare("SELECT id, storage_bytes FROM apps ORDER BY id").all();
-	expect(results).toEqual([
-		{ id: "later", storage_bytes: 7 },
-		{ id: "older", storage_bytes: 123 },
-	]);
-	const found = async (publicAppId: string) => {
-		const [answer] = await openDb(SECOND_DB, "first-primary").batch([
-			sql<{ id: string }>`SELECT ${appIdOf(publicAppId)} AS id`.compile(query),
-		]);
-		return answer.rows[0]?.id;
-	};
-	expect([await found("com.example.app"), await found("com.Example.app"), await found("COM.EXAMPLE.APP")]).toEqual([
-		"older",
-		"later",
-		"older",
-	]);
-	expect(await found("com.example.none")).toBe(null);
-	// The first clean-up counts writes from before this migration; later ones are counted immediately.
-	await SECOND_DB.prepare("UPDATE delta_objects SET size_bytes = 4").run();
-	await installStorageTriggers({ d1: SECOND_DB });
-	await SECOND_DB.prepare(
-		"UPDATE bundles SET status = 'ready', object_key = 'older/2', size_bytes = 21 WHERE name = '1.0.1'",
-	).run();
-	await SECOND_DB.prepare("DELETE FROM delta_objects").run();
-	const after = await SECOND_DB.prepare("SELECT storage_bytes FROM apps WHERE id = 'older'").first();
-	expect(after).toEqual({ storage_bytes: 121 });
-	await SECOND_DB.prepare("UPDATE apps SET storage_bytes = 5 WHERE id = 'older'").run();
-	await installStorageTriggers({ d1: SECOND_DB });
-	const again = await SECOND_DB.prepare("SELECT storage_bytes FROM apps WHERE id = 'older'").first();
-	expect(again, "triggers that are there are left as they are").toEqual({ storage_bytes: 5 });
 });

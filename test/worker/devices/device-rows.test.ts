@@ -1,9 +1,3 @@
-/**
- * Rows of devices and the days on which they count, for any delivery of messages. Random histories pass the real event buffer and reach the real
- * consumer once in order, and again in any order, repetition and batching: both must write what the history implies.
- */
-import { applyD1Migrations } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
@@ -297,55 +291,5 @@ describe("a report that changes nothing", () => {
 		await consumeFor(inOrder, [four]);
 		await consumeFor(inOrder, [two]);
 		expect(await onlyDevice(inOrder)).toMatchObject({ channel_id: 1 });
-	});
-});
-
-describe("a device from before fields had times", () => {
-	test("is not counted again on any day, and counts under its last version", async () => {
-		const { SECOND_DB, TEST_MIGRATIONS } = env as unknown as {
-			SECOND_DB: D1Database;
-			TEST_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];
-		};
-		await applyD1Migrations(
-			SECOND_DB,
-			TEST_MIGRATIONS.filter(({ name }) => name < "0009"),
-		);
-		const run = (text: string) => SECOND_DB.prepare(text).run();
-		const today = Math.floor(NOW_MS / DAY_MS);
-		await run("INSERT INTO users (id, email, created_at_ms) VALUES ('user', 'a@example.com', 1)");
-		await run(
-			"INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms) VALUES ('org', 'org', 'user', 1, 1)",
-		);
-		await run(
-			`INSERT INTO apps (id, app_id, owner_org, name, created_at_ms, updated_at_ms) VALUES ('${inOrder.uuid}', '${inOrder.appId}', 'org', '', 1, 1)`,
-		);
-		// Today, yesterday and three days ago.
-		await run(`INSERT INTO devices (app_id, device_id, version_name, last_seen_at_ms, created_at_ms, updated_at_ms, seen_days,
-			counted_version) VALUES ('${inOrder.uuid}', 'device', 'builtin', ${NOW_MS}, 1, 1, 11, 'builtin')`);
-		for (const day of [today, today - 1, today - 3]) {
-			await run(`INSERT INTO daily_counts VALUES ('${inOrder.uuid}', ${day}, 'builtin', '', 'devices', 1)`);
-			await run(`INSERT INTO daily_totals (app_id, day, device_count) VALUES ('${inOrder.uuid}', ${day}, 1)`);
-		}
-		await applyD1Migrations(SECOND_DB, TEST_MIGRATIONS);
-		const messages = await messagesOf(
-			[-4, -3, -2, -1, 0].map((day) => [said(day * 24 * 60 + (day === 0 ? 5 : 0), { versionName: "9.9.9" })]),
-		);
-		await consumeFor(inOrder, messages, { ...world.deps, d1: SECOND_DB });
-		const { results } = await SECOND_DB.prepare(
-			`SELECT day - ${today} AS day, version_name, amount FROM daily_counts WHERE amount <> 0 ORDER BY day`,
-		).all();
-		expect(results).toEqual([
-			{ day: -4, version_name: "", amount: 1 },
-			{ day: -3, version_name: "builtin", amount: 1 },
-			{ day: -2, version_name: "", amount: 1 },
-			{ day: -1, version_name: "builtin", amount: 1 },
-			{ day: 0, version_name: "", amount: 1 },
-		]);
-		const days = await SECOND_DB.prepare(
-			`SELECT day - ${today} AS day, count(*) AS sketches FROM device_sketches WHERE kind = 'all' GROUP BY 1 ORDER BY 1`,
-		).all();
-		expect(days.results).toEqual([-4, -3, -2, -1, 0].map((day) => ({ day, sketches: 1 })));
-		const moved = await SECOND_DB.prepare("SELECT kind FROM device_sketches WHERE kind = 'version'").all();
-		expect(moved.results, "days that are counted").toEqual([]);
 	});
 });

@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from "vitest";
 import { openDb, query } from "../../../src/db/client";
-import migration from "../../../src/db/migrations/0014_preview_channels.sql?raw";
 import {
 	app,
 	ci,
@@ -123,25 +122,6 @@ describe("a preview channel", () => {
 		});
 		expect((await createChannel(both.body.key, "pr-limits-both")).status).toBe(201);
 		expect((await showChannel("pr-limits-both")).body).toMatchObject(SAFE_SETTINGS);
-	});
-
-	test("from before the migration loses both limits, unless a person changed one", async () => {
-		const revision = async () =>
-			(await testEnv.DB.prepare("SELECT revision FROM apps WHERE id = ?").bind(app.uuid).first("revision")) as number;
-		const safe = { disableAutoUpdate: "major", disableAutoUpdateUnderNative: true };
-		await createChannel(ci.text, "pr-before", safe);
-		await createChannel(ci.text, "pr-before-changed", { ...safe, disableAutoUpdate: "patch" });
-		await createChannel(world.adminKey, "pr-before-admin");
-		const before = await revision();
-		const statements = migration
-			.replace(/^--.*$/gm, "")
-			.split(";")
-			.map((text) => text.trim());
-		await testEnv.DB.batch(statements.filter((text) => text !== "").map((text) => testEnv.DB.prepare(text)));
-		expect((await showChannel("pr-before")).body).toMatchObject(PREVIEW_SETTINGS);
-		expect((await showChannel("pr-before-changed")).body).toMatchObject({ ...safe, disableAutoUpdate: "patch" });
-		expect((await showChannel("pr-before-admin")).body).toMatchObject(safe);
-		expect(await revision()).toBe(before + 1);
 	});
 });
 

@@ -1,24 +1,16 @@
--- Reports of devices and statistics, apart from the main database. Tables of the same name are as in schema.sql, because the same statements run
--- on both; test/worker/storage/schema.test.ts compares them. `apps` and `bundles` have of the main database only what these statements need.
-
--- An app whose reports are here. A row is deleted after its reports, and no report of an app without a row is stored.
+-- Written by `npm run schema` from schema.sql, which explains each table.
 CREATE TABLE apps (
   id TEXT PRIMARY KEY,
-  -- The id again: events of these apps name them by it.
   app_id TEXT NOT NULL UNIQUE
 ) STRICT, WITHOUT ROWID;
-
--- Versions that the app has or had, so that events of other versions are not counted by version.
 CREATE TABLE bundles (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   name TEXT NOT NULL,
   status TEXT NOT NULL DEFAULT 'ready',
-  -- Of the newest bundle of this version, for the bytes that were served of it.
   object_key TEXT,
   PRIMARY KEY (app_id, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX bundles_by_object ON bundles (object_key) WHERE object_key IS NOT NULL;
-
 CREATE TABLE devices (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   device_id TEXT NOT NULL,
@@ -45,21 +37,19 @@ CREATE TABLE devices (
   recent_reports TEXT,
   PRIMARY KEY (app_id, device_id)
 ) STRICT, WITHOUT ROWID;
-
 CREATE INDEX devices_by_version ON devices (app_id, version_name, channel_id);
-
 CREATE INDEX devices_by_custom_id ON devices (app_id, custom_id) WHERE custom_id IS NOT NULL;
-
 CREATE INDEX devices_by_default_channel ON devices (app_id, default_channel) WHERE default_channel IS NOT NULL;
-
 CREATE INDEX devices_by_key ON devices (app_id, key_id) WHERE key_id IS NOT NULL;
-
+CREATE TABLE counted_ids (
+  period INTEGER PRIMARY KEY,
+  ids TEXT NOT NULL
+) STRICT;
 CREATE TABLE counted_events (
   day INTEGER NOT NULL,
   id TEXT NOT NULL,
   PRIMARY KEY (day, id)
 ) STRICT, WITHOUT ROWID;
-
 CREATE TABLE daily_counts (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -69,7 +59,6 @@ CREATE TABLE daily_counts (
   amount INTEGER NOT NULL,
   PRIMARY KEY (app_id, day, version_name, channel_name, metric)
 ) STRICT, WITHOUT ROWID;
-
 CREATE TABLE daily_totals (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -83,7 +72,6 @@ CREATE TABLE daily_totals (
   lost_event_count INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (app_id, day)
 ) STRICT, WITHOUT ROWID;
-
 CREATE TABLE install_steps (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   device_id TEXT NOT NULL,
@@ -93,7 +81,6 @@ CREATE TABLE install_steps (
   device_at_ms INTEGER,
   PRIMARY KEY (app_id, device_id, version_name, at_ms, step)
 ) STRICT, WITHOUT ROWID;
-
 CREATE TABLE daily_install_times (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -102,7 +89,26 @@ CREATE TABLE daily_install_times (
   amount INTEGER NOT NULL,
   PRIMARY KEY (app_id, day, version_name, bucket)
 ) STRICT, WITHOUT ROWID;
-
+CREATE TABLE daily_health (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  version_name TEXT NOT NULL,
+  signal TEXT NOT NULL,
+  bucket INTEGER NOT NULL,
+  amount INTEGER NOT NULL,
+  PRIMARY KEY (app_id, day, version_name, signal, bucket)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE device_events (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  at_ms INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  events TEXT NOT NULL,
+  PRIMARY KEY (app_id, at_ms, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE sweep_positions (
+  step TEXT PRIMARY KEY,
+  position TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 CREATE TABLE daily_devices (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -110,7 +116,6 @@ CREATE TABLE daily_devices (
   revision INTEGER NOT NULL,
   PRIMARY KEY (app_id, day)
 ) STRICT, WITHOUT ROWID;
-
 CREATE TABLE device_sketches (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -122,10 +127,4 @@ CREATE TABLE device_sketches (
   revision INTEGER NOT NULL,
   PRIMARY KEY (app_id, day, kind, version_name, slot)
 ) STRICT, WITHOUT ROWID;
-
 CREATE INDEX device_sketches_open ON device_sketches (app_id, day) WHERE slot > 0;
-
-CREATE TABLE sweep_positions (
-  step TEXT PRIMARY KEY,
-  position TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
