@@ -788,7 +788,7 @@ CREATE TABLE dead_messages (
   resend INTEGER NOT NULL DEFAULT 0 CHECK (resend IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
--- Apps whose reports (devices, install_steps, device_sketches and daily_…, but not daily_storage) move or have moved to a telemetry database
+-- Apps whose reports (devices, device_sketches and daily_…, but not daily_storage) move or have moved to a telemetry database
 -- (src/features/telemetry/move.ts). An app without a row has them here. No foreign key, because the row outlives its app until its reports are
 -- deleted. The triggers of src/db/telemetry-homes.ts refuse reports of these apps here.
 CREATE TABLE telemetry_homes (
@@ -1127,14 +1127,6 @@ CREATE TABLE counted_ids (
   ids TEXT NOT NULL
 ) STRICT;
 
--- Ids from earlier releases, by day; nothing is added.
-CREATE TABLE counted_events (
-  -- Days since 1970-01-01, UTC.
-  day INTEGER NOT NULL,
-  id TEXT NOT NULL,
-  PRIMARY KEY (day, id)
-) STRICT, WITHOUT ROWID;
-
 -- Counts by day, version and channel. The version is empty for unknown bundles, the channel if no channel decided. The metric `devices`
 -- counts active devices that changed their version on the day, by the last one; its channel is always empty. device_sketches has the others.
 CREATE TABLE daily_counts (
@@ -1162,20 +1154,6 @@ CREATE TABLE daily_totals (
   refused_device_count INTEGER NOT NULL DEFAULT 0,
   lost_event_count INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (app_id, day)
-) STRICT, WITHOUT ROWID;
-
--- Download starts and `set`s of bundles that the release before stored; devices.recent_reports has them now. Read as long as an event between
--- them may arrive.
-CREATE TABLE install_steps (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  device_id TEXT NOT NULL,
-  version_name TEXT NOT NULL,
-  step TEXT NOT NULL CHECK (step IN ('start', 'set')),
-  -- Time of arrival at the server.
-  at_ms INTEGER NOT NULL,
-  -- The device's own clock, if reported.
-  device_at_ms INTEGER,
-  PRIMARY KEY (app_id, device_id, version_name, at_ms, step)
 ) STRICT, WITHOUT ROWID;
 
 -- Histogram of install durations with buckets of 5 % (src/domain/duration-histogram.ts), which adds up over days and versions.
@@ -1219,19 +1197,9 @@ CREATE TABLE sweep_positions (
   position TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The distinct devices of a day, as a sketch that can be merged with those of other days (src/domain/distinct-count.ts). Written by versions
--- of the Worker before device_sketches, and read together with it.
-CREATE TABLE daily_devices (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  sketch TEXT NOT NULL,
-  -- Optimistic lock of the queue consumer, incremented by each write.
-  revision INTEGER NOT NULL,
-  PRIMARY KEY (app_id, day)
-) STRICT, WITHOUT ROWID;
-
--- Sketches of the devices of a day. A consumer adds to a slot that it draws, so that concurrent consumers write different rows; clean-up
--- merges the slots into slot 0 (src/db/device-sketches.ts).
+-- Sketches of the devices of a day, which can be merged with those of other days (src/domain/distinct-count.ts). A
+-- consumer adds to a slot that it draws, so that concurrent consumers write different rows; clean-up merges the
+-- slots into slot 0 (src/db/device-sketches.ts).
 CREATE TABLE device_sketches (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,

@@ -36,7 +36,6 @@ import {
 	deleteOldDeviceEvents,
 	deleteOldDevices,
 	deleteOldEvents,
-	deleteOldInstallSteps,
 	deleteOldStatistics,
 	measureStorage,
 } from "./features/statistics/retention";
@@ -88,7 +87,6 @@ export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = 
 		deleteOldDevices(own, binding === undefined ? undefined : main),
 	),
 	"old device events": inEachDatabase(deleteOldDeviceEvents),
-	"old install steps": inEachDatabase(deleteOldInstallSteps),
 
 	"keys sealed by an older secret": (deps) => resealRows(deps, SEALED_KEYS),
 	"preview webhooks sealed by an older secret": (deps) => resealRows(deps, SEALED_HOOKS),

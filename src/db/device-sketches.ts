@@ -110,12 +110,10 @@ export interface SketchRow {
 	readonly revision: number;
 }
 
-/** Every sketch of a day. The sketch of daily_devices is from before slots. */
+/** Every sketch of a day. */
 export function sketchesOfDay({ app_id, day }: OpenDay): CompiledQuery<SketchRow> {
-	return sql<SketchRow>`SELECT kind, version_name, slot, sketch, revision FROM device_sketches WHERE app_id = ${app_id} AND day = ${day}
-		UNION ALL SELECT 'all', '', 0, sketch, 0 FROM daily_devices WHERE app_id = ${app_id} AND day = ${day}`.compile(
-		query,
-	);
+	return sql<SketchRow>`SELECT kind, version_name, slot, sketch, revision FROM device_sketches
+		WHERE app_id = ${app_id} AND day = ${day}`.compile(query);
 }
 
 export interface MergedSketch {

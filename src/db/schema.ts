@@ -52,10 +52,8 @@ import type {
 	UsersTable,
 } from "./schema/people";
 import type {
-	CountedEventsTable,
 	CountedIdsTable,
 	DailyCountsTable,
-	DailyDevicesTable,
 	DailyHealthTable,
 	DailyInstallTimesTable,
 	DailyStorageTable,
@@ -64,7 +62,6 @@ import type {
 	DeviceEventsTable,
 	DeviceSketchesTable,
 	DevicesTable,
-	InstallStepsTable,
 	RolloutDevicesTable,
 	SweepPositionsTable,
 	TelemetryHomesTable,
@@ -118,18 +115,15 @@ export interface Schema {
 	devices: DevicesTable;
 	device_overrides: DeviceOverridesTable;
 	zip_only_devices: ZipOnlyDevicesTable;
-	counted_events: CountedEventsTable;
 	counted_ids: CountedIdsTable;
 	daily_counts: DailyCountsTable;
 	daily_totals: DailyTotalsTable;
-	install_steps: InstallStepsTable;
 	daily_health: DailyHealthTable;
 	device_events: DeviceEventsTable;
 	daily_install_times: DailyInstallTimesTable;
 	dead_messages: DeadMessagesTable;
 	telemetry_homes: TelemetryHomesTable;
 	sweep_positions: SweepPositionsTable;
-	daily_devices: DailyDevicesTable;
 	device_sketches: DeviceSketchesTable;
 	daily_storage: DailyStorageTable;
 	rollouts: RolloutsTable;

@@ -132,10 +132,9 @@ export function storedNow(of: StatisticsOf, most = MOST_STORED_NOW): CompiledQue
 			LIMIT ${most + 1}) GROUP BY app ORDER BY app`.compile(query);
 }
 
-/** Sketches of both tables: daily_devices has those of days before sketches had slots. */
 const sketchesIn = (of: StatisticsOf | StatisticsThere, range: DayRange) =>
-	sql`(SELECT app.id AS app, s.day, s.sketch FROM ${reportsOf(of)} AS app CROSS JOIN device_sketches s ON ${within("s", range)} AND s.kind = 'all'
-		UNION ALL SELECT app.id, d.day, d.sketch FROM ${reportsOf(of)} AS app CROSS JOIN daily_devices d ON ${within("d", range)})`;
+	sql`(SELECT app.id AS app, s.day, s.sketch FROM ${reportsOf(of)} AS app
+		CROSS JOIN device_sketches s ON ${within("s", range)} AND s.kind = 'all')`;
 
 /** Must precede `dailySketches` in its batch, which then fails instead of filling the memory. */
 export function sketchesFit(of: StatisticsOf | StatisticsThere, range: DayRange, tooMany: () => Error): CompiledQuery {
@@ -157,9 +156,7 @@ export function dailySketches(of: StatisticsOf | StatisticsThere, range: DayRang
 export function openSketches(of: StatisticsOf | StatisticsThere, range: DayRange): CompiledQuery<SketchOfDay> {
 	return sql<SketchOfDay>`WITH open AS MATERIALIZED (
 			SELECT app.id AS app, s.day, s.sketch FROM ${reportsOf(of)} AS app
-				CROSS JOIN device_sketches s ON ${within("s", range)} AND s.kind = 'all' AND ${isOpen("s")}
-			UNION ALL SELECT app.id, s.day, s.sketch FROM ${reportsOf(of)} AS app
-				CROSS JOIN daily_devices s ON ${within("s", range)} AND ${isOpen("s")})
+				CROSS JOIN device_sketches s ON ${within("s", range)} AND s.kind = 'all' AND ${isOpen("s")})
 		SELECT app, day, sketch FROM open
 		WHERE (SELECT sum(octet_length(sketch)) FROM open) <= ${MOST_SKETCH_BYTES} ORDER BY 1, 2`.compile(query);
 }

@@ -41,13 +41,11 @@ export const mayChangeHere = (appId: RawBuilder<unknown>) =>
 /** Tables of reports with an app, and the columns that identify a row within the app, in the order of the primary key. */
 export const REPORT_TABLES = [
 	{ name: "devices", key: ["device_id"] },
-	{ name: "install_steps", key: ["device_id", "version_name", "at_ms", "step"] },
 	{ name: "daily_counts", key: ["day", "version_name", "channel_name", "metric"] },
 	{ name: "daily_totals", key: ["day"] },
 	{ name: "daily_install_times", key: ["day", "version_name", "bucket"] },
 	{ name: "daily_health", key: ["day", "version_name", "signal", "bucket"] },
 	{ name: "device_events", key: ["at_ms", "id"] },
-	{ name: "daily_devices", key: ["day"] },
 	{ name: "device_sketches", key: ["day", "kind", "version_name", "slot"] },
 ] as const;
 

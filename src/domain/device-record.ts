@@ -67,8 +67,8 @@ function wins(written: Register<Value>, known: Register<Value> | undefined): boo
 	return String(written.value ?? "") > String(known.value ?? "");
 }
 
-/** The last version of each day with a register; undefined on a day, written by an older Worker, on which the device reported no version. */
-type Days = Map<number, Register<string> | undefined>;
+/** The last version of each day on which the version changed. */
+type Days = Map<number, Register<string>>;
 
 /** A device that changes nothing has its row written after so many days, so that its last report is known to about a week. */
 export const REFRESHED_AFTER_DAYS = 7;
@@ -89,8 +89,6 @@ export class DeviceRecord {
 	#writtenLastSeenAtMs = Number.NEGATIVE_INFINITY;
 	#createdAtMs = Number.POSITIVE_INFINITY;
 	#customIdFirstAtMs: number | null = null;
-	/** False if the custom id was reported before first reports had a time. */
-	#customIdFirstIsKnown = true;
 	#customIdChangedAtMs: number | null = null;
 	#updatedAtMs: number;
 	/** The version that the device counts under, by its last report of one. */
@@ -118,7 +116,6 @@ export class DeviceRecord {
 		if (row === null) return;
 		this.#createdAtMs = row.created_at_ms;
 		this.#customIdFirstAtMs = row.custom_id_first_at_ms;
-		this.#customIdFirstIsKnown = row.custom_id === null || row.custom_id_first_at_ms !== null;
 		this.#customIdChangedAtMs = row.custom_id_changed_at_ms;
 		if (row.last_seen_at_ms === null) return;
 		this.#lastSeenAtMs = row.last_seen_at_ms;
@@ -151,7 +148,7 @@ export class DeviceRecord {
 			// Later than the real change if an earlier report of this id arrives afterwards.
 			if (differs && FIELD_NAMES[index] === "custom_id") this.#customIdChangedAtMs = atMs;
 		}
-		if (event.customId !== "" && this.#customIdFirstIsKnown && atMs < (this.#customIdFirstAtMs ?? Infinity)) {
+		if (event.customId !== "" && atMs < (this.#customIdFirstAtMs ?? Infinity)) {
 			this.#customIdFirstAtMs = atMs;
 			isChanged = true;
 		}
@@ -177,11 +174,11 @@ export class DeviceRecord {
 		const last = this.#version;
 		const reported = version === undefined ? undefined : { value: version, atMs };
 		if (reported !== undefined && wins(reported, last)) this.#version = reported;
-		if (this.#days.has(day)) {
-			if (reported === undefined || !wins(reported, this.#days.get(day))) return false;
-			const differs = reported.value !== this.#days.get(day)?.value;
+		const ofDay = this.#days.get(day);
+		if (ofDay !== undefined) {
+			if (reported === undefined || !wins(reported, ofDay)) return false;
 			this.#days.set(day, reported);
-			return differs;
+			return reported.value !== ofDay.value;
 		}
 		const isKnown = Number.isFinite(this.#lastSeenAtMs);
 		const before = last ?? (isKnown ? { value: "", atMs: this.#lastSeenAtMs } : undefined);
@@ -236,38 +233,24 @@ export class DeviceRecord {
 			.filter(({ before, after }) => before !== after);
 	}
 
-	/** The version of each register. A day without one counts under the version of the day before. */
 	#counted(): Map<number, string> {
-		let version = "";
-		const counted = new Map<number, string>();
-		for (const [day, register] of inOrder(this.#days)) {
-			version = register?.value ?? version;
-			if (day >= this.firstDay) counted.set(day, version);
-		}
-		return counted;
+		const days = [...this.#days].filter(([day]) => day >= this.firstDay);
+		return new Map(days.map(([day, { value }]) => [day, value]));
 	}
 }
 
-function inOrder(days: Days): [number, Register<string> | undefined][] {
-	return [...days].sort(([one], [other]) => one - other);
-}
-
 /**
- * By day, milliseconds since its start and the version: `{"20778":[3600000,"1.4.0"],"20779":[60000],"20780":[]}`. A version that is left out
- * is the one before it; an empty list is a day on which no version was reported.
+ * By day, milliseconds since its start and the version: `{"20778":[3600000,"1.4.0"],"20779":[60000]}`. A
+ * version that is left out is the one before it.
  */
 function formatDays(days: Days, firstDay: number): string | null {
-	if (days.size === 0) return null;
-	const ordered = inOrder(days);
-	// Kept because later days without a version count under the version of this one.
-	const [base] = ordered.findLast(([day, register]) => day < firstDay && register !== undefined) ?? [];
-	const kept = ordered.filter(([day]) => day >= firstDay || day === base);
+	const kept = [...days].filter(([day]) => day >= firstDay).sort(([one], [other]) => one - other);
+	if (kept.length === 0) return null;
 	let version: string | undefined;
-	const entries = kept.map(([day, register]) => {
-		if (register === undefined) return [day, []];
-		const isSame = register.value === version;
-		version = register.value;
-		const ofDayMs = register.atMs - startOfDayMs(day);
+	const entries = kept.map(([day, { value, atMs }]) => {
+		const ofDayMs = atMs - startOfDayMs(day);
+		const isSame = value === version;
+		version = value;
 		return [day, isSame ? [ofDayMs] : [ofDayMs, version]];
 	});
 	return JSON.stringify(Object.fromEntries(entries));
@@ -275,12 +258,11 @@ function formatDays(days: Days, firstDay: number): string | null {
 
 function parseDays(text: string | null): Days {
 	// JavaScript orders integer keys by their value.
-	const entries = Object.entries(JSON.parse(text ?? "{}") as Record<string, [number?, string?]>);
+	const entries = Object.entries(JSON.parse(text ?? "{}") as Record<string, [ofDayMs: number, version?: string]>);
 	let version = "";
 	return new Map(
 		entries.map(([key, [ofDayMs, named]]) => {
 			const day = Number(key);
-			if (ofDayMs === undefined) return [day, undefined];
 			version = named ?? version;
 			return [day, { value: version, atMs: day * DAY_MS + ofDayMs }];
 		}),

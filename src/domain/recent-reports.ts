@@ -21,10 +21,10 @@ const MOST_STEPS = 64;
 /** A `set` may follow its start later than ids are kept. */
 const DAYS_AFTER_IDS = 16;
 
-export interface InstallStep {
+interface InstallStep {
 	readonly versionName: string;
 	/** Otherwise the start of a download. */
-	readonly isSet: boolean | 0 | 1;
+	readonly isSet: boolean;
 	/** Time of arrival at the server. */
 	readonly atMs: number;
 	/** By the device's clock; null if it did not report a time. */
@@ -67,12 +67,10 @@ export class RecentReports {
 	/**
 	 * @param text of the row; null if it has none
 	 * @param firstDay ids of earlier days are dropped
-	 * @param other steps that are stored elsewhere
 	 */
 	constructor(
 		text: string | null,
 		readonly firstDay: number,
-		other: readonly InstallStep[] = [],
 	) {
 		const { ids, steps, attempts } = text === null ? EMPTY : (JSON.parse(text) as Stored);
 		this.#attempts = attempts;
@@ -81,7 +79,6 @@ export class RecentReports {
 		this.#steps = Object.entries(steps).flatMap(([versionName, list]) =>
 			list.map(([atMs, deviceAtMs, isSet]) => ({ versionName, atMs, deviceAtMs, isSet: isSet === 1 })),
 		);
-		for (const step of other) this.#addStep(step);
 		this.#stepsBefore = [...this.#steps];
 	}
 
@@ -197,9 +194,7 @@ function grouped<Item, Value>(
 }
 
 function isSame(one: InstallStep, other: InstallStep): boolean {
-	return (
-		one.atMs === other.atMs && Boolean(one.isSet) === Boolean(other.isSet) && one.versionName === other.versionName
-	);
+	return one.atMs === other.atMs && one.isSet === other.isSet && one.versionName === other.versionName;
 }
 
 function installTimes(steps: readonly InstallStep[]): Omit<InstallTimeChange, "amount">[] {

@@ -30,11 +30,6 @@ export interface DevicesTable {
 	recent_reports: string | null;
 }
 
-export interface CountedEventsTable {
-	day: number;
-	id: string;
-}
-
 export interface CountedIdsTable {
 	period: number;
 	ids: string;
@@ -60,15 +55,6 @@ export interface DailyTotalsTable {
 	new_device_count: Generated<number>;
 	refused_device_count: Generated<number>;
 	lost_event_count: Generated<number>;
-}
-
-export interface InstallStepsTable {
-	app_id: string;
-	device_id: string;
-	version_name: string;
-	step: string;
-	at_ms: number;
-	device_at_ms: number | null;
 }
 
 export interface DailyInstallTimesTable {
@@ -115,13 +101,6 @@ export interface TelemetryHomesTable {
 export interface SweepPositionsTable {
 	step: string;
 	position: string;
-}
-
-export interface DailyDevicesTable {
-	app_id: string;
-	day: number;
-	sketch: string;
-	revision: number;
 }
 
 export interface DeviceSketchesTable {

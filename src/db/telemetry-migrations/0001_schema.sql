@@ -45,11 +45,6 @@ CREATE TABLE counted_ids (
   period INTEGER PRIMARY KEY,
   ids TEXT NOT NULL
 ) STRICT;
-CREATE TABLE counted_events (
-  day INTEGER NOT NULL,
-  id TEXT NOT NULL,
-  PRIMARY KEY (day, id)
-) STRICT, WITHOUT ROWID;
 CREATE TABLE daily_counts (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -71,15 +66,6 @@ CREATE TABLE daily_totals (
   refused_device_count INTEGER NOT NULL DEFAULT 0,
   lost_event_count INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (app_id, day)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE install_steps (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  device_id TEXT NOT NULL,
-  version_name TEXT NOT NULL,
-  step TEXT NOT NULL CHECK (step IN ('start', 'set')),
-  at_ms INTEGER NOT NULL,
-  device_at_ms INTEGER,
-  PRIMARY KEY (app_id, device_id, version_name, at_ms, step)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE daily_install_times (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
@@ -108,13 +94,6 @@ CREATE TABLE device_events (
 CREATE TABLE sweep_positions (
   step TEXT PRIMARY KEY,
   position TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE TABLE daily_devices (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  sketch TEXT NOT NULL,
-  revision INTEGER NOT NULL,
-  PRIMARY KEY (app_id, day)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE device_sketches (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,

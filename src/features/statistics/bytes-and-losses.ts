@@ -5,22 +5,22 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { chunksOf } from "../../db/chunks";
 import { query } from "../../db/client";
-import { isCounted, type KeptDays, storeIds } from "../../db/counted-events";
+import { isCounted, storeIds } from "../../db/counted-ids";
 import { DAY_MS } from "../../domain/time";
 import type { BytesServed, EventsLost } from "../../messages";
 
 /** In the order in which they must run, in one batch. */
-export function countStatements(events: readonly (BytesServed | EventsLost)[], kept: KeptDays): CompiledQuery[] {
+export function countStatements(events: readonly (BytesServed | EventsLost)[]): CompiledQuery[] {
 	const once = [...new Map(events.map((event) => [event.id, event])).values()];
-	const isNew = sql<boolean>`NOT ${isCounted(sql`event.value ->> 'id'`, sql`(event.value ->> 'atMs')`, kept)}`;
+	const isNew = sql<boolean>`NOT ${isCounted(sql`event.value ->> 'id'`, sql`(event.value ->> 'atMs')`)}`;
 	return [
 		...chunksOf(once.filter((event) => event.type === "served")).flatMap((chunk) => {
 			const served = JSON.stringify(chunk);
-			return [addBytesByBundle(served, isNew), addBytes(served, isNew), storeIds(chunk, kept)];
+			return [addBytesByBundle(served, isNew), addBytes(served, isNew), storeIds(chunk)];
 		}),
 		...chunksOf(once.filter((event) => event.type === "lost")).flatMap((chunk) => [
 			addLost(JSON.stringify(chunk), isNew),
-			storeIds(chunk, kept),
+			storeIds(chunk),
 		]),
 	];
 }

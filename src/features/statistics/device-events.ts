@@ -7,7 +7,7 @@
 import { sql } from "kysely";
 import { type Database, openDb, query } from "../../db/client";
 import type { Deps } from "../../deps";
-import { dayOf, firstCountedDay, firstRememberedDay } from "../../domain/days";
+import { dayOf, firstCountedDay } from "../../domain/days";
 import { isTelemetryFull } from "../../domain/quotas";
 import type { BytesServed, DeviceEvent, EventsLost, RolloutEvent } from "../../messages";
 import { countLosses, countStatements } from "./bytes-and-losses";
@@ -45,12 +45,10 @@ async function writeCounts(deps: Deps, db: Database, counted: readonly (BytesSer
 	if (counted.length === 0) return;
 	// Every answer of the database contains its size.
 	if (db.sizeBytes === undefined) await db.batch([sql`SELECT 1`.compile(query)]);
-	const nowMs = deps.now();
 	if (isTelemetryFull(deps.config.telemetryMaxBytes, db.sizeBytes)) {
 		deps.log("error", "events_not_stored", { events: counted.length, full: true });
-		await db.batch([countLosses(counted, dayOf(nowMs))]);
+		await db.batch([countLosses(counted, dayOf(deps.now()))]);
 		return;
 	}
-	const lastDay = counted.reduce((latest, event) => Math.max(latest, dayOf(event.atMs)), dayOf(nowMs));
-	await db.batch(countStatements(counted, { first: firstRememberedDay(deps.config, nowMs), last: lastDay }));
+	await db.batch(countStatements(counted));
 }

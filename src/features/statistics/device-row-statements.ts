@@ -6,10 +6,8 @@ import { type CompiledQuery, sql } from "kysely";
 import type { Flag } from "../../authz/principal";
 import { jsonChunks } from "../../db/chunks";
 import { guard, query } from "../../db/client";
-import { isInCountedEvents, type KeptDays } from "../../db/counted-events";
 import { conflict } from "../../db/optimistic";
 import { FIELD_NAMES, type RecordRow } from "../../domain/device-record";
-import type { InstallStep } from "../../domain/recent-reports";
 
 interface NamedDevice {
 	/** Public id of the app. */
@@ -79,25 +77,6 @@ export function addedToday(appIds: readonly string[], today: number): CompiledQu
 	return sql<{ app: string; devices: number }>`SELECT apps.id AS app, t.new_device_count AS devices
 		FROM json_each(${JSON.stringify([...new Set(appIds)])}) CROSS JOIN apps ON apps.app_id = value
 		CROSS JOIN daily_totals t ON t.app_id = apps.id AND t.day = ${today}`.compile(query);
-}
-
-/** Ids that were counted in a separate table before migration 0033, and that retention has not removed yet. */
-export function countedBefore(
-	events: readonly { readonly id: string }[],
-	days: KeptDays,
-): CompiledQuery<{ id: string }> {
-	return sql<{ id: string }>`SELECT value AS id FROM json_each(${JSON.stringify(events.map(({ id }) => id))})
-		WHERE ${isInCountedEvents(sql`value`, days)}`.compile(query);
-}
-
-/** Steps of installs that were stored in a separate table before migration 0033, and that retention has not removed yet. */
-export function stepsBefore(
-	devices: readonly NamedDevice[],
-): CompiledQuery<InstallStep & { readonly position: number }> {
-	return sql<InstallStep & { readonly position: number }>`SELECT key AS position, s.version_name AS versionName,
-			s.step = 'set' AS isSet, s.at_ms AS atMs, s.device_at_ms AS deviceAtMs
-		FROM json_each(${listOf(devices)}) CROSS JOIN apps ON apps.app_id = value ->> 0
-		CROSS JOIN install_steps s ON s.app_id = apps.id AND s.device_id = value ->> 1`.compile(query);
 }
 
 /** Guard: nobody wrote the rows since they were read. */

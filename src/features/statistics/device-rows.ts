@@ -26,12 +26,10 @@ import { BUILTIN } from "../../domain/update-model";
 import type { CountedEvent, DeviceSeen, OverrideChanged } from "../../messages";
 import {
 	addedToday,
-	countedBefore,
 	type KnownRow,
 	knownRows,
 	knownVersions,
 	type RowChange,
-	stepsBefore,
 	unchanged,
 	writeRows,
 } from "./device-row-statements";
@@ -120,24 +118,18 @@ async function writeChunk(
 ): Promise<DownloadNews[]> {
 	const versionsOf = ({ appId, seen, counted }: DeviceReports) =>
 		[...seen, ...counted].map(({ versionName }) => [appId, versionName] as const);
-	const counted = chunk.flatMap((reports) => reports.counted);
-	const lastDay = counted.reduce((latest, { atMs }) => Math.max(latest, dayOf(atMs)), today);
-	const stepsOf = chunk.filter((reports) => reports.counted.length > 0);
-	const [rows, versions, added, before, steps] = await db.batch([
+	const [rows, versions, added] = await db.batch([
 		knownRows(chunk),
 		knownVersions(chunk.flatMap(versionsOf)),
 		addedToday(
 			chunk.map(({ appId }) => appId),
 			today,
 		),
-		countedBefore(counted, { first: firstDay, last: lastDay }),
-		stepsBefore(stepsOf),
 	]);
 	const known = new Set(versions.rows.map(({ app, version }) => `${app} ${version}`));
 	const isFull = isTelemetryFull(deps.config.telemetryMaxBytes, db.sizeBytes);
 	const limit = isFull ? 0 : deps.config.newDevicesPerDay;
 	const newDevices = new Map(added.rows.map(({ app, devices }) => [app, devices]));
-	const idsBefore = new Set(before.rows.map(({ id }) => id));
 	const sums = new DailySums();
 	const sketches = sketchesOfChunk();
 	const log = new Map<string, LoggedEvent[]>();
@@ -154,10 +146,9 @@ async function writeChunk(
 		const isNew = revision === null;
 		const record = new DeviceRecord(isNew ? null : row, countedVersionOfRow(row), firstDay, moved.get(reports));
 		for (const event of reports.seen) record.add(event, countedVersion(event, known));
-		const ownSteps = steps.rows.filter(({ position }) => stepsOf[position] === reports);
-		const recent = new RecentReports(row.recent_reports, firstDay, ownSteps);
+		const recent = new RecentReports(row.recent_reports, firstDay);
 		const isKnownVersion = ({ appId, versionName }: CountedEvent) => known.has(`${appId} ${versionName}`);
-		const isFresh = (event: CountedEvent) => !idsBefore.has(event.id) && recent.add(event, isKnownVersion(event));
+		const isFresh = (event: CountedEvent) => recent.add(event, isKnownVersion(event));
 		const [signals, others] = [true, false].map((are) =>
 			reports.counted.filter(({ metric }) => metric !== "cause" && isSignal(metric) === are),
 		);

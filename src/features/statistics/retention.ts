@@ -4,21 +4,16 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { openDb, query } from "../../db/client";
-import { deleteIdsBefore } from "../../db/counted-events";
+import { deleteIdsBefore } from "../../db/counted-ids";
 import { deleteLogBefore } from "../../db/device-events";
 import { type Walk, walk } from "../../db/table-walk";
 import type { Deps } from "../../deps";
 import { dayOf, firstEventMs, firstRememberedDay, firstStatisticsDay, startOfDayMs } from "../../domain/days";
 import { DAY_MS, MINUTE_MS } from "../../domain/time";
 
-/** Event ids deleted per statement. 100 events per second make 90,000 ids in 15 minutes, too many for one DELETE. */
-const MOST_EVENTS_A_STATEMENT = 10_000;
-const MOST_EVENT_STATEMENTS = 10;
 const MOST_STATISTICS_ROWS = 5_000;
-/** Rows of a range. No index finds old rows, because it would cost a written row per device and install; a row read costs a thousandth. */
+/** Rows of a range. No index finds old rows, because it would cost a written row per device; a row read costs a thousandth. */
 const MOST_ROWS_LOOKED_AT = 500;
-/** Longer than the consumer accepts events, so no event can arrive between two removed steps. */
-const INSTALL_STEP_LIFETIME_MS = 31 * DAY_MS;
 /** Cron runs every 15 minutes, so the first run of a day measures the end of the day before. */
 const SWEEP_PERIOD_MS = 15 * MINUTE_MS;
 
@@ -27,7 +22,6 @@ const STATISTICS_TABLES = {
 	daily_totals: ["app_id", "day"],
 	daily_install_times: ["app_id", "day", "version_name", "bucket"],
 	daily_health: ["app_id", "day", "version_name", "signal", "bucket"],
-	daily_devices: ["app_id", "day"],
 	device_sketches: ["app_id", "day", "kind", "version_name", "slot"],
 	daily_storage: ["app_id", "day"],
 } as const;
@@ -57,16 +51,8 @@ export async function measureStorage(deps: Deps): Promise<void> {
 
 /** The consumer does not count events of these days (src/domain/days.ts). */
 export async function deleteOldEvents(deps: Deps): Promise<void> {
-	const db = openDb(deps.d1, "first-primary");
 	const firstDay = firstRememberedDay(deps.config, deps.now());
-	await db.batch([deleteIdsBefore(startOfDayMs(firstDay))]);
-	for (let statement = 0; statement < MOST_EVENT_STATEMENTS; statement++) {
-		const [removed] = await db.batch([
-			sql`DELETE FROM counted_events WHERE (day, id) IN
-				(SELECT day, id FROM counted_events WHERE day < ${firstDay} LIMIT ${MOST_EVENTS_A_STATEMENT})`.compile(query),
-		]);
-		if (removed.changes < MOST_EVENTS_A_STATEMENT) return;
-	}
+	await openDb(deps.d1, "first-primary").batch([deleteIdsBefore(startOfDayMs(firstDay))]);
 }
 
 /** @param isMain the main database alone has the storage of apps */
@@ -90,8 +76,8 @@ export async function deleteOldDevices(deps: Deps, main?: D1Database): Promise<v
 	const unseen = sql`coalesce(last_seen_at_ms, updated_at_ms) < ${deps.now() - deps.config.deviceDays * DAY_MS}`;
 	const isSet = sql`EXISTS (SELECT 1 FROM device_overrides o
 		WHERE o.app_id = devices.app_id AND o.device_id = devices.device_id)`;
-	if (main === undefined) return removeFromRange(deps, "devices", async () => sql`${unseen} AND NOT ${isSet}`);
-	await removeFromRange(deps, "devices", async (range) => {
+	if (main === undefined) return removeFromRange(deps, async () => sql`${unseen} AND NOT ${isSet}`);
+	await removeFromRange(deps, async (range) => {
 		const [found] = await openDb(deps.d1, "first-primary").batch([
 			sql<{
 				app_id: string;
@@ -117,19 +103,13 @@ export async function deleteOldDeviceEvents(deps: Deps): Promise<void> {
 	await openDb(deps.d1, "first-primary").batch([deleteLogBefore(firstMs, MOST_STATISTICS_ROWS)]);
 }
 
-export async function deleteOldInstallSteps(deps: Deps): Promise<void> {
-	const old = sql`at_ms < ${deps.now() - INSTALL_STEP_LIFETIME_MS}`;
-	await removeFromRange(deps, "install_steps", async () => old);
-}
-
 async function removeFromRange(
 	deps: Deps,
-	table: "devices" | "install_steps",
 	conditionIn: (range: RawBuilder<unknown>) => Promise<RawBuilder<unknown>>,
 ): Promise<void> {
 	const key = ["app_id", "device_id"];
-	const all: Walk = { step: table, table, key, first: '["",""]', rows: MOST_ROWS_LOOKED_AT };
+	const all: Walk = { step: "devices", table: "devices", key, first: '["",""]', rows: MOST_ROWS_LOOKED_AT };
 	await walk(openDb(deps.d1, "first-primary"), all, async (range) => [
-		sql`DELETE FROM ${sql.table(table)} WHERE ${range} AND ${await conditionIn(range)}`.compile(query),
+		sql`DELETE FROM devices WHERE ${range} AND ${await conditionIn(range)}`.compile(query),
 	]);
 }

@@ -5,10 +5,10 @@
 import { type CompiledQuery, sql } from "kysely";
 import { chunk, chunksOf, utf8Length } from "../../db/chunks";
 import { openDb, query } from "../../db/client";
-import { isCounted } from "../../db/counted-events";
+import { isCounted } from "../../db/counted-ids";
 import { type TelemetryHome, telemetryD1 } from "../../db/telemetry-homes";
 import type { Deps } from "../../deps";
-import { dayOf, firstRememberedDay, startOfDayMs } from "../../domain/days";
+import { firstRememberedDay, startOfDayMs } from "../../domain/days";
 import { BUILTIN } from "../../domain/update-model";
 import {
 	type DeviceEvent,
@@ -231,10 +231,9 @@ async function withoutCounted(
 		(homes.get(appNameOf(event))?.moved_at_ms ?? 0) >= startOfDayMs(firstDay);
 	const asked = [...new Map(events.filter(mayBeCounted).map(({ id, atMs }) => [id, [id, atMs] as const])).values()];
 	if (asked.length === 0) return [...events];
-	const days = { first: firstDay, last: dayOf(deps.now()) + 1 };
 	const reads = chunksOf(asked).map((part) =>
 		sql<{ id: string }>`SELECT value ->> 0 AS id FROM json_each(${JSON.stringify(part)})
-			WHERE ${isCounted(sql`value ->> 0`, sql`(value ->> 1)`, days)}`.compile(query),
+			WHERE ${isCounted(sql`value ->> 0`, sql`(value ->> 1)`)}`.compile(query),
 	);
 	const found = await openDb(deps.d1, "first-primary").batch(reads);
 	const counted = new Set(found.flatMap(({ rows }) => rows.map(({ id }) => id)));

@@ -158,7 +158,7 @@ const COPIED: readonly CopiedTable[] = [
 	...REPORT_TABLES.map(({ name, key }) => ({
 		name,
 		key,
-		most: name === "device_sketches" || name === "daily_devices" ? COPIED_SKETCHES : COPIED_ROWS,
+		most: name === "device_sketches" ? COPIED_SKETCHES : COPIED_ROWS,
 		rows: (app: string, after: RawBuilder<unknown>, most: number) =>
 			sql<Row>`SELECT * FROM ${sql.table(name)} WHERE app_id = ${app} AND ${after}
 				ORDER BY ${sql.join(key.map((column) => sql.ref(column)))} LIMIT ${most}`,

@@ -194,7 +194,7 @@ export interface Bystander {
 }
 
 /** Tables that devices write; anyone who knows an app's id can act as one of its devices. */
-const FROM_DEVICES = ["devices", "counted_ids", "daily_counts", "daily_devices"];
+const FROM_DEVICES = ["devices", "counted_ids", "daily_counts", "device_sketches"];
 /** Columns that change because time goes by. */
 const RESTLESS = ["last_used_at_ms"];
 /** Columns that hold what clients call things, ids of others among them. */

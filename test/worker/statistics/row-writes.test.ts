@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { DAY_MS } from "../../../src/domain/time";
 import { consumeDeviceEvents } from "../../../src/features/statistics/device-events";
-import { deleteOldEvents, deleteOldInstallSteps } from "../../../src/features/statistics/retention";
+import { deleteOldEvents } from "../../../src/features/statistics/retention";
 import type { CountedEvent, DeviceEvent, DeviceSeen } from "../../../src/messages";
 import { countingRows } from "../support/counting";
 import {
@@ -30,8 +30,7 @@ beforeEach(async () => {
 	app = await createTestApp(world);
 	for (const version of ["1.0.1", "1.0.2"]) await uploadTestBundle(world, app, version);
 	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
-	for (const table of ["counted_events", "counted_ids", "install_steps"])
-		await testEnv.DB.prepare(`DELETE FROM ${table}`).run();
+	await testEnv.DB.prepare("DELETE FROM counted_ids").run();
 });
 
 const seen = (device: number, fields: Partial<DeviceSeen> = {}): DeviceSeen => ({
@@ -73,7 +72,6 @@ describe("rows written", () => {
 	/** Daily figures of one batch: sketches and counts, each row perhaps with an index. */
 	const A_BATCH = 14;
 
-	// In the main database, an index for the Worker of the release before is a third one.
 	test("are 2 for a new device, and none for a device that returns without news", async () => {
 		const { TELEMETRY } = testEnv;
 		if (TELEMETRY === undefined) throw new Error("wrangler.toml has no telemetry database");
@@ -106,7 +104,6 @@ describe("rows written", () => {
 		expect(await timed()).toEqual([{ bucket: 240, amount: FLEET }]);
 		world.clock.nowMs += 40 * DAY_MS;
 		expect(await written(deleteOldEvents)).toBe(0);
-		expect(await written(deleteOldInstallSteps)).toBeLessThanOrEqual(1);
 	});
 
 	test("are 2 for an update whose reports arrive in one batch", async () => {
@@ -144,20 +141,6 @@ describe("a repeated report", () => {
 			.bind(app.uuid)
 			.all();
 		expect(rows.results).toEqual([{ device_id: "device-7", last_seen_at_ms: null, created_at_ms: NOW_MS }]);
-	});
-
-	test("is counted once if the previous release of the Worker counted it, and its steps continue", async () => {
-		await consumed([seen(1)]);
-		await testEnv.DB.batch([
-			testEnv.DB.prepare("INSERT INTO counted_events VALUES (?, 'get-1')").bind(TODAY),
-			testEnv.DB.prepare("INSERT INTO install_steps VALUES (?, 'device-1', '1.0.2', 'start', ?, NULL)").bind(
-				app.uuid,
-				NOW_MS - 1_000,
-			),
-		]);
-		for (let again = 0; again < 2; again++) await consumed([counted(1, "get"), counted(1, "install")]);
-		expect(await totals()).toEqual({ get_count: 0, install_count: 1 });
-		expect(await timed()).toEqual([{ bucket: 142, amount: 1 }]);
 	});
 
 	test("of a device that another consumer writes at the same time is counted once", async () => {
@@ -200,11 +183,5 @@ describe("bytes that many isolates served", () => {
 		await consumed([served(1), served(2)]);
 		expect(await bytes()).toBe(20);
 		expect(await testEnv.DB.prepare("SELECT ids FROM counted_ids").first("ids")).toBe(ids);
-	});
-
-	test("count once if the previous release counted them", async () => {
-		await testEnv.DB.prepare("INSERT INTO counted_events VALUES (?, 'bytes-1')").bind(TODAY).run();
-		await consumed([served(1), served(2)]);
-		expect(await bytes()).toBe(10);
 	});
 });

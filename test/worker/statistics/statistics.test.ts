@@ -367,7 +367,7 @@ describe("a range with more sketches than fit into memory", () => {
 		const today = Math.floor(NOW_MS / DAY_MS);
 		await testEnv.DB.batch(
 			Array.from({ length: 26 }, (_, index) =>
-				testEnv.DB.prepare("INSERT INTO daily_devices (app_id, day, sketch, revision) VALUES (?, ?, ?, 1)").bind(
+				testEnv.DB.prepare("INSERT INTO device_sketches VALUES (?, ?, 'all', '', 0, ?, 1, 1)").bind(
 					...[app.uuid, today - index, full],
 				),
 			),

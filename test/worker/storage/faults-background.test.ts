@@ -104,13 +104,11 @@ describe("the background work", () => {
 		const device = { app_id: app.uuid, device_id: "d", version_name: "1.0.0" };
 		const atMs = world.clock.nowMs;
 		await run(
-			query.insertInto("counted_events").values({ id: crypto.randomUUID(), day: 1 }),
 			query.insertInto("counted_ids").values({ period: 1, ids: " a " }),
 			query.insertInto("daily_counts").values({ ...old, version_name: "", channel_name: "", metric: "get", amount: 1 }),
 			query
 				.insertInto("devices")
 				.values({ ...device, last_seen_at_ms: 1, created_at_ms: 1, updated_at_ms: 1 } as never),
-			query.insertInto("install_steps").values({ ...device, step: "set", at_ms: 1, device_at_ms: null }),
 			query.insertInto("dead_messages").values({
 				...{ id: crypto.randomUUID(), kind: "collect_garbage", body: '{"kind":"collect_garbage"}' },
 				...{ sent_at_ms: atMs, died_at_ms: atMs, resend: 1 },
@@ -130,7 +128,6 @@ describe("the background work", () => {
 		"old events",
 		"old statistics",
 		"old devices",
-		"old install steps",
 		"keys sealed by an older secret",
 		"dead messages",
 	])("has something to do in these tests for the sweep's step: %s", async (step) => {

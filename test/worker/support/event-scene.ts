@@ -24,9 +24,7 @@ export function prepareEventScene(): void {
 		await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
 		world.deps.sent.length = 0;
 		await testEnv.DB.batch(
-			["counted_events", "counted_ids", "dead_messages", "sweep_positions"].map((table) =>
-				testEnv.DB.prepare(`DELETE FROM ${table}`),
-			),
+			["counted_ids", "dead_messages", "sweep_positions"].map((table) => testEnv.DB.prepare(`DELETE FROM ${table}`)),
 		);
 	});
 }

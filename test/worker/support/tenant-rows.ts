@@ -104,7 +104,6 @@ function statisticsOf(appId: string, day: number, amount: number): Row[] {
 		["daily_install_times", { ...ofBundle, bucket: 1, amount }],
 		["daily_health", { ...ofBundle, signal: "crash", bucket: 0, amount }],
 		["device_events", { app_id: appId, at_ms: day, id: `${appId} ${amount}`, events: "[]" }],
-		["daily_devices", { ...of, sketch: `sketch ${amount}`, revision: 1 }],
 		[
 			"device_sketches",
 			{ ...of, kind: "all", version_name: "", slot: 0, sketch: `slot ${amount}`, devices: amount, revision: 1 },

@@ -146,7 +146,8 @@ describe("install times", () => {
 	test("are computed without reading the steps of other devices", async () => {
 		await run(
 			`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
-			INSERT INTO install_steps (app_id, device_id, version_name, step, at_ms) SELECT ?, 'other-' || i, '1.0.0', 'start', 1 FROM n`,
+			INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms, recent_reports)
+			SELECT ?, 'other-' || i, 1, 1, '{"ids":{},"steps":{"1.0.0":[[1,null,0]]}}' FROM n`,
 			A.app,
 		);
 		const counting = countingRows(testEnv.DB);

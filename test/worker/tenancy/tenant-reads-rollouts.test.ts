@@ -128,7 +128,7 @@ const STATISTICS: Readonly<Record<string, Read>> = {
 	"storedNow of one app": [(of) => storedNow(inApp(of)), (of) => [stored(of)]],
 	dailySketches: [
 		(of) => dailySketches(inApp(of), RANGE),
-		(of) => [`slot ${of.stable}`, `sketch ${of.stable}`].map((sketch) => ({ app: of.app, day: DAY, sketch })),
+		(of) => [{ app: of.app, day: DAY, sketch: `slot ${of.stable}` }],
 	],
 	dailyVersions: [
 		(of) => dailyVersions(of.app, RANGE),

@@ -146,15 +146,17 @@ describe("values that a write reads in its batch", () => {
 			);
 		};
 		await rowsOfAll([
-			sql`INSERT INTO daily_devices (app_id, day, sketch, revision) SELECT ${A.app}, ${DAY} + value,
-				hex(zeroblob(950000)), 1 FROM json_each('[2,3,4,5,6,7,8,9,10,11,12,13,14,15]')`.compile(query),
+			sql`INSERT INTO device_sketches (app_id, day, kind, version_name, slot, sketch, revision)
+				SELECT ${A.app}, ${DAY} + value, 'all', '', 0, hex(zeroblob(950000)), 1 FROM json_each('[2,3,4,5,6,7,8,9,10,11,12,13,14,15]')`.compile(
+				query,
+			),
 		]);
 		try {
 			expect(await doTheyFit(B, DAY + 15)).toBe(true);
 			expect(await doTheyFit(A, DAY + 1)).toBe(true);
 			expect(await doTheyFit(A, DAY + 15)).toBe(false);
 		} finally {
-			await rowsOfAll([sql`DELETE FROM daily_devices WHERE day > ${DAY + 1}`.compile(query)]);
+			await rowsOfAll([sql`DELETE FROM device_sketches WHERE day > ${DAY + 1}`.compile(query)]);
 		}
 	});
 });

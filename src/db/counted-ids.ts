@@ -16,12 +16,6 @@ const MOST_ROWS_DELETED = 1_000;
 
 type Value<Type> = RawBuilder<Type>;
 
-/** Days whose ids in `counted_events` are looked up. */
-export interface KeptDays {
-	readonly first: number;
-	readonly last: number;
-}
-
 const periodOf = (atMs: Value<number>) => sql<number>`${atMs} / ${sql.lit(PERIOD_MS)}`;
 const spaced = (ids: Value<string>) => sql<string>`' ' || ${ids} || ' '`;
 
@@ -29,30 +23,17 @@ const spaced = (ids: Value<string>) => sql<string>`' ' || ${ids} || ' '`;
  * SQL: the event was counted.
  * @param atMs time of the event, which is the same each time that it arrives
  */
-export function isCounted(id: Value<string>, atMs: Value<number>, days: KeptDays): Value<boolean> {
-	return sql<boolean>`(EXISTS (SELECT 1 FROM counted_ids c WHERE c.period = ${periodOf(atMs)} AND instr(c.ids, ${spaced(id)}) > 0)
-		OR ${isInCountedEvents(id, days)})`;
-}
-
-/**
- * SQL: `counted_events` has the id. Migration 0055 stopped its growth; its rows are read until they are too old. The days are listed, because
- * its primary key begins with the day.
- */
-export function isInCountedEvents(id: Value<string>, { first, last }: KeptDays): Value<boolean> {
-	const days = Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => sql.lit(first + index));
-	return sql<boolean>`EXISTS (SELECT 1 FROM counted_events c WHERE c.day IN (${sql.join(days)}) AND c.id = ${id})`;
+export function isCounted(id: Value<string>, atMs: Value<number>): Value<boolean> {
+	return sql<boolean>`EXISTS (SELECT 1 FROM counted_ids c WHERE c.period = ${periodOf(atMs)} AND instr(c.ids, ${spaced(id)}) > 0)`;
 }
 
 /** Stores the ids of those events that were not counted, in the batch that counts them. */
-export function storeIds(
-	events: readonly { readonly id: string; readonly atMs: number }[],
-	days: KeptDays,
-): CompiledQuery {
+export function storeIds(events: readonly { readonly id: string; readonly atMs: number }[]): CompiledQuery {
 	const list = JSON.stringify(events.map(({ id, atMs }) => [id, atMs]));
 	const [id, atMs] = [sql<string>`event.value ->> 0`, sql<number>`(event.value ->> 1)`];
 	return sql`INSERT INTO counted_ids (period, ids)
 		SELECT ${periodOf(atMs)}, ${spaced(sql`group_concat(${id}, ' ')`)} FROM json_each(${list}) AS event
-		WHERE NOT ${isCounted(id, atMs, days)} GROUP BY 1
+		WHERE NOT ${isCounted(id, atMs)} GROUP BY 1
 		ON CONFLICT (period) DO UPDATE SET ids = ids || excluded.ids WHERE length(ids) < ${sql.lit(MOST_CHARACTERS)}`.compile(
 		query,
 	);
