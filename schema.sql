@@ -228,11 +228,11 @@ CREATE INDEX webhook_deliveries_by_event ON webhook_deliveries (event_id);
 CREATE INDEX webhook_deliveries_by_org ON webhook_deliveries (org_id);
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (next_attempt_at_ms, webhook_id) WHERE state = 'pending';
 
--- An app of an organization. `app_id` is the public reverse-domain id, unique across organizations because devices send only that; `id` is
--- the UUID in bindings. A deleted app's `app_id` is its UUID, and it has a dedicated organization.
+-- An app of an organization. `app_id` is the public reverse-domain id, unique across organizations because devices send only that, and in
+-- any case because people type it; `id` is the UUID in bindings. A deleted app's `app_id` is its UUID, and it has a dedicated organization.
 CREATE TABLE apps (
   id TEXT PRIMARY KEY,
-  app_id TEXT NOT NULL UNIQUE,
+  app_id TEXT NOT NULL COLLATE NOCASE UNIQUE,
   owner_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
   name TEXT NOT NULL,
   icon_url TEXT,
@@ -269,8 +269,6 @@ CREATE TABLE apps (
   preview_max_days INTEGER NOT NULL DEFAULT 30 CHECK (preview_max_days BETWEEN 1 AND 365)
 ) STRICT;
 CREATE INDEX apps_by_owner ON apps (owner_org, name);
--- App ids are case-insensitive. The index is not unique, because older installations may have ids that differ only in case.
-CREATE INDEX apps_by_public_id ON apps (app_id COLLATE NOCASE, created_at_ms, id);
 
 -- The change feed: one row for each change of what an app's devices are offered, and for each app that is created, renamed, moved or deleted.
 -- Isolates ask for the rows after the last one that they know. The triggers of src/db/change-triggers.ts write them; clean-up keeps the
@@ -289,23 +287,22 @@ CREATE TABLE changes (
 -- The id of an app that was deleted, or whose organization was. It belongs to that organization until the organization or the operator
 -- releases it. No foreign key, because the reservation outlives the organization.
 CREATE TABLE app_reservations (
-  app_id TEXT PRIMARY KEY,
+  app_id TEXT COLLATE NOCASE PRIMARY KEY,
   org_id TEXT NOT NULL,
   reserved_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX app_reservations_by_public_id ON app_reservations (app_id COLLATE NOCASE);
 CREATE INDEX app_reservations_by_org ON app_reservations (org_id);
 
 -- A deleted app that can be restored for 30 days.
 CREATE TABLE deleted_apps (
   app_id TEXT PRIMARY KEY REFERENCES apps (id) ON DELETE CASCADE,
-  public_app_id TEXT NOT NULL,
+  public_app_id TEXT NOT NULL COLLATE NOCASE,
   -- Its former organization, for the restoration. No foreign key: the app is removed separately from the organization.
   org_id TEXT NOT NULL,
   deleted_at_ms INTEGER NOT NULL,
   deleted_by TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX deleted_apps_by_public_id ON deleted_apps (public_app_id COLLATE NOCASE);
+CREATE INDEX deleted_apps_by_public_id ON deleted_apps (public_app_id);
 CREATE INDEX deleted_apps_by_org ON deleted_apps (org_id, deleted_at_ms);
 
 -- An offer of an app to another organization.

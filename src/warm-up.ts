@@ -14,7 +14,7 @@ const DEVICE_ID = "00000000-0000-4000-8000-000000000000";
 
 /** A row of the app, of its channel, of its bundle and of the change feed at the same time: every statement gets this row. */
 const ROW = {
-	...{ id: 1, app_id: APP_ID, owner_org: DEVICE_ID, revision: 1, has_twin: 0, expose_metadata: 0 },
+	...{ id: 1, app_id: APP_ID, owner_org: DEVICE_ID, revision: 1, expose_metadata: 0 },
 	...{ allow_device_custom_id: 1, block_provider_infra_requests: 0, allow_preview: 0, preview_channel_prefix: null },
 	...{ name: "1.0.1", public: 1, ios: 1, android: 1, electron: 1, allow_device_self_set: 1, allow_emulator: 1 },
 	...{ allow_device: 1, allow_dev: 1, allow_prod: 1, disable_auto_update: "major", update_package: "all" },

@@ -21,8 +21,6 @@ export interface SnapshotApp {
 	/** Public id as it is stored; devices may send another case. */
 	readonly publicId: string;
 	readonly ownerOrg: string;
-	/** The public id of another app differs from this one only in case. */
-	readonly hasTwin: boolean;
 	readonly revision: number;
 	/** Identifies the content of the snapshot. */
 	readonly token: string;
@@ -52,8 +50,6 @@ export interface SnapshotChannel extends Channel {
 }
 
 export interface AppSnapshot {
-	/** Public id by which the snapshot was asked for. */
-	readonly publicAppId: string;
 	readonly app: SnapshotApp;
 	readonly channelsByName: ReadonlyMap<string, SnapshotChannel>;
 	readonly channelsById: ReadonlyMap<number, SnapshotChannel>;
@@ -95,7 +91,6 @@ function readyVersionsOf(names: readonly string[]): ReadyVersions {
 }
 
 export function assembleSnapshot(
-	publicAppId: string,
 	app: SnapshotAppRow,
 	channelRows: readonly SnapshotChannelRow[],
 	bundleRows: readonly SnapshotBundleRow[],
@@ -115,7 +110,6 @@ export function assembleSnapshot(
 		if (open !== undefined) publicChannels[platform] = open;
 	}
 	const snapshot = {
-		publicAppId,
 		app: appOf(app),
 		channelsByName: new Map(channels.map((channel) => [channel.name, channel])),
 		channelsById: new Map(channels.map((channel) => [channel.id, channel])),
@@ -138,7 +132,6 @@ function appOf(row: SnapshotAppRow): SnapshotApp {
 		id: row.id as AppId,
 		publicId: row.app_id,
 		ownerOrg: row.owner_org,
-		hasTwin: row.has_twin === 1,
 		revision: row.revision,
 		token: row.revision_token ?? "",
 		exposesMetadata: row.expose_metadata === 1,

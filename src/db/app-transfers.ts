@@ -130,7 +130,7 @@ export function moveApp(offer: TransferRow, administrators: readonly RoleName[],
 			sql`DELETE FROM role_bindings WHERE app_id = ${offer.id}`,
 			sql`DELETE FROM group_bindings WHERE app_id = ${offer.id}`,
 			sql`DELETE FROM webhooks WHERE org_id = ${offer.from_org} AND app_id = ${offer.id}`,
-			sql`DELETE FROM app_reservations WHERE org_id = ${offer.from_org} AND app_id = ${offer.app_id} COLLATE NOCASE`,
+			sql`DELETE FROM app_reservations WHERE org_id = ${offer.from_org} AND app_id = ${offer.app_id}`,
 			// Everybody who saw a page of the giving organization knows its address.
 			sql`UPDATE previews SET page_id = lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-' || hex(randomblob(2)) || '-'
 				|| hex(randomblob(2)) || '-' || hex(randomblob(6))), revision = revision + 1 WHERE app_id = ${offer.id}`,

@@ -75,7 +75,7 @@ export async function deletedAppIds(deps: Pick<Deps, "d1">): Promise<string[]> {
 	const [changed] = await openDb(deps.d1, "first-primary").batch([
 		plain<{ public_app_id: string | null; is_live: 0 | 1 }>(
 			`SELECT c.public_app_id, EXISTS (SELECT 1 FROM apps a INNER JOIN organizations o ON o.id = a.owner_org
-					WHERE a.app_id = c.public_app_id COLLATE NOCASE AND o.deleted_at_ms IS NULL) AS is_live
+					WHERE a.app_id = c.public_app_id AND o.deleted_at_ms IS NULL) AS is_live
 				FROM changes c ORDER BY c.seq DESC LIMIT ?1`,
 			MOST_LOOKED_AT,
 		),

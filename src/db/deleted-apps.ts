@@ -29,7 +29,8 @@ export function deleteApp(
 			SELECT id, app_id, owner_org, ${nowMs}, ${deletedBy} FROM apps WHERE id = ${appId} AND owner_org = ${orgId}`,
 		sql`INSERT INTO app_reservations (app_id, org_id, reserved_at_ms)
 			SELECT app_id, owner_org, ${nowMs} FROM apps WHERE id = ${appId} AND owner_org = ${orgId}
-			ON CONFLICT (app_id) DO UPDATE SET org_id = excluded.org_id, reserved_at_ms = excluded.reserved_at_ms`,
+			ON CONFLICT (app_id) DO UPDATE SET app_id = excluded.app_id, org_id = excluded.org_id,
+				reserved_at_ms = excluded.reserved_at_ms`,
 		sql`DELETE FROM app_transfers WHERE app_id = ${appId} AND from_org = ${orgId}`,
 		// The UUID replaces the public id; no public id looks like a UUID.
 		sql`UPDATE apps SET owner_org = ${graveId}, app_id = id WHERE id = ${appId} AND owner_org = ${orgId}`,
@@ -38,24 +39,13 @@ export function deleteApp(
 
 /** For guards: no app has the id, in any case, and no other organization has reserved it. */
 export function appIdIsFree(publicAppId: string, orgId: OrgId) {
-	return sql<boolean>`NOT EXISTS (SELECT 1 FROM apps WHERE app_id = ${publicAppId} COLLATE NOCASE)
-		AND NOT EXISTS (SELECT 1 FROM app_reservations WHERE app_id = ${publicAppId} COLLATE NOCASE AND org_id <> ${orgId})`;
-}
-
-/**
- * For guards: a deleted app of the organization can get its id back. Installations from before ids were compared without case may hold the
- * same id in two spellings, reserved for two organizations; an exact spelling is not blocked by the other one.
- */
-export function appIdIsFreeAgain(publicAppId: string, orgId: OrgId) {
-	return sql<boolean>`(${appIdIsFree(publicAppId, orgId)}
-		OR (EXISTS (SELECT 1 FROM app_reservations WHERE app_id = ${publicAppId} AND org_id = ${orgId})
-			AND NOT EXISTS (SELECT 1 FROM apps WHERE app_id = ${publicAppId} COLLATE NOCASE
-				AND (app_id = ${publicAppId} OR owner_org = ${orgId}))))`;
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM apps WHERE app_id = ${publicAppId})
+		AND NOT EXISTS (SELECT 1 FROM app_reservations WHERE app_id = ${publicAppId} AND org_id <> ${orgId})`;
 }
 
 /** For guards: the organization has not reserved the id, in any case, for a deleted app. */
 export function appIdIsUnused(publicAppId: string, orgId: OrgId) {
-	return sql<boolean>`NOT EXISTS (SELECT 1 FROM app_reservations WHERE app_id = ${publicAppId} COLLATE NOCASE AND org_id = ${orgId})`;
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM app_reservations WHERE app_id = ${publicAppId} AND org_id = ${orgId})`;
 }
 
 /** For guards: the app was deleted from the organization after the given time. */
@@ -71,7 +61,7 @@ export function restoreApp(orgId: OrgId, appId: AppId): CompiledQuery[] {
 		sql`UPDATE organizations SET deleted_at_ms = 0 WHERE id = (SELECT owner_org FROM apps WHERE id = (SELECT app_id ${deleted}))`,
 		sql`UPDATE apps SET owner_org = ${orgId}, app_id = (SELECT public_app_id ${deleted}), revision = revision + 1
 			WHERE id = (SELECT app_id ${deleted})`,
-		sql`DELETE FROM app_reservations WHERE org_id = ${orgId} AND app_id = (SELECT public_app_id ${deleted}) COLLATE NOCASE`,
+		sql`DELETE FROM app_reservations WHERE org_id = ${orgId} AND app_id = (SELECT public_app_id ${deleted})`,
 		sql`DELETE ${deleted}`,
 	].map((statement) => statement.compile(query));
 }
@@ -110,7 +100,7 @@ interface ReservationRow {
 	readonly deleted_at_ms: number | null;
 }
 
-const NO_APP_HAS_IT = sql`NOT EXISTS (SELECT 1 FROM apps WHERE apps.app_id = r.app_id COLLATE NOCASE)`;
+const NO_APP_HAS_IT = sql`NOT EXISTS (SELECT 1 FROM apps WHERE apps.app_id = r.app_id)`;
 
 /** A page of the organization's reserved ids that no app has; for loading beside the decision. */
 export function reservationsPage(
@@ -120,7 +110,7 @@ export function reservationsPage(
 	offset: number,
 ): CompiledQuery<ReservationRow> {
 	return sql<ReservationRow>`SELECT r.app_id, r.org_id, r.reserved_at_ms, (SELECT max(d.deleted_at_ms) FROM deleted_apps d
-			WHERE d.public_app_id = r.app_id COLLATE NOCASE AND d.org_id = r.org_id AND d.deleted_at_ms > ${deletedAfterMs}) AS deleted_at_ms
+			WHERE d.public_app_id = r.app_id AND d.org_id = r.org_id AND d.deleted_at_ms > ${deletedAfterMs}) AS deleted_at_ms
 		FROM app_reservations r WHERE r.org_id = ${orgId} AND ${NO_APP_HAS_IT}
 		ORDER BY r.app_id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }
@@ -128,16 +118,16 @@ export function reservationsPage(
 /** For guards: the id is reserved for the organization, and no app has it. */
 export function appIdIsReserved(orgId: OrgId, publicAppId: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM app_reservations r
-		WHERE r.org_id = ${orgId} AND r.app_id = ${publicAppId} COLLATE NOCASE AND ${NO_APP_HAS_IT})`;
+		WHERE r.org_id = ${orgId} AND r.app_id = ${publicAppId} AND ${NO_APP_HAS_IT})`;
 }
 
 /** Releases the id. The organization's deleted apps with it can no longer be restored; the next clean-up removes them. */
 export function releaseAppId(orgId: OrgId, publicAppId: string, nowMs: number): CompiledQuery[] {
-	const deleted = sql`FROM deleted_apps WHERE org_id = ${orgId} AND public_app_id = ${publicAppId} COLLATE NOCASE`;
+	const deleted = sql`FROM deleted_apps WHERE org_id = ${orgId} AND public_app_id = ${publicAppId}`;
 	return [
 		sql`UPDATE organizations SET deleted_at_ms = ${nowMs - RESTORABLE_MS}
 			WHERE id IN (SELECT owner_org FROM apps WHERE id IN (SELECT app_id ${deleted}))`,
 		sql`DELETE ${deleted}`,
-		sql`DELETE FROM app_reservations WHERE org_id = ${orgId} AND app_id = ${publicAppId} COLLATE NOCASE`,
+		sql`DELETE FROM app_reservations WHERE org_id = ${orgId} AND app_id = ${publicAppId}`,
 	].map((statement) => statement.compile(query));
 }

@@ -53,14 +53,14 @@ export function createSnapshotCache(
 				const named = store.get(id);
 				if (named !== undefined && named.snapshot.app.id !== appId) store.drop(id);
 			}
-			for (const entry of store.of(appId)) {
-				const { app, publicAppId } = entry.snapshot;
-				if (pointer === null || pointer.publicId !== app.publicId) store.drop(publicAppId);
-				else if (pointer.token === app.token) entry.supersededBy = undefined;
-				else {
-					if (entry.supersededBy === undefined && !entry.isUnconfirmed) entry.currentAtMs = feed.checkedAtMs;
-					entry.supersededBy = pointer;
-				}
+			const entry = store.of(appId);
+			if (entry === undefined) return;
+			const { app } = entry.snapshot;
+			if (pointer === null || pointer.publicId !== app.publicId) store.drop(app.publicId);
+			else if (pointer.token === app.token) entry.supersededBy = undefined;
+			else {
+				if (entry.supersededBy === undefined && !entry.isUnconfirmed) entry.currentAtMs = feed.checkedAtMs;
+				entry.supersededBy = pointer;
 			}
 		},
 		reset: () => store.clear(),
@@ -126,7 +126,7 @@ export function createSnapshotCache(
 
 	async function readHeld(db: Database, entry: Held, waitUntil: WaitUntil, waits: Patience): Promise<ReadSnapshot> {
 		const { supersededBy } = entry;
-		if (store.get(entry.snapshot.publicAppId) === entry) store.touch(entry.snapshot.publicAppId, entry);
+		if (store.get(entry.snapshot.app.publicId) === entry) store.touch(entry);
 		if (supersededBy === undefined || now() < entry.retryAtMs) return withAge(entry);
 		try {
 			const replaced = await waits.wait(replaceShared(db, entry, supersededBy, waitUntil));
@@ -171,7 +171,7 @@ export function createSnapshotCache(
 			const entry = store.get(publicAppId);
 			if (entry === undefined || entry.supersededBy !== undefined || entry.isUnconfirmed) return undefined;
 			if (!feed.isFresh(nowMs, entry.mark)) return undefined;
-			store.touch(publicAppId, entry);
+			store.touch(entry);
 			return entry.snapshot;
 		},
 

@@ -84,9 +84,9 @@ export async function readApps(
 	return { changes, apps };
 }
 
-function entryOf(publicAppId: string, rows: SnapshotRows, before: Held | undefined): Held {
+function entryOf(rows: SnapshotRows, before: Held | undefined): Held {
 	const { app, channels, bundles, overrides, names, zipOnly } = rows;
-	const snapshot = assembleSnapshot(publicAppId, app, channels, bundles, overrides, names, zipOnly);
+	const snapshot = assembleSnapshot(app, channels, bundles, overrides, names, zipOnly);
 	// The manifest of a ready bundle never changes, so manifests are kept for as long as their bundles.
 	const known = before?.snapshot.app.id === app.id ? [...before.manifests] : [];
 	const manifests = new Map(known.filter(([id]) => snapshot.bundles.has(id)));
@@ -98,8 +98,8 @@ function entryOf(publicAppId: string, rows: SnapshotRows, before: Held | undefin
 	};
 }
 
-export function entryFromRows(publicAppId: string, { rows }: LoadedApp, before: Held | undefined): Held {
-	return entryOf(publicAppId, rows, before);
+export function entryFromRows({ rows }: LoadedApp, before: Held | undefined): Held {
+	return entryOf(rows, before);
 }
 
 /**
@@ -114,11 +114,9 @@ export function entryFromText(
 	const { atMs, rows, manifests: stored } = readSnapshotText(text);
 	const { app } = rows;
 	const isWanted =
-		wanted === undefined
-			? app.app_id.toLowerCase() === publicAppId.toLowerCase() && app.has_twin === 0
-			: app.id === wanted.appId;
+		wanted === undefined ? app.app_id.toLowerCase() === publicAppId.toLowerCase() : app.id === wanted.appId;
 	if (!isWanted || app.revision_token !== token) return undefined;
-	const entry = entryOf(publicAppId, rows, wanted?.before);
+	const entry = entryOf(rows, wanted?.before);
 	for (const [bundleId, files] of stored) entry.manifests.set(bundleId, heldManifest(files));
 	return wanted === undefined ? { ...entry, isUnconfirmed: true, currentAtMs: atMs } : entry;
 }

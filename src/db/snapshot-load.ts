@@ -22,8 +22,6 @@ export interface SnapshotAppRow {
 	readonly id: string;
 	/** Public id as it is stored; devices may send another case. */
 	readonly app_id: string;
-	/** 1: another app's public id differs from this one in case alone. */
-	readonly has_twin: Flag;
 	readonly owner_org: string;
 	readonly revision: number;
 	/** Identifies the content of the snapshot. */
@@ -92,8 +90,7 @@ export interface SnapshotFile {
 }
 
 /** The app's UUID by its public id: see `appIdOf` in public-app-id.ts. */
-const APP_ID = `coalesce((SELECT named.id FROM apps AS named WHERE named.app_id = ?1),
-	(SELECT named.id FROM apps AS named WHERE named.app_id = ?1 COLLATE NOCASE ORDER BY named.created_at_ms, named.id LIMIT 1))`;
+const APP_ID = "(SELECT named.id FROM apps AS named WHERE named.app_id = ?1)";
 
 export const BUNDLE_COLUMNS = `b.id, b.name, b.status, b.checksum, b.sha256, b.object_key, b.external_url, b.session_key, b.key_id,
 	b.min_update_version, b.comment, b.link, EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id) AS has_manifest,
@@ -104,8 +101,7 @@ const FILES = "bundle_files f INNER JOIN delta_objects d ON d.app_id = f.app_id 
 
 const TEXTS = {
 	app: `SELECT apps.id, apps.app_id, apps.owner_org, apps.revision, apps.revision_token, apps.expose_metadata,
-			apps.allow_device_custom_id, apps.block_provider_infra_requests, apps.allow_preview, apps.preview_channel_prefix,
-			EXISTS (SELECT 1 FROM apps AS twin WHERE twin.app_id = apps.app_id COLLATE NOCASE AND twin.id <> apps.id) AS has_twin
+			apps.allow_device_custom_id, apps.block_provider_infra_requests, apps.allow_preview, apps.preview_channel_prefix
 		FROM apps INNER JOIN organizations ON organizations.id = apps.owner_org
 		WHERE apps.id = ${APP_ID} AND organizations.deleted_at_ms IS NULL`,
 	channels: `SELECT ${CHANNEL_COLUMNS.join(", ")},

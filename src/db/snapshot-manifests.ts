@@ -20,7 +20,7 @@ export function createManifests(
 	const reading = new Map<string, Promise<readonly SnapshotFile[]>>();
 
 	function cachedManifest(snapshot: AppSnapshot, bundleId: number): readonly SnapshotFile[] | undefined {
-		const entry = store.get(snapshot.publicAppId);
+		const entry = store.get(snapshot.app.publicId);
 		const manifest = entry?.snapshot === snapshot ? entry.manifests.get(bundleId) : undefined;
 		return manifest === undefined ? undefined : filesOfHeld(manifest);
 	}
@@ -36,11 +36,11 @@ export function createManifests(
 		const reader = store.wasReadLately(key, revision, clock.now()) ? db : (db.unlimited ?? db);
 		const [files] = await reader.batch([manifestOf(snapshot.app.id, bundleId)]);
 		store.noteReading(key, revision, clock.now());
-		const entry = store.get(snapshot.publicAppId);
+		const entry = store.get(snapshot.app.publicId);
 		if (entry?.snapshot === snapshot) {
-			store.drop(snapshot.publicAppId);
+			store.drop(snapshot.app.publicId);
 			entry.manifests.set(bundleId, { files: files.rows, bytes: bytesOf(files.rows) });
-			store.keep(snapshot.publicAppId, entry);
+			store.keep(entry);
 		}
 		return files.rows;
 	}

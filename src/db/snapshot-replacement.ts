@@ -41,13 +41,13 @@ export function createReplacements(
 	/** A cold isolate finds the app in the store when the database does not answer. */
 	async function storeLater(limited: Database, loaded: Loaded | undefined): Promise<void> {
 		const { entry, app: found, seq = 0 } = loaded ?? {};
-		if (source === undefined || entry == null || found === undefined || entry.snapshot.app.hasTwin) return;
+		if (source === undefined || entry == null || found === undefined) return;
 		await source.pause();
-		const { app, publicAppId } = entry.snapshot;
-		if (app.token === "" || store.get(publicAppId) !== entry || entry.supersededBy !== undefined) return;
+		const { app } = entry.snapshot;
+		if (app.token === "" || store.get(app.publicId) !== entry || entry.supersededBy !== undefined) return;
 		const db = limited.unlimited ?? limited;
 		const wanted = { appId: app.id, publicId: app.publicId, token: app.token, seq };
-		await obtain(db, publicAppId, wanted, async () => found.content() ?? loadContent(db, app.publicId));
+		await obtain(db, wanted, async () => found.content() ?? loadContent(db, app.publicId));
 	}
 
 	/** The load of a stored snapshot. */
@@ -59,18 +59,13 @@ export function createReplacements(
 	}
 
 	/** The stored snapshot, which is loaded if it is not the wanted one. */
-	async function obtain(
-		db: Database,
-		publicAppId: string,
-		wanted: Pointer,
-		load: () => Promise<Content | null>,
-	): Promise<Content | null> {
+	async function obtain(db: Database, wanted: Pointer, load: () => Promise<Content | null>): Promise<Content | null> {
 		if (source === undefined) return load();
 		const content = await source.obtain(wanted, load);
 		if (content === null || content.token === wanted.token) return content;
 		// Newer than what this isolate knows of the feed, or from before the database was restored: the feed decides.
 		await feed.confirm(db, () => undefined, feed.mark());
-		const entry = store.get(publicAppId);
+		const entry = store.get(wanted.publicId);
 		const token = entry?.supersededBy?.token ?? entry?.snapshot.app.token ?? wanted.token;
 		if (token === content.token) return content;
 		return source.obtain({ ...wanted, token, seq: Number.POSITIVE_INFINITY }, () => loadContent(db, wanted.publicId));
@@ -79,22 +74,21 @@ export function createReplacements(
 	/** Replaces a superseded snapshot. Not limited by address: the changes of the apps in memory bound it. */
 	async function replace(limited: Database, entry: Held, pointer: Pointer): Promise<Held | null> {
 		const db = limited.unlimited ?? limited;
-		const { publicAppId, app } = entry.snapshot;
-		const loadThis = () => loadContent(db, app.hasTwin ? publicAppId : app.publicId);
-		const content = await (app.hasTwin ? loadThis() : obtain(db, publicAppId, pointer, loadThis));
-		const current = store.get(publicAppId);
+		const { app } = entry.snapshot;
+		const content = await obtain(db, pointer, () => loadContent(db, app.publicId));
+		const current = store.get(app.publicId);
 		if (content === null) {
-			if (current === entry) store.drop(publicAppId);
+			if (current === entry) store.drop(app.publicId);
 			return null;
 		}
-		const replaced = entryFromText(publicAppId, content, { appId: app.id, before: entry });
+		const replaced = entryFromText(app.publicId, content, { appId: app.id, before: entry });
 		if (replaced === undefined) throw new Error(`the stored snapshot of ${app.publicId} is not this app's`);
 		if (current === undefined) return replaced;
 		const { supersededBy, currentAtMs, mark } = current;
-		if (supersededBy?.token === content.token) store.keep(publicAppId, { ...replaced, mark });
+		if (supersededBy?.token === content.token) store.keep({ ...replaced, mark });
 		// Newer than the current entry, and superseded again.
-		else if (current === entry) store.keep(publicAppId, { ...replaced, supersededBy, currentAtMs, mark });
-		return store.get(publicAppId) ?? replaced;
+		else if (current === entry) store.keep({ ...replaced, supersededBy, currentAtMs, mark });
+		return store.get(app.publicId) ?? replaced;
 	}
 
 	function replaceShared(db: Database, entry: Held, pointer: Pointer, waitUntil: WaitUntil): Promise<Held | null> {
@@ -114,14 +108,14 @@ export function createReplacements(
 	async function fromSource(publicAppId: string): Promise<Held | undefined> {
 		const content = await source?.latest(publicAppId);
 		const entry = content === undefined ? undefined : entryFromText(publicAppId, content);
-		if (entry !== undefined && store.get(publicAppId) === undefined) store.keep(publicAppId, entry);
+		if (entry !== undefined && store.get(publicAppId) === undefined) store.keep(entry);
 		return entry;
 	}
 
 	/** From the app's last stored snapshot, if that has the same bundle. */
 	async function storedManifest(snapshot: AppSnapshot, bundleId: number): Promise<readonly SnapshotFile[] | undefined> {
 		const content = await source?.latest(snapshot.app.publicId);
-		const entry = content === undefined ? undefined : entryFromText(snapshot.publicAppId, content);
+		const entry = content === undefined ? undefined : entryFromText(snapshot.app.publicId, content);
 		const [wanted, found] = [snapshot, entry?.snapshot].map((of) => JSON.stringify(of?.bundles.get(bundleId)));
 		const manifest = entry?.snapshot.app.id === snapshot.app.id ? entry.manifests.get(bundleId) : undefined;
 		return manifest === undefined || wanted !== found ? undefined : filesOfHeld(manifest);

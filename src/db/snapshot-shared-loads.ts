@@ -38,15 +38,15 @@ export function createLoads(
 				if (isCurrent) store.keepAbsent(publicAppId);
 				return { entry: null };
 			}
-			const entry = entryFromRows(publicAppId, app, store.get(publicAppId));
-			if (isCurrent) store.keep(publicAppId, entry);
+			const entry = entryFromRows(app, store.get(publicAppId));
+			if (isCurrent) store.keep(entry);
 			return { entry, app, seq: changes.at(-1)?.seq ?? 0 };
 		});
-		// Loads of existing apps are bounded by their changes. Loads of made-up ids, of spellings of an app with a twin and of apps that
-		// evict each other are not, so they count against the address.
+		// Loads of existing apps are bounded by their changes. Loads of made-up ids and of apps that evict each other are not, so
+		// they count against the address.
 		const isFirst = loaded.map(({ entry }) => {
 			const app = entry?.snapshot.app;
-			return app?.hasTwin === false && store.noteReading(app.id, app.revision, question.atMs);
+			return app !== undefined && store.noteReading(app.id, app.revision, question.atMs);
 		});
 		if (isFirst.every(Boolean)) db.refund?.();
 		return loaded;

@@ -47,10 +47,10 @@ export function filesOfHeld(manifest: HeldManifest): readonly SnapshotFile[] {
 }
 
 export function createSnapshotStore() {
-	/** The least recently used first. */
+	/** By public id in lower case, the least recently used first. */
 	const held = new Map<string, Held>();
-	/** Keys of each app's entries, by UUID: an app with a twin has one for each spelling that was asked for. */
-	const keys = new Map<string, Set<string>>();
+	/** The key of each app's entry, by UUID. */
+	const keys = new Map<string, string>();
 	let heldBytes = 0;
 	/** The entry that was touched last, which need not be moved again. */
 	let newest: Held | undefined;
@@ -59,27 +59,16 @@ export function createSnapshotStore() {
 	/** Last reading of each app and manifest, and the app's revision then. */
 	const readings = recentMap<{ readonly atMs: number; readonly revision: number }>(MOST_READINGS);
 
-	/** One key for all spellings of an id, unless the app has a twin. */
-	function keyOf(publicAppId: string): string {
-		const exact = exactKey(publicAppId);
-		return held.has(exact) ? exact : publicAppId.toLowerCase();
-	}
-
 	function remove(key: string): void {
 		const entry = held.get(key);
 		if (entry === undefined) return;
 		heldBytes -= sizeOf(entry);
 		held.delete(key);
 		if (entry === newest) newest = undefined;
-		const ofApp = keys.get(entry.snapshot.app.id);
-		ofApp?.delete(key);
-		if (ofApp?.size === 0) keys.delete(entry.snapshot.app.id);
+		keys.delete(entry.snapshot.app.id);
 	}
 
-	function drop(publicAppId: string): void {
-		remove(exactKey(publicAppId));
-		remove(publicAppId.toLowerCase());
-	}
+	const drop = (publicAppId: string): void => remove(publicAppId.toLowerCase());
 
 	function wasReadLately(key: string, revision: number, atMs: number): boolean {
 		const last = readings.get(key);
@@ -87,20 +76,22 @@ export function createSnapshotStore() {
 	}
 
 	return {
-		get: (publicAppId: string): Held | undefined => held.get(keyOf(publicAppId)),
+		get: (publicAppId: string): Held | undefined => held.get(publicAppId.toLowerCase()),
 
-		/** The entries of the app with this UUID. */
-		of: (appId: string): readonly Held[] =>
-			[...(keys.get(appId) ?? [])].map((key) => held.get(key)).filter((entry) => entry !== undefined),
+		/** The entry of the app with this UUID. */
+		of(appId: string): Held | undefined {
+			const key = keys.get(appId);
+			return key === undefined ? undefined : held.get(key);
+		},
 
-		keep(publicAppId: string, entry: Held): void {
-			drop(publicAppId);
-			absent.delete(publicAppId.toLowerCase());
-			const key = entry.snapshot.app.hasTwin ? exactKey(publicAppId) : publicAppId.toLowerCase();
+		keep(entry: Held): void {
+			const { id, publicId } = entry.snapshot.app;
+			const key = publicId.toLowerCase();
+			remove(key);
+			absent.delete(key);
 			held.set(key, entry);
 			newest = entry;
-			const { id } = entry.snapshot.app;
-			keys.set(id, (keys.get(id) ?? new Set()).add(key));
+			keys.set(id, key);
 			heldBytes += sizeOf(entry);
 			for (const oldest of held.keys()) {
 				if (heldBytes <= MOST_HELD_BYTES || oldest === key) break;
@@ -114,10 +105,10 @@ export function createSnapshotStore() {
 		},
 
 		/** Marks the app as the one that was used last. */
-		touch(publicAppId: string, entry: Held): void {
+		touch(entry: Held): void {
 			if (entry === newest) return;
 			newest = entry;
-			const key = keyOf(publicAppId);
+			const key = entry.snapshot.app.publicId.toLowerCase();
 			held.delete(key);
 			held.set(key, entry);
 		},
@@ -157,11 +148,6 @@ export function createSnapshotStore() {
 
 		wasReadLately,
 	};
-}
-
-/** The key of an app that has a twin (`SnapshotApp.hasTwin`); no public id begins with `=`. */
-function exactKey(publicAppId: string): string {
-	return `=${publicAppId}`;
 }
 
 function sizeOf({ bytes, manifests }: Held): number {

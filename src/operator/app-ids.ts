@@ -49,7 +49,7 @@ export async function runAppIds({ argv, execute, print }: AppIdOptions): Promise
 		throw new Failure("Use list, or release with one app id. See npm run app-ids -- --help.");
 	}
 	const released = await (await execute())<{ app_id: string }>(
-		sql`DELETE FROM app_reservations WHERE app_id = ${appId} COLLATE NOCASE RETURNING app_id`.compile(query),
+		sql`DELETE FROM app_reservations WHERE app_id = ${appId} RETURNING app_id`.compile(query),
 	);
 	if (released.length === 0) throw new Failure(`${appId} is not reserved. List the reserved ids with npm run app-ids.`);
 	print(`Any organization can now use ${appId}.`);

@@ -160,7 +160,7 @@ CREATE INDEX webhook_deliveries_by_org ON webhook_deliveries (org_id);
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (next_attempt_at_ms, webhook_id) WHERE state = 'pending';
 CREATE TABLE apps (
   id TEXT PRIMARY KEY,
-  app_id TEXT NOT NULL UNIQUE,
+  app_id TEXT NOT NULL COLLATE NOCASE UNIQUE,
   owner_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
   name TEXT NOT NULL,
   icon_url TEXT,
@@ -183,7 +183,6 @@ CREATE TABLE apps (
   preview_max_days INTEGER NOT NULL DEFAULT 30 CHECK (preview_max_days BETWEEN 1 AND 365)
 ) STRICT;
 CREATE INDEX apps_by_owner ON apps (owner_org, name);
-CREATE INDEX apps_by_public_id ON apps (app_id COLLATE NOCASE, created_at_ms, id);
 CREATE TABLE changes (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   app_id TEXT,
@@ -192,20 +191,19 @@ CREATE TABLE changes (
   at_ms INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE app_reservations (
-  app_id TEXT PRIMARY KEY,
+  app_id TEXT COLLATE NOCASE PRIMARY KEY,
   org_id TEXT NOT NULL,
   reserved_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX app_reservations_by_public_id ON app_reservations (app_id COLLATE NOCASE);
 CREATE INDEX app_reservations_by_org ON app_reservations (org_id);
 CREATE TABLE deleted_apps (
   app_id TEXT PRIMARY KEY REFERENCES apps (id) ON DELETE CASCADE,
-  public_app_id TEXT NOT NULL,
+  public_app_id TEXT NOT NULL COLLATE NOCASE,
   org_id TEXT NOT NULL,
   deleted_at_ms INTEGER NOT NULL,
   deleted_by TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX deleted_apps_by_public_id ON deleted_apps (public_app_id COLLATE NOCASE);
+CREATE INDEX deleted_apps_by_public_id ON deleted_apps (public_app_id);
 CREATE INDEX deleted_apps_by_org ON deleted_apps (org_id, deleted_at_ms);
 CREATE TABLE app_transfers (
   app_id TEXT PRIMARY KEY REFERENCES apps (id) ON DELETE CASCADE,

@@ -9,7 +9,7 @@ import { appContents, auditedAppNow, EVERYTHING_AUDITED } from "../../db/apps";
 import { auditStatement } from "../../db/audit/entries";
 import { guard, query } from "../../db/client";
 import {
-	appIdIsFreeAgain,
+	appIdIsFree,
 	appIdIsReserved,
 	appIsRestorable,
 	deleteApp as deleteAppStatements,
@@ -109,8 +109,8 @@ interface DeletedAppScopeRow {
 const deletedAppStatement = prepared<{ appId: string; id: string }, DeletedAppScopeRow>((value) =>
 	sql<DeletedAppScopeRow>`SELECT d.app_id AS id, d.public_app_id AS app_id, d.org_id AS owner_org
 		FROM deleted_apps d INNER JOIN organizations o ON o.id = d.org_id AND o.deleted_at_ms IS NULL
-		WHERE d.public_app_id = ${value("appId")} COLLATE NOCASE AND (${value("id")} = '' OR d.app_id = ${value("id")})
-		ORDER BY d.public_app_id = ${value("appId")} DESC, d.deleted_at_ms DESC, d.app_id LIMIT 1`.compile(query),
+		WHERE d.public_app_id = ${value("appId")} AND (${value("id")} = '' OR d.app_id = ${value("id")})
+		ORDER BY d.deleted_at_ms DESC, d.app_id LIMIT 1`.compile(query),
 );
 
 /** The most recently deleted app with the body's app_id, or the one that `id` names. */
@@ -144,7 +144,7 @@ export const restoreApp = endpoint({
 			[appsOfOrganization(scope.orgId)],
 			[
 				guard(appIsRestorable(scope.orgId, scope.appId, nowMs - RESTORABLE_MS), appNotFound),
-				guard(appIdIsFreeAgain(scopeRow.app_id, scope.orgId), appIdReused),
+				guard(appIdIsFree(scopeRow.app_id, scope.orgId), appIdReused),
 				...restoreAppStatements(scope.orgId, scope.appId),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
@@ -220,9 +220,9 @@ const reservationScope: ScopeSource<ReservationScopeRow> = {
 		const appId = textAt(raw, "query.app_id");
 		if (appId === undefined) return undefined;
 		return sql<ReservationScopeRow>`SELECT r.app_id, r.org_id, (SELECT count(*) FROM deleted_apps d
-				WHERE d.public_app_id = r.app_id COLLATE NOCASE AND d.org_id = r.org_id) AS deleted_apps
+				WHERE d.public_app_id = r.app_id AND d.org_id = r.org_id) AS deleted_apps
 			FROM app_reservations r INNER JOIN organizations o ON o.id = r.org_id AND o.deleted_at_ms IS NULL
-			WHERE r.app_id = ${appId} COLLATE NOCASE ORDER BY r.app_id = ${appId} DESC LIMIT 1`.compile(query);
+			WHERE r.app_id = ${appId}`.compile(query);
 	},
 	// The target is an app, so that the reservation is hidden from callers who know only another app of the organization.
 	target: (row) => ({ orgId: row.org_id, appId: row.app_id, isDeletedApp: true }),

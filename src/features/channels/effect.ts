@@ -176,8 +176,7 @@ export function effectOf(
 	const [found] = apps.rows;
 	if (found === undefined) throw appNotFound();
 	const allBundles = [...pointedTo.rows, ...asked.rows] as readonly SnapshotBundleRow[];
-	const snapshotOf = (rows: readonly SnapshotChannelRow[]) =>
-		assembleSnapshot(publicAppId, found, rows, allBundles, []);
+	const snapshotOf = (rows: readonly SnapshotChannelRow[]) => assembleSnapshot(found, rows, allBundles, []);
 	const before = snapshotOf(held.rows);
 	const after = snapshotOf(changedChannels(held.rows, channel, values, taken));
 	check(after);

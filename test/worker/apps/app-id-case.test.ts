@@ -1,7 +1,7 @@
+/** App ids ignore case, for people, devices and the stock CLI: no second app can have an id that differs only in case. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
-import { query } from "../../../src/db/client";
-import { locationOf, run, tusCreate } from "../support/bytes";
+import { locationOf, tusCreate } from "../support/bytes";
 import {
 	createTestApp,
 	createTestKey,
@@ -111,69 +111,5 @@ describe("an app id in another case", () => {
 		const key = await createTestKey(world, "app_admin", app);
 		expect(await by("DELETE", `/app/${other}`, { key: key.text })).toMatchObject({ status: 200 });
 		expect((await check(app.appId)).body).toMatchObject({ error: "app_not_found" });
-	});
-});
-
-describe("two ids of an older installation that differ only in case", () => {
-	let twin: TestApp;
-	beforeEach(async () => {
-		const second = await createTestApp(world);
-		await run(
-			query
-				.updateTable("apps")
-				.set({ app_id: other, created_at_ms: world.clock.nowMs + 1 })
-				.where("id", "=", second.uuid),
-		);
-		twin = { appId: other, uuid: second.uuid };
-	});
-
-	test("are found by their exact spelling, and the older one by any other", async () => {
-		expect((await by("GET", `/app/${app.appId}`)).body).toMatchObject({ id: app.uuid });
-		expect((await by("GET", `/app/${twin.appId}`)).body).toMatchObject({ id: twin.uuid });
-		expect((await by("GET", `/app/${app.appId.toUpperCase()}`)).body).toMatchObject({ id: app.uuid });
-	});
-
-	test("are never confused by the cache of an isolate", async () => {
-		for (const [each, version] of [
-			[app, "1.0.1"],
-			[twin, "2.0.1"],
-		] as const) {
-			await uploadTestBundle(world, each, version);
-			await setTestChannel(world, each, "production", { version, public: true, disableAutoUpdate: "none" });
-		}
-		for (let round = 0; round < 3; round++) {
-			expect((await check(twin.appId)).body).toMatchObject({ version: "2.0.1" });
-			expect((await check(app.appId)).body).toMatchObject({ version: "1.0.1" });
-			expect((await check(app.appId.toUpperCase())).body).toMatchObject({ version: "1.0.1" });
-		}
-		await by("DELETE", `/app/${app.appId}`);
-		world.clock.nowMs += 4_000;
-		for (let round = 0; round < 2; round++) {
-			expect((await check(app.appId)).body).toMatchObject({ version: "2.0.1" });
-			expect((await check(twin.appId)).body).toMatchObject({ version: "2.0.1" });
-		}
-	});
-});
-
-describe("two such ids of different organizations", () => {
-	test("can both be restored after both were deleted, and no third spelling can be registered", async () => {
-		const stranger = await createWorld();
-		const second = await createTestApp(stranger);
-		await run(query.updateTable("apps").set({ app_id: other }).where("id", "=", second.uuid));
-		const own = [
-			[world, app.appId, app.uuid],
-			[stranger, other, second.uuid],
-		] as const;
-		const ask = (of: World, method: string, path: string, body?: object) =>
-			of.request(method, path, { key: of.adminKey, ...(body === undefined ? {} : { body }) });
-		for (const [of, appId] of own) expect((await ask(of, "DELETE", `/app/${appId}`)).status).toBe(200);
-		const take = { app_id: other.toUpperCase(), name: "third", owner_org: world.orgId };
-		expect(await ask(world, "POST", "/app", take), "a new one").toMatchObject({ status: 409 });
-		for (const [of, appId] of own) {
-			expect(await ask(of, "POST", "/app/restore", { app_id: appId })).toMatchObject({ status: 200 });
-		}
-		for (const [of, appId, uuid] of own) {
-			expect((await ask(of, "GET", `/app/${appId}`)).body).toMatchObject({ id: uuid, app_id: appId });
-		}
 	});
 });
