@@ -140,7 +140,7 @@ CREATE TABLE organizations (
 CREATE INDEX organizations_by_creator ON organizations (created_by);
 CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
 
--- The first account and organization; one row. No foreign keys, because both may be deleted. NULL: unknown (migration 0021).
+-- The first account and organization; one row. No foreign keys, because both may be deleted. NULL: unknown.
 CREATE TABLE installation (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   first_user_id TEXT,
@@ -917,16 +917,14 @@ CREATE INDEX channel_history_by_version ON channel_history (app_id, version_name
 CREATE INDEX channel_history_targets ON channel_history (channel_id, id) WHERE rollback_target = 1;
 CREATE INDEX channel_history_targets_by_version ON channel_history (version_id) WHERE rollback_target = 1;
 
--- Current and former names of an app's channels. Devices keep a channel's name after its deletion, so preview keys can never use a reserved
--- name; the name of a deleted preview channel is free for previews. Rows with reserved = 0 are from earlier releases and are not read.
+-- Names that channels of an app have or had, but for names of previews. Devices keep a channel's name after its deletion, so previews can
+-- never use these names.
 CREATE TABLE channel_names (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   name TEXT NOT NULL,
-  reserved INTEGER NOT NULL CHECK (reserved IN (0, 1)),
   used_at_ms INTEGER NOT NULL,
   PRIMARY KEY (app_id, name)
 ) STRICT;
-CREATE INDEX channel_names_of_previews ON channel_names (used_at_ms) WHERE reserved = 0;
 
 -- A preview of a pull request, one row for each, which is opened again after it was closed. A row without a channel name records that the
 -- pull request was closed before its first upload. Rows of closed previews are kept for 30 days, so that late uploads are refused.

@@ -35,7 +35,7 @@ export const previewPrefixOf = (app: RawBuilder<unknown>) =>
 
 /** The columns of `PreviewNameRow` of an app `a` and its channel name `n`. */
 export const previewNameColumns = (name: RawBuilder<unknown>) =>
-	sql`a.default_upload_channel, ${previewPrefixOf(sql`a`)} AS preview_channel_prefix, coalesce(n.reserved, 0) AS is_reserved,
+	sql`a.default_upload_channel, ${previewPrefixOf(sql`a`)} AS preview_channel_prefix, n.name IS NOT NULL AS is_reserved,
 		${devicesNaming(sql`a.id`, name)} AS devices, ${homeOf(sql`a.id`)} AS telemetry`;
 
 /** Facts for `refusalOfName`; for loading beside the decision. */
@@ -77,7 +77,7 @@ export function refusalOfName(row: PreviewNameRow, name: string): NameRefusal | 
 export function previewNameIsFree(appId: AppId, name: string, { preview_channel_prefix }: PreviewNameRow) {
 	return sql<boolean>`(EXISTS (SELECT 1 FROM apps WHERE id = ${appId} AND default_upload_channel <> ${name}
 			AND ${previewPrefixOf(sql`apps`)} = ${preview_channel_prefix})
-		AND NOT EXISTS (SELECT 1 FROM channel_names WHERE app_id = ${appId} AND name = ${name} AND reserved = 1))`;
+		AND NOT EXISTS (SELECT 1 FROM channel_names WHERE app_id = ${appId} AND name = ${name}))`;
 }
 
 /** SQL: the binding `b` is one of a preview channel. */
@@ -85,17 +85,15 @@ export const IS_PREVIEW_BINDING = sql<boolean>`b.role_name IN (${sql.join(PREVIE
 
 /** Reserves the name: preview keys cannot use it any more. */
 export function reserveName(appId: AppId, name: string, nowMs: number): CompiledQuery {
-	return sql`INSERT INTO channel_names (app_id, name, reserved, used_at_ms) VALUES (${appId}, ${name}, 1, ${nowMs})
-		ON CONFLICT (app_id, name) DO UPDATE SET reserved = 1, used_at_ms = excluded.used_at_ms`.compile(query);
+	return sql`INSERT INTO channel_names (app_id, name, used_at_ms) VALUES (${appId}, ${name}, ${nowMs})
+		ON CONFLICT (app_id, name) DO UPDATE SET used_at_ms = excluded.used_at_ms`.compile(query);
 }
 
 /** Before the channel is deleted: its name is reserved, unless the channel is a preview's. */
 export function keepNameOf(appId: AppId, channelId: ChannelId, nowMs: number): CompiledQuery {
-	// Bindings of previews count as well, because an older Worker may have created the channel without is_preview.
-	return sql`INSERT INTO channel_names (app_id, name, reserved, used_at_ms) SELECT app_id, name, 1, ${nowMs}
-		FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND (public = 1 OR (is_preview = 0 AND NOT EXISTS (
-			SELECT 1 FROM role_bindings b WHERE b.channel_id = channels.id AND ${IS_PREVIEW_BINDING})))
-		ON CONFLICT (app_id, name) DO UPDATE SET reserved = 1, used_at_ms = excluded.used_at_ms`.compile(query);
+	return sql`INSERT INTO channel_names (app_id, name, used_at_ms) SELECT app_id, name, ${nowMs}
+		FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND (public = 1 OR is_preview = 0)
+		ON CONFLICT (app_id, name) DO UPDATE SET used_at_ms = excluded.used_at_ms`.compile(query);
 }
 
 /** Guard condition: preview keys still have access to the channel, or the channel is deleted. */

@@ -1,7 +1,6 @@
 /**
  * Which files of the delta store are unused. A file is looked at a day after it was claimed last, and again soon after its last bundle is
- * deleted. Every file that is not going to be looked at is referenced by a bundle; a slow walk over all files corrects exceptions, such
- * as those of an older version of this Worker.
+ * deleted. Every file that is not going to be looked at is referenced by a bundle; a slow walk over all files corrects exceptions.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";

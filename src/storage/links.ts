@@ -3,8 +3,7 @@
  * link contains no other secret. Signatures of every configured secret are valid, so links survive the rotation of a secret.
  *
  * A download's signature covers the prefix of the app's objects, so all files of a manifest share one. It opens nothing of another app, and of
- * its own app only objects whose keys the holder knows: each key has a random id. Links of earlier versions, which were signed for one object,
- * stay valid until they expire.
+ * its own app only objects whose keys the holder knows: each key has a random id.
  */
 import type { Config } from "../config";
 import { recentMap } from "../domain/recent";
@@ -135,12 +134,10 @@ export async function verifyLink(
 	nowMs: number,
 ): Promise<number> {
 	const expires = Number(link.expires);
-	const signedPaths = [...prefixesOf(method, path), path];
+	const signed = method === "GET" ? appPathIn(path) : path;
 	let isSigned = false;
 	for (const secret of signer.config.secrets) {
-		for (const signed of signedPaths) {
-			isSigned ||= isSameText(link.signature, await signature(secret, method, signed, expires));
-		}
+		isSigned ||= isSameText(link.signature, await signature(secret, method, signed, expires));
 	}
 	if (!isSigned) {
 		throw new ApiError("invalid_signature", "The signature does not match; use the link exactly as you got it.");
@@ -150,11 +147,10 @@ export async function verifyLink(
 	return secondsLeft;
 }
 
-/** The prefix of the app whose object the path names: each object has a random name, which only its links contain. */
-function prefixesOf(method: string, path: string): string[] {
-	if (method !== "GET" || !path.startsWith(DOWNLOAD_PATH)) return [];
+/** The prefix of the app whose object a download names: each object has a random name, which only its links contain. */
+function appPathIn(path: string): string {
 	const [app = ""] = path.slice(DOWNLOAD_PATH.length).split("/", 1);
-	return [appPath(app)];
+	return appPath(app);
 }
 
 /** Lower-case hexadecimal. Web Crypto, because a library's first signature in an isolate takes milliseconds. */

@@ -646,11 +646,9 @@ CREATE INDEX channel_history_targets_by_version ON channel_history (version_id) 
 CREATE TABLE channel_names (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   name TEXT NOT NULL,
-  reserved INTEGER NOT NULL CHECK (reserved IN (0, 1)),
   used_at_ms INTEGER NOT NULL,
   PRIMARY KEY (app_id, name)
 ) STRICT;
-CREATE INDEX channel_names_of_previews ON channel_names (used_at_ms) WHERE reserved = 0;
 CREATE TABLE previews (
   id TEXT PRIMARY KEY,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,

@@ -252,7 +252,6 @@ export type ChannelHistoryAction =
 export interface ChannelNamesTable {
 	app_id: string;
 	name: string;
-	reserved: Flag;
 	used_at_ms: number;
 }
 

@@ -124,7 +124,7 @@ function channelStatements(appId: AppId, userId: string, today: number, pauseRea
 			...[first === undefined ? 0 : releasedAtMs(first, today), last === undefined ? 0 : releasedAtMs(last, today)],
 		];
 	});
-	const names = [PRODUCTION, BETA, PREVIEW].map((name) => [name, name === PREVIEW ? 0 : 1, startOfDayMs(today)]);
+	const names = [PRODUCTION, BETA].map((name) => [name, startOfDayMs(today)]);
 	return [
 		...insertSample(
 			appId,
@@ -146,7 +146,7 @@ function channelStatements(appId: AppId, userId: string, today: number, pauseRea
 			},
 			rows,
 		),
-		...insertSample(appId, "channel_names", { name: "value", reserved: "value", used_at_ms: "value" }, names),
+		...insertSample(appId, "channel_names", { name: "value", used_at_ms: "value" }, names),
 	];
 }
 

@@ -82,8 +82,7 @@ export function webhookAnswer(row: ShownWebhookRow, nowMs: number): v.InferOutpu
 		id: row.id,
 		description: row.description,
 		format: row.format as Format,
-		// Rows of earlier releases have the path.
-		url: shownUrl(row.shown_url),
+		url: row.shown_url,
 		app_id: row.app_id === null ? null : (row.public_app_id ?? row.app_id),
 		events: JSON.parse(row.events),
 		enabled: row.disabled_at_ms === null,

@@ -135,7 +135,7 @@ describe("a key with a role on one channel", () => {
 		expect(await status(world.adminKey, "DELETE", "/channel", { query: channel })).toBe(200);
 		expect(await bindingsOfKey(id)).toEqual([]);
 		const names = await rows(query.selectFrom("channel_names").selectAll().where("app_id", "=", app.uuid));
-		expect(names.find(({ name }) => name === "qa")).toMatchObject({ reserved: 1 });
+		expect(names.map(({ name }) => name)).toContain("qa");
 	});
 });
 
