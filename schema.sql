@@ -1,8 +1,10 @@
--- The whole database, with the reason for what is not obvious. `npm run schema` writes the migrations 0001 from this file, until a release has
--- them; then a further migration changes databases (CONTRIBUTING.md). test/worker/storage/schema.test.ts holds this file, the migrations and
--- the row types of src/db/schema.ts equal. Triggers are installed by src/db/*-triggers.ts.
--- Conventions: STRICT tables; times are INTEGER epoch milliseconds (`*_at_ms`); booleans are INTEGER 0 or 1; UUIDs are lower-case TEXT;
--- JSON is TEXT. D1 always enforces foreign keys. No literal contains two hyphens, because they begin a comment.
+-- The whole database, with the reason for what is not obvious. `npm run schema` writes the migrations
+-- 0001 from this file, until a release has them; then a further migration changes databases
+-- (CONTRIBUTING.md). test/worker/storage/schema.test.ts holds this file, the migrations and the row types
+-- of src/db/schema.ts equal. Triggers are installed by src/db/*-triggers.ts.
+-- Conventions: STRICT tables; times are INTEGER epoch milliseconds (`*_at_ms`); booleans are INTEGER 0 or
+-- 1; UUIDs are lower-case TEXT; JSON is TEXT. D1 always enforces foreign keys. No literal contains two
+-- hyphens, because they begin a comment.
 
 -- == The main database ==
 
