@@ -5,7 +5,7 @@
 import type { CompiledQuery } from "kysely";
 import { SEALED_KEYS } from "./db/api-keys";
 import { removeTombstones } from "./db/bundle-deletion";
-import { deletedAppIds, tendFeed } from "./db/change-triggers";
+import { deletedAppIds, trimFeed } from "./db/change-triggers";
 import { openDb } from "./db/client";
 import { removeUnusedDeltaFiles } from "./db/delta-files";
 import { deleteOldIdempotencyKeys } from "./db/idempotency-keys";
@@ -14,10 +14,9 @@ import { SEALED_HOOKS } from "./db/preview-hooks";
 import { deleteOldPreviews } from "./db/previews";
 import { deleteOldIdentities } from "./db/publishers";
 import { resealRows } from "./db/reseal";
-import { installStorageTriggers } from "./db/storage-triggers";
 import { storeSweepRun } from "./db/sweep-runs";
+import { tendTriggers } from "./db/triggers";
 import { deleteOldWebhookEvents } from "./db/webhook-deliveries";
-import { tendWebhookTriggers } from "./db/webhook-triggers";
 import { SEALED_WEBHOOKS } from "./db/webhooks";
 import { tendZipOnly } from "./db/zip-only-devices";
 import type { Deps } from "./deps";
@@ -50,10 +49,10 @@ import { removeSnapshots } from "./storage/snapshot-objects";
 /** The jobs of one run, in order. */
 export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = {
 	// First, because the jobs below rely on these triggers, which a new or restored database lacks.
-	"storage triggers": installStorageTriggers,
+	triggers: tendTriggers,
 	// Before the change feed, which may delete the rows that name those apps.
 	"snapshots of deleted apps": async (deps) => removeSnapshots(deps.bundles, await deletedAppIds(deps)),
-	"change feed": tendFeed,
+	"change feed": trimFeed,
 
 	"unfinished uploads": expireUploads,
 	"clean-up marks": clearDeleteMarks,
@@ -91,7 +90,6 @@ export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = 
 	"keys sealed by an older secret": (deps) => resealRows(deps, SEALED_KEYS),
 	"preview webhooks sealed by an older secret": (deps) => resealRows(deps, SEALED_HOOKS),
 	"dead messages": tendDeadMessages,
-	"triggers of webhooks": tendWebhookTriggers,
 	"webhooks sealed by an older secret": (deps) => resealRows(deps, SEALED_WEBHOOKS),
 	"old deliveries": batchOf((nowMs) => [deleteOldWebhookEvents(nowMs)]),
 	// After the others, so that it wakes the webhooks of what the others did.

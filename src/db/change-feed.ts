@@ -8,7 +8,6 @@
  * - Ages count from the moment at which D1 was asked, also when a data center shares the answer (`feed-sharing.ts`).
  */
 import type { CompiledQuery } from "kysely";
-import { startFeed } from "./change-triggers";
 import type { Database } from "./client";
 import type { FeedSharing } from "./feed-sharing";
 import { FRESH_MS, PATIENCE_MS, pauseAfterMs, STALE_MS } from "./freshness";
@@ -133,7 +132,11 @@ export function createChangeFeed(clock: Clock, sharing?: FeedSharing<ChangeRow>)
 	/** Uses an answer. The feed is empty if its triggers do not exist yet: then nothing counts as current. */
 	async function settle(db: Database, question: Question, rows: readonly ChangeRow[]): Promise<void> {
 		const last = rows.at(-1);
-		if (last === undefined) return startFeed(db.unlimited ?? db);
+		if (last === undefined) {
+			// Only a new database needs it, so no device waits for its code.
+			const { startFeed } = await import("./triggers");
+			return startFeed(db.unlimited ?? db);
+		}
 		const known = position;
 		const at =
 			known === undefined ? -1 : rows.findIndex(({ seq, token }) => seq === known.seq && token === known.token);

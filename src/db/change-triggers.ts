@@ -1,14 +1,12 @@
 /**
- * Triggers that write the change feed. A trigger sees every statement, including those of the Worker that ran before this one, so no change
- * can be left out. They are installed through the binding, as those of storage-triggers.ts: by the first isolate that asks an empty feed, by
- * a local start, and by the scheduled clean-up.
+ * Triggers that write the change feed, so that no change can be left out of it, and the rows of the feed.
  *
  * A migration that creates `apps` or `organizations` again must delete all rows of `changes`, so that the triggers are installed again.
  */
 import type { CompiledQuery } from "kysely";
 import type { Deps } from "../deps";
 import { DAY_MS } from "../domain/time";
-import { type Database, openDb } from "./batch";
+import { openDb } from "./batch";
 import { plain } from "./plain";
 
 /** Age of the rows that clean-up deletes. An isolate that asks for older ones drops everything that it holds. */
@@ -19,45 +17,40 @@ const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 const feedRow = (id: string, publicId: string) => `INSERT INTO changes (app_id, public_app_id, token, at_ms)
 		  VALUES (${id}, ${publicId}, ${TOKEN}, ${NOW});`;
 
-const CHANGE_TRIGGERS: readonly string[] = [
-	`CREATE TRIGGER IF NOT EXISTS apps_change_insert AFTER INSERT ON apps
+export const CHANGE_TRIGGERS: Readonly<Record<string, string>> = {
+	apps_change_insert: `AFTER INSERT ON apps
 		BEGIN
 		  UPDATE apps SET revision_token = ${TOKEN} WHERE id = NEW.id;
 		  ${feedRow("NEW.id", "NEW.app_id")}
 		END`,
-	`CREATE TRIGGER IF NOT EXISTS apps_change_update AFTER UPDATE OF revision, app_id, owner_org ON apps
+	apps_change_update: `AFTER UPDATE OF revision, app_id, owner_org ON apps
 		BEGIN
 		  UPDATE apps SET revision_token = ${TOKEN} WHERE id = NEW.id;
 		  ${feedRow("NEW.id", "OLD.app_id")}
 		END`,
-	`CREATE TRIGGER IF NOT EXISTS apps_change_delete AFTER DELETE ON apps
+	apps_change_delete: `AFTER DELETE ON apps
 		BEGIN
 		  ${feedRow("OLD.id", "OLD.app_id")}
 		END`,
-	`CREATE TRIGGER IF NOT EXISTS organizations_change_update AFTER UPDATE OF deleted_at_ms ON organizations
+	organizations_change_update: `AFTER UPDATE OF deleted_at_ms ON organizations
 		WHEN (OLD.deleted_at_ms IS NULL) <> (NEW.deleted_at_ms IS NULL)
 		BEGIN
 		  INSERT INTO changes (app_id, public_app_id, token, at_ms)
 		    SELECT id, app_id, ${TOKEN}, ${NOW} FROM apps WHERE owner_org = NEW.id;
 		END`,
-];
+};
 
-/** Installs the feed. Its first row shows that the triggers exist. */
-export const START_FEED: readonly string[] = [
-	...CHANGE_TRIGGERS,
+/** The first row of the feed, which shows that the triggers exist. */
+export const FEED_ROWS: readonly string[] = [
 	`UPDATE apps SET revision_token = ${TOKEN} WHERE revision_token IS NULL`,
 	`INSERT INTO changes (token, at_ms) SELECT ${TOKEN}, ${NOW} WHERE NOT EXISTS (SELECT 1 FROM changes)`,
 ];
-
-export async function startFeed(db: Database): Promise<void> {
-	await db.batch(START_FEED.map((statement) => plain(statement)));
-}
 
 /**
  * Deletes old rows, but not the newest row: it shows that the triggers exist, and it names no app any more. By the clock of the database, as
  * the triggers, and from the oldest row on, so that an idle run reads one row.
  */
-function trimFeed(): CompiledQuery[] {
+function trimmings(): CompiledQuery[] {
 	const cutoff = `${NOW} - ${KEPT_MS}`;
 	return [
 		plain(`INSERT INTO changes (token, at_ms) SELECT ${TOKEN}, ${NOW} FROM changes
@@ -84,16 +77,7 @@ export async function deletedAppIds(deps: Pick<Deps, "d1">): Promise<string[]> {
 	return [...new Set(gone.filter((id) => id !== null))];
 }
 
-/** For the scheduled clean-up: installs triggers that are missing, and deletes old rows. */
-export async function tendFeed(deps: Pick<Deps, "d1">): Promise<void> {
-	const db = openDb(deps.d1, "first-primary");
-	const [installed] = await db.batch([
-		plain<{ triggers: number }>(
-			"SELECT count(*) AS triggers FROM sqlite_schema WHERE type = 'trigger' AND name GLOB '*_change_*'",
-		),
-		...trimFeed(),
-	]);
-	if (installed.rows[0]?.triggers === CHANGE_TRIGGERS.length) return;
-	// Changes may be missing from the feed: without its rows, every isolate starts again.
-	await db.batch(["DELETE FROM changes", ...START_FEED].map((statement) => plain(statement)));
+/** For the scheduled clean-up. */
+export async function trimFeed(deps: Pick<Deps, "d1">): Promise<void> {
+	await openDb(deps.d1, "first-primary").batch(trimmings());
 }

@@ -1,17 +1,10 @@
 /**
  * The one place that turns an audit entry into an event. A trigger sees every entry, whichever code writes it, in the batch of the change: a
  * change and its event cannot disagree. An organization without an enabled webhook gets no row.
- *
- * The creation of a webhook installs the triggers in its own batch, through the binding as those of storage-triggers.ts, and clean-up
- * replaces those of an earlier release. A change of a trigger needs a new name.
  */
-import type { CompiledQuery } from "kysely";
-import type { Deps } from "../deps";
 import { OPERATION_OF_ACTION, RECORD_OF_TARGET } from "../domain/audit-records";
 import { type EventType, TEST_EVENT } from "../domain/webhook-events";
 import { RECORD_TABLES } from "../domain/webhook-records";
-import { openDb } from "./client";
-import { plain } from "./plain";
 
 const PROMOTING = "NEW.action IN ('channel.promote', 'channel.update', 'channel.create')";
 /** Type of a value of the change; NULL if the change does not set it, 'null' if it removes it. */
@@ -62,8 +55,8 @@ const DATA = `json_object(
 /** Signatures are computed over the id, in which no "." may be. */
 const NEW_EVENT_ID = "'msg_' || lower(hex(randomblob(16)))";
 
-const WEBHOOK_TRIGGERS: readonly string[] = [
-	`CREATE TRIGGER IF NOT EXISTS webhook_events_of_audit_3 AFTER INSERT ON audit_log
+export const WEBHOOK_TRIGGERS: Readonly<Record<string, string>> = {
+	webhook_events_of_audit: `AFTER INSERT ON audit_log
 		WHEN EXISTS (SELECT 1 FROM webhooks WHERE org_id = NEW.org_id AND disabled_at_ms IS NULL)
 		BEGIN
 		  INSERT INTO webhook_events (id, org_id, app_id, type, at_ms, data)
@@ -74,7 +67,7 @@ const WEBHOOK_TRIGGERS: readonly string[] = [
 		  FROM (SELECT ${RECORD_TYPE} AS type) AS record WHERE EXISTS (SELECT 1 FROM webhooks w, json_each(w.events)
 		    WHERE w.org_id = NEW.org_id AND w.disabled_at_ms IS NULL AND value = ${TABLE_OF_TYPE("record.type")});
 		END`,
-	`CREATE TRIGGER IF NOT EXISTS webhook_deliveries_of_event_2 AFTER INSERT ON webhook_events
+	webhook_deliveries_of_event: `AFTER INSERT ON webhook_events
 		WHEN NEW.type <> '${TEST_EVENT}'
 		BEGIN
 		  INSERT INTO webhook_deliveries (id, org_id, webhook_id, event_id, state, next_attempt_at_ms, created_at_ms)
@@ -83,21 +76,4 @@ const WEBHOOK_TRIGGERS: readonly string[] = [
 		    AND (w.events = '[]' AND NOT ${IS_RECORD_EVENT} OR EXISTS (SELECT 1 FROM json_each(w.events)
 		      WHERE value = CASE WHEN ${IS_RECORD_EVENT} THEN ${TABLE_OF_TYPE("NEW.type")} ELSE NEW.type END));
 		END`,
-];
-
-/** For the batch that creates a webhook. */
-export const installTriggers = (): CompiledQuery[] => WEBHOOK_TRIGGERS.map((statement) => plain(statement));
-
-/** For clean-up: replaces the triggers of an earlier release, where any webhook exists. */
-export async function tendWebhookTriggers({ d1 }: Pick<Deps, "d1">): Promise<void> {
-	const db = openDb(d1, "first-primary");
-	const [installed, used] = await db.batch([
-		plain<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name GLOB 'webhook_*'"),
-		plain<{ used: 0 | 1 }>("SELECT EXISTS (SELECT 1 FROM webhooks) AS used"),
-	]);
-	if (used.rows[0]?.used !== 1) return;
-	const isCurrent = (name: string) => WEBHOOK_TRIGGERS.some((text) => text.includes(` ${name} `));
-	const old = installed.rows.filter(({ name }) => !isCurrent(name)).map(({ name }) => plain(`DROP TRIGGER "${name}"`));
-	if (old.length === 0 && installed.rows.length === WEBHOOK_TRIGGERS.length) return;
-	await db.batch([...old, ...installTriggers()]);
-}
+};

@@ -5,8 +5,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
-import { START_FEED } from "../db/change-triggers";
-import { STORAGE_TRIGGERS } from "../db/storage-triggers";
+import { FEED_ROWS } from "../db/change-triggers";
+import { installation, TRIGGER_NAMES } from "../db/triggers";
 import { PROJECT_DIRECTORY } from "./project";
 import { literal } from "./sql-text";
 
@@ -60,8 +60,12 @@ export async function migrate(
 		const text = await readFile(join(directory, name), "utf8");
 		return `${text};\nINSERT INTO d1_migrations (name) VALUES (${literal(name)})`;
 	});
-	const triggers = kind === "main" ? [[...STORAGE_TRIGGERS, ...START_FEED].join(";\n")] : [];
-	const batch = [...(await Promise.all(texts)), ...triggers];
-	if (batch.length > 0) await db.batch(batch.map((text) => db.prepare(text)));
+	if (applied.length > 0) await db.batch((await Promise.all(texts)).map((text) => db.prepare(text)));
+	if (kind === "main") {
+		// After the migrations, because one that creates a table again drops its triggers.
+		const installed = await db.prepare(TRIGGER_NAMES).all<{ name: string }>();
+		const triggers = installation(installed.results.map(({ name }) => name));
+		await db.prepare([...triggers, ...FEED_ROWS].join(";\n")).run();
+	}
 	return applied;
 }

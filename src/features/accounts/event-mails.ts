@@ -7,7 +7,7 @@ import { memberRolesHolding } from "../../authz/member-roles";
 import { guard } from "../../db/client";
 import { chooseEventMails, eventMailsOf, mayHaveMails } from "../../db/event-mails";
 import { logAccount } from "../../db/sessions";
-import { installTriggers } from "../../db/webhook-triggers";
+import { installedWith, triggerNames } from "../../db/triggers";
 import { endpoint } from "../../http/endpoint";
 import { acknowledgement, eventsField, OK, uuid } from "../../http/schemas";
 import { organizationNotFound } from "../../http/scope";
@@ -57,12 +57,13 @@ export const chooseMails = endpoint({
 	response: acknowledgement,
 	errors: ["organization_not_found"],
 	example: { body: EXAMPLE, response: OK },
+	load: () => [triggerNames()] as const,
 	async handle(context) {
-		const { db, deps, principal, input, nowMs } = context;
+		const { db, deps, principal, input, loaded, nowMs } = context;
 		const { userId } = sessionOf(principal);
 		const { org_id: orgId, events } = input.body;
 		await db.batch([
-			...installTriggers(),
+			...installedWith(loaded[0].rows),
 			guard(mayHaveMails(userId, orgId, READERS, nowMs), organizationNotFound),
 			chooseEventMails(userId, orgId, deps.newId(), [...new Set(events)], nowMs),
 			logAccount(

@@ -6,8 +6,8 @@ import * as v from "valibot";
 import { mintWebhookSecret, publicKeyOf } from "../../authz/webhook-secrets";
 import { auditStatement } from "../../db/audit/entries";
 import { guard } from "../../db/client";
+import { installedWith, triggerNames } from "../../db/triggers";
 import { giveUpDeliveries } from "../../db/webhook-deliveries";
-import { installTriggers } from "../../db/webhook-triggers";
 import {
 	deleteWebhook as deleteWebhookStatement,
 	insertWebhook,
@@ -96,7 +96,9 @@ export const createWebhook = endpoint({
 		body: { orgId: EXAMPLE_ORG_ID, url: EXAMPLE_WEBHOOK.url, events: EXAMPLE_WEBHOOK.events },
 		response: { ...EXAMPLE_WEBHOOK, secret: "whsec_…" },
 	},
-	async handle({ db, deps, scope, scopeRow, input, nowMs, actor }) {
+	// The database may not have them yet, or those of the release before.
+	load: () => [triggerNames()] as const,
+	async handle({ db, deps, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const { url, format = "standard", app_id = null } = input.body;
 		const appId = scopeRow.app_uuid;
 		checkUrl(url, deps);
@@ -122,7 +124,7 @@ export const createWebhook = endpoint({
 		const shown = { ...row, org_id: scope.orgId, public_app_id: app_id };
 		const answer = webhookAnswer(shown, nowMs);
 		await db.batch([
-			...installTriggers(),
+			...installedWith(loaded[0].rows),
 			insertWebhook(scope.orgId, row),
 			appId === null
 				? guard(webhooksWithinLimit(scope.orgId), () => limitReached("An organization", MOST_WEBHOOKS))

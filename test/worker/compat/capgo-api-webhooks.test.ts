@@ -3,7 +3,7 @@
  */
 
 import { beforeEach, describe, expect, test } from "vitest";
-import { tendWebhookTriggers } from "../../../src/db/webhook-triggers";
+import { tendTriggers } from "../../../src/db/triggers";
 import { verified } from "../support/receiver";
 import { createTestApp, createTestMember, setTestChannel, type TestApp, uploadTestBundle } from "../support/scene";
 import { addWebhook, createScene, type WebhookScene } from "../support/webhook-scene";
@@ -144,8 +144,11 @@ describe("a webhook for records", () => {
 	test("gets events after the triggers of an earlier release are replaced", async () => {
 		const { world, receiver, deliver } = scene;
 		await create();
-		await testEnv.DB.prepare("DROP TRIGGER webhook_events_of_audit_3").run();
-		await tendWebhookTriggers(world.deps);
+		const earlier = await testEnv.DB.prepare(
+			"SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name GLOB 'webhook_events_of_audit_*'",
+		).first("name");
+		await testEnv.DB.prepare(`DROP TRIGGER ${earlier}`).run();
+		await tendTriggers(world.deps);
 		await setTestChannel(world, app, "late");
 		await deliver();
 		expect(receiver.received).toHaveLength(1);

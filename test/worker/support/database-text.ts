@@ -2,7 +2,7 @@
  * The whole database as text, for tests that must show that a request changed nothing. SQLite lists the tables, so that a later table
  * is included.
  */
-import { START_FEED } from "../../../src/db/change-triggers";
+import { FEED_ROWS } from "../../../src/db/change-triggers";
 import { testEnv } from "./world";
 
 const OWN_TABLES =
@@ -56,7 +56,7 @@ export async function emptyDatabase(): Promise<void> {
 	await testEnv.DB.batch([
 		testEnv.DB.prepare("PRAGMA defer_foreign_keys = on"),
 		...names.map((name) => testEnv.DB.prepare(`DELETE FROM "${name}"`)),
-		...START_FEED.map((statement) => testEnv.DB.prepare(statement)),
+		...FEED_ROWS.map((statement) => testEnv.DB.prepare(statement)),
 	]);
 }
 

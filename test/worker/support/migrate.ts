@@ -4,8 +4,8 @@
  */
 import { env } from "cloudflare:workers";
 import { beforeAll } from "vitest";
-import { START_FEED } from "../../../src/db/change-triggers";
-import { STORAGE_TRIGGERS } from "../../../src/db/storage-triggers";
+import { FEED_ROWS } from "../../../src/db/change-triggers";
+import { installation } from "../../../src/db/triggers";
 
 type Migrations = readonly { readonly queries: readonly string[] }[];
 
@@ -42,8 +42,8 @@ beforeAll(async () => {
 	const { DB, TELEMETRY, SECOND_DB, TEST_MIGRATIONS, TELEMETRY_MIGRATIONS } = env as unknown as Databases;
 	const [tables, telemetry, other] = [await tablesOf(DB), await tablesOf(TELEMETRY), await tablesOf(SECOND_DB)];
 	const queriesOf = (migrations: Migrations) => migrations.flatMap(({ queries }) => queries);
-	const schema = [...queriesOf(TEST_MIGRATIONS), ...STORAGE_TRIGGERS, ...START_FEED];
-	await runBatch(DB, tables.length === 0 ? schema : [...deletionOf(tables), FORGET_SEQUENCES, ...START_FEED]);
+	const schema = [...queriesOf(TEST_MIGRATIONS), ...installation([]), ...FEED_ROWS];
+	await runBatch(DB, tables.length === 0 ? schema : [...deletionOf(tables), FORGET_SEQUENCES, ...FEED_ROWS]);
 	await runBatch(TELEMETRY, telemetry.length === 0 ? queriesOf(TELEMETRY_MIGRATIONS) : deletionOf(telemetry));
 	if (other.length > 0) {
 		// Children were created after their parents.

@@ -2,7 +2,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { parseConfig } from "../../../src/config";
 import { DELIVERIES_KEPT_MS } from "../../../src/db/webhook-deliveries";
-import { tendWebhookTriggers } from "../../../src/db/webhook-triggers";
 import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import { deliverDue } from "../../../src/features/webhooks/deliver";
 import { JOBS } from "../../../src/schedule";
@@ -147,25 +146,6 @@ describe("upkeep", () => {
 		world.clock.nowMs += DAY_MS;
 		await job("old deliveries")(world.deps);
 		expect(await deliveriesOf(world, hook.id)).toEqual([]);
-	});
-
-	test("replaces triggers of an earlier release", async () => {
-		const { world } = scene;
-		await addWebhook(world);
-		const names = async () =>
-			(
-				await testEnv.DB.prepare(
-					"SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name GLOB 'webhook_*' ORDER BY name",
-				).all<{ name: string }>()
-			).results.map(({ name }) => name);
-		const current = await names();
-		expect(current).toHaveLength(2);
-		await testEnv.DB.batch([
-			testEnv.DB.prepare(`DROP TRIGGER ${current[0]}`),
-			testEnv.DB.prepare("CREATE TRIGGER webhook_old_0 AFTER INSERT ON webhook_events BEGIN SELECT 1; END"),
-		]);
-		await tendWebhookTriggers(world.deps);
-		expect(await names()).toEqual(current);
 	});
 });
 
