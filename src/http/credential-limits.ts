@@ -13,7 +13,7 @@ const MOST_LOOK_UPS = 40;
 /** Bodies above this size are large: manifests of many files. */
 const LARGE_BODY = 64 * 1024;
 /** Large bodies of one key or session in a second. A megabyte of JSON takes some 25 ms of processor time. */
-export const BODY_BYTES_A_SECOND = 1024 * 1024;
+export const BODY_BYTES_A_SECOND = 2 * 1024 * 1024;
 /** Hashes of keys and sessions that were valid recently. */
 const MOST_GOOD = 5_000;
 

@@ -23,13 +23,13 @@ export interface CompletionContext {
 	readonly guards?: readonly Statement[];
 }
 
-/** Who holds the memory that an upload takes. */
-const uploaderOf = (upload: Pick<UploadWithBundle, "created_by" | "created_by_key" | "owner_org">): Owner => ({
-	name: upload.created_by_key ?? upload.created_by,
+/** Who holds the memory that an upload takes. All jobs of a publisher share one key, and no job waits for another one. */
+const uploaderOf = (upload: Uploaded): Owner => ({
+	name: upload.created_by_job ?? upload.created_by_key ?? upload.created_by,
 	group: upload.owner_org,
 });
 
-type Uploaded = Pick<UploadWithBundle, "created_by" | "created_by_key" | "owner_org">;
+type Uploaded = Pick<UploadWithBundle, "created_by" | "created_by_key" | "created_by_job" | "owner_org">;
 
 /**
  * Counts the bytes that an upload holds in memory while the work runs.
