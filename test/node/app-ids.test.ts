@@ -47,7 +47,7 @@ async function run(...argv: readonly string[]): Promise<string[]> {
 
 describe("npm run app-ids", () => {
 	test("lists the reserved ids with their organizations", async () => {
-		expect(await run()).toEqual(["com.example.Old  Agency (org)", "com.example.gone  removed organization (removed)"]);
+		expect(await run()).toEqual(["com.example.gone  removed organization (removed)", "com.example.Old  Agency (org)"]);
 	});
 
 	test("releases one id, and reports ids that are not reserved", async () => {
