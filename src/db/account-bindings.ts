@@ -1,6 +1,6 @@
 /**
- * The roles of people as one table in SQL: those of their own, and those of the groups that they are in. Whatever decides by what a person may
- * do reads it instead of `role_bindings`, or a right by a group would be missing there. Keys hold bindings of their own only.
+ * The roles of people as one table in SQL: those of their own, and those of the groups that they are in. Every decision by a person's rights
+ * reads it instead of `role_bindings`, where those by a group are missing. Keys hold bindings of their own only.
  */
 import { sql } from "kysely";
 

@@ -1,6 +1,6 @@
 /**
  * The people in a group. Only members of the organization are in its groups, and a person who leaves the organization leaves them. A caller
- * who adds a person gives them the group's roles, and so holds all of these.
+ * who adds a person gives them the group's roles, so the caller must hold all of them.
  */
 import { sql } from "kysely";
 import * as v from "valibot";

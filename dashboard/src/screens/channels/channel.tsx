@@ -2,15 +2,13 @@
 import { Button } from "@mantine/core";
 import { useState } from "react";
 import { FIELD_LABELS } from "../../../../src/domain/channel-fields";
-import { type AnswerOf, useAsk, useChange } from "../../api";
+import { type AnswerOf, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Card, Properties } from "../../components/card";
 import { ChannelBadges, type Channel as ChannelOf, platformsOf } from "../../components/channel-badges";
 import { ChannelProblems } from "../../components/channel-problems";
 import { useDo } from "../../components/do";
-import { notify } from "../../components/notify";
 import type { Outcome } from "../../components/release-timeline";
-import { RollBack } from "../../components/roll-back";
 import { RolloutNotice } from "../../components/rollout-notice";
 import { Screen } from "../../components/screen";
 import { Time, utcDay } from "../../components/time";
@@ -18,14 +16,14 @@ import { useChannelMay } from "../../permissions";
 import { actorOf, useReleases } from "../../releases";
 import type { AppItemProps } from "../../screen-props";
 import { Rollout } from "../rollouts/rollout";
-import { ChannelForm, UPDATE_LIMITS, UPDATE_PACKAGES } from "./channel-form";
+import { type ChannelDialog, ChannelDialogs } from "./channel-dialogs";
+import { UPDATE_LIMITS, UPDATE_PACKAGES } from "./channel-form";
 import { DeleteChannel } from "./delete-channel";
 import { ChannelHistory } from "./history";
 import { HEALTH_DAYS, LiveBundle } from "./live-bundle";
-import { Promote } from "./promote";
 import { ChannelProtection, WaitingProposals } from "./protection";
 
-type Dialog = "promote" | "rollback" | "edit" | "delete";
+type Dialog = ChannelDialog | "delete";
 
 export default function Channel({ appId, orgId, item }: AppItemProps) {
 	const channel = useAsk("GET /channel", { query: { app_id: appId, channel: item } });
@@ -76,10 +74,6 @@ function Details({
 	const outcomes = useOutcomes(appId, channel.name);
 	const history = useReleases(appId, { channel: channel.name });
 	const releases = history.data?.pages.flat() ?? [];
-	const edit = useChange("POST /channel", () => {
-		notify(`Channel ${channel.name} saved.`);
-		close();
-	});
 	const [live, rollout] = [channel.version?.name, channel.rollout_version_info?.name];
 	const liveOutcome = outcomes.find(({ version }) => version === live);
 	const started = releases.find(({ action, version }) => action === "rollout_started" && version === rollout);
@@ -159,27 +153,9 @@ function Details({
 				mayPromote={mayPromote}
 				mayReadChanges={may("app.read_audit") === true}
 			/>
-			{dialog === "promote" ? <Promote appId={appId} channel={channel} maySet={maySet} onClose={close} /> : null}
-			{dialog === "rollback" ? (
-				<RollBack
-					appId={appId}
-					channel={channel.name}
-					version={channel.rolloutEnabled && channel.rollout_version !== null ? (live ?? null) : undefined}
-					onClose={close}
-				/>
-			) : null}
-			{dialog === "edit" ? (
-				<ChannelForm
-					title={`Edit ${channel.name}`}
-					action="Save channel"
-					name={channel.name}
-					settings={channel}
-					isPending={edit.isPending}
-					error={edit.error}
-					onClose={close}
-					onSubmit={(name, settings) => edit.mutate({ body: { app_id: appId, channel: name, ...settings } })}
-				/>
-			) : null}
+			{dialog === undefined || dialog === "delete" ? null : (
+				<ChannelDialogs appId={appId} channel={channel} dialog={dialog} maySet={maySet} onClose={close} />
+			)}
 			{dialog === "delete" ? <DeleteChannel appId={appId} channel={channel} onClose={close} /> : null}
 		</Screen>
 	);

@@ -4,19 +4,16 @@
  */
 import { Button } from "@mantine/core";
 import { useState } from "react";
-import { useAsk, useChange } from "../../api";
+import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Card, Properties } from "../../components/card";
 import { type Channel, ChannelBadges } from "../../components/channel-badges";
-import { notify } from "../../components/notify";
-import { RollBack } from "../../components/roll-back";
 import { Screen } from "../../components/screen";
 import { percentText } from "../../components/size";
 import { Time } from "../../components/time";
 import { useChannelMay } from "../../permissions";
 import type { AppItemProps } from "../../screen-props";
-import { ChannelForm } from "./channel-form";
-import { Promote } from "./promote";
+import { type ChannelDialog, ChannelDialogs } from "./channel-dialogs";
 
 export default function SingleChannel({ appId, orgId, item }: AppItemProps) {
 	const channel = useAsk("GET /channel", { query: { app_id: appId, channel: item } });
@@ -36,14 +33,10 @@ function Details({
 	readonly orgId: string | undefined;
 	readonly channel: Channel;
 }) {
-	const [dialog, setDialog] = useState<"promote" | "rollback" | "edit" | undefined>();
+	const [dialog, setDialog] = useState<ChannelDialog | undefined>();
 	const close = () => setDialog(undefined);
 	const may = useChannelMay(appId, orgId, channel.id);
 	const [mayPromote, maySet] = [may("channel.promote_bundle") === true, may("channel.update_settings") === true];
-	const edit = useChange("POST /channel", () => {
-		notify(`Channel ${channel.name} saved.`);
-		close();
-	});
 	const live = channel.version?.name ?? null;
 	const rollout = channel.rollout_version_info;
 	return (
@@ -82,29 +75,16 @@ function Details({
 					]}
 				/>
 			</Card>
-			{dialog === "promote" ? (
-				<Promote appId={appId} channel={channel} maySet={maySet} seesApp={false} onClose={close} />
-			) : null}
-			{dialog === "rollback" ? (
-				<RollBack
+			{dialog === undefined ? null : (
+				<ChannelDialogs
 					appId={appId}
-					channel={channel.name}
-					version={channel.rolloutEnabled && channel.rollout_version !== null ? live : undefined}
+					channel={channel}
+					dialog={dialog}
+					maySet={maySet}
+					seesApp={false}
 					onClose={close}
 				/>
-			) : null}
-			{dialog === "edit" ? (
-				<ChannelForm
-					title={`Edit ${channel.name}`}
-					action="Save channel"
-					name={channel.name}
-					settings={channel}
-					isPending={edit.isPending}
-					error={edit.error}
-					onClose={close}
-					onSubmit={(name, settings) => edit.mutate({ body: { app_id: appId, channel: name, ...settings } })}
-				/>
-			) : null}
+			)}
 		</Screen>
 	);
 }

@@ -14,7 +14,7 @@ import { Time } from "../../components/time";
 import { useGroupAdditionPlan, useGroupRemovalPlan } from "../../dry-runs";
 import { useAppsOfOrganization } from "../../organizations";
 import { useRoles } from "../../roles";
-import type { GroupRecord } from "./groups";
+import type { GroupRecord, OfGroup } from "./groups";
 import { bindingText } from "./member-bindings";
 
 type GroupMember = AnswerOf<"GET /organization/groups/:id/members">[number];
@@ -95,12 +95,6 @@ export function GroupMembers({
 			) : null}
 		</Section>
 	);
-}
-
-interface OfGroup {
-	readonly orgId: string;
-	readonly group: GroupRecord;
-	readonly onClose: () => void;
 }
 
 const MEMBER_ERRORS = ["email", "member_not_found", "permission_denied"];

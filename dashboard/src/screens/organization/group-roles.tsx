@@ -16,7 +16,7 @@ import { useAppsOfOrganization } from "../../organizations";
 import { permissionTexts } from "../../permission-texts";
 import { covers, useHeld } from "../../permissions";
 import { roleIn, titleOf, useRoles } from "../../roles";
-import type { GroupRecord } from "./groups";
+import type { GroupRecord, OfGroup } from "./groups";
 import { bindingText, placeText } from "./member-bindings";
 import { isComplete, NO_PLACE, PLACE_ERRORS, type PlacedRole, PlacedRoleFields, placedBody } from "./placed-role";
 
@@ -84,12 +84,6 @@ export function GroupRoles({
 			) : null}
 		</Section>
 	);
-}
-
-interface OfGroup {
-	readonly orgId: string;
-	readonly group: GroupRecord;
-	readonly onClose: () => void;
 }
 
 function AddGroupRole({ orgId, group, onClose }: OfGroup) {

@@ -22,6 +22,13 @@ import { bindingText } from "./member-bindings";
 
 export type GroupRecord = AnswerOf<"GET /organization/groups">[number];
 
+/** Properties of a dialog about one group. */
+export interface OfGroup {
+	readonly orgId: string;
+	readonly group: GroupRecord;
+	readonly onClose: () => void;
+}
+
 export const useGroups = (orgId: string) => useAllPages("GET /organization/groups", { query: { orgId } });
 
 export default function Groups({ orgId }: OrganizationScreenProps) {
