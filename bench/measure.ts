@@ -2,9 +2,9 @@
  * Measures a case. Counting comes first, in copies. Then every contender runs in each of several short rounds, in rotating order, so that other
  * load on the machine affects all of them. A case that runs out of time gets fewer rounds, never shorter ones.
  */
-import { type ChildProcess, fork } from "node:child_process";
-import { join } from "node:path";
+
 import type { Case, Contender, Lane } from "./cases";
+import { type Child, startChild } from "./child";
 import { type Counts, NOTHING } from "./counts";
 import type { LoadOrder, LoadResult } from "./load";
 import { dollarsPerMillion } from "./prices";
@@ -71,33 +71,10 @@ export interface CaseResult {
 	readonly contenders: readonly Measured[];
 }
 
-export interface Load {
-	run(order: LoadOrder): Promise<Extract<LoadResult, { latenciesMs: readonly number[] }>>;
-	stop(): void;
-}
+/** The load generator. */
+export type Load = Child<LoadOrder, Extract<LoadResult, { latenciesMs: readonly number[] }>>;
 
-export function startLoad(): Load {
-	const child: ChildProcess = fork(join(import.meta.dirname, "load-process.ts"), {
-		execArgv: ["--import", "tsx"],
-		serialization: "advanced",
-	});
-	return {
-		run: (order) =>
-			new Promise((resolve, reject) => {
-				const ended = () => reject(new Error("the load generator ended"));
-				child.once("exit", ended);
-				child.once("message", (result: LoadResult) => {
-					child.off("exit", ended);
-					if ("failure" in result) reject(new Error(result.failure));
-					else resolve(result);
-				});
-				child.send(order);
-			}),
-		stop: () => {
-			if (child.connected) child.disconnect();
-		},
-	};
-}
+export const startLoad = (): Load => startChild("load-process.ts");
 
 /** Longer than counting copies buffer events (LONGEST_DELAY_MS of hosts.ts), and longer than their Queue waits for a batch. */
 const SETTLED_MS = 2_500;

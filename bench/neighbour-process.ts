@@ -1,13 +1,10 @@
-/** The neighbour as a separate process, so that its times do not contain the work of who sends the traffic. It receives orders over IPC. */
+/** The neighbour as a separate process (child.ts), so that its times do not contain the work of who sends the traffic. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { serve } from "./child";
 import { openConnection } from "./connection";
 import type { NeighbourOrder, NeighbourTimes } from "./neighbours";
 
-process.on("message", async (order: NeighbourOrder) => {
-	const result = await ask(order).catch((error: unknown): NeighbourTimes => ({ failure: String(error) }));
-	process.send?.(result);
-});
-process.on("disconnect", () => process.exit());
+serve(ask);
 
 async function ask({ origin, key, durationMs, pauseMs }: NeighbourOrder): Promise<NeighbourTimes> {
 	const connection = await openConnection(origin);

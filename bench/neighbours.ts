@@ -3,12 +3,11 @@
  * traffic and before it, and the growth of the process. The limits by key and address are those of wrangler.toml. Each kind of traffic runs
  * against a separate process that has served ordinary uploads before. The load comes from the same machine, so its own work is in the ratios.
  */
-import { type ChildProcess, fork } from "node:child_process";
-import { join } from "node:path";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4MiniflareOptions } from "miniflare";
 import type { WorkerModules } from "../src/operator/build";
 import { miniflareModules } from "../src/operator/local-build";
 import { capstan } from "./capstan";
+import { startChild } from "./child";
 import { megabytesOf, type Reopening, reopening } from "./memory";
 import { COMPARISON, KINDS, type Kind, ordinaryFiles, withPreviewKey } from "./neighbour-traffic";
 import { databasesOf, runtimePids } from "./runtime";
@@ -45,7 +44,9 @@ export interface NeighbourOrder {
 	readonly pauseMs: number;
 }
 
-export type NeighbourTimes = { readonly timesMs: readonly number[] } | { readonly failure: string };
+export interface NeighbourTimes {
+	readonly timesMs: readonly number[];
+}
 
 /** Goals: the ratio of the neighbour's p99, and the growth of the process. */
 export const NEIGHBOUR_GOALS = { ratio: 5, megabytes: 100 };
@@ -93,7 +94,7 @@ async function measureKind(
 		} as unknown as V4MiniflareOptions),
 	);
 	const connections: Reopening[] = [];
-	const neighbour = startNeighbour();
+	const neighbour = startChild<NeighbourOrder, NeighbourTimes>("neighbour-process.ts");
 	try {
 		await miniflare.ready;
 		const pid = (await runtimePids()).find((candidate) => !pidsBefore.has(candidate));
@@ -101,7 +102,7 @@ async function measureKind(
 		const { appId, key: adminKey } = await definition.seed(databasesOf(miniflare), origin);
 		const scene = await withPreviewKey({ origin, appId, adminKey });
 		const watch = async (durationMs: number, pauseMs: number) => {
-			const times = await neighbour.ask({ origin, key: adminKey, durationMs, pauseMs });
+			const { timesMs: times } = await neighbour.run({ origin, key: adminKey, durationMs, pauseMs });
 			return { p50Ms: percentile(times, 50), p99Ms: percentile(times, 99) };
 		};
 		await watch(WARM_MS, WARM_PAUSE_MS);
@@ -140,28 +141,6 @@ async function measureKind(
 		neighbour.stop();
 		await miniflare.dispose();
 	}
-}
-
-function startNeighbour() {
-	const child: ChildProcess = fork(join(import.meta.dirname, "neighbour-process.ts"), {
-		execArgv: ["--import", "tsx"],
-	});
-	return {
-		ask: (order: NeighbourOrder) =>
-			new Promise<readonly number[]>((resolve, reject) => {
-				const ended = () => reject(new Error("the neighbour ended"));
-				child.once("exit", ended);
-				child.once("message", (times: NeighbourTimes) => {
-					child.off("exit", ended);
-					if ("failure" in times) reject(new Error(times.failure));
-					else resolve(times.timesMs);
-				});
-				child.send(order);
-			}),
-		stop: () => {
-			if (child.connected) child.disconnect();
-		},
-	};
 }
 
 export function neighboursLines({ traffic }: NeighboursResult): string[] {
