@@ -158,8 +158,19 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 
 	test("offers a member what they may do, and shows a removed member an error", async () => {
 		const member = await stage.member("org_member", "member@example.com");
+		const memberships = "**/organization/members?*uid=*";
+		const isShown = Promise.withResolvers<void>();
+		await member.page.route(memberships, async (route) => {
+			await isShown.promise;
+			await route.continue();
+		});
 		await member.open(`/apps/${APP}/overview`, "Example shop");
+		// Nothing is offered before it is known that they may.
+		await member.page.getByRole("figure", { name: /Bundles live on each channel/ }).waitFor();
+		expect(await member.page.getByRole("link", { name: "API keys" }).count()).toBe(0);
+		isShown.resolve();
 		await member.page.getByRole("link", { name: "Members" }).waitFor();
+		await member.page.unroute(memberships);
 		expect(await member.page.getByRole("link", { name: "API keys" }).count()).toBe(0);
 		expect(await member.page.getByRole("link", { name: "Activity", exact: true }).count()).toBe(0);
 		const { status } = await stage.product.api(

@@ -164,11 +164,11 @@ function useOrganizationEntries(orgId: string | undefined): Entry[] {
 		[];
 	if (orgId === undefined) return [];
 	return [
-		...ORGANIZATION_PLACES.filter(({ permission }) => may(permission) !== false).flatMap((place): Entry[] => [
+		...ORGANIZATION_PLACES.filter(({ permission }) => may(permission) === true).flatMap((place): Entry[] => [
 			{ group: "Go to", label: place.label, icon: place.icon, to: organizationPath(orgId, place.screen) },
 			...(place.tabs ?? [])
 				.slice(1)
-				.filter(([, , permission]) => may(permission) !== false)
+				.filter(([, , permission]) => may(permission) === true)
 				.map(([screen, label]) => ({ group: "Go to", label, icon: place.icon, to: organizationPath(orgId, screen) })),
 		]),
 		...keys.map(({ id, name, key_hint }) => ({

@@ -66,7 +66,7 @@ function OrganizationNavigation({
 	return (
 		<nav className="nav" aria-label="Organization">
 			{heading === undefined ? null : <div className="nav-heading cut">{heading}</div>}
-			{ORGANIZATION_PLACES.filter(({ permission }) => may(permission) !== false).map((place) => (
+			{ORGANIZATION_PLACES.filter(({ permission }) => may(permission) === true).map((place) => (
 				<Entry key={place.screen} to={organizationPath(orgId, place.screen)} isHere={place === here} icon={place.icon}>
 					{place.label}
 				</Entry>
@@ -101,7 +101,7 @@ export function Tabs({ orgId, appId, screen, item }: Where) {
 	const tabs =
 		appId === undefined
 			? placeOf(ORGANIZATION_PLACES, screen)
-					?.tabs?.filter(([, , permission]) => may(permission) !== false)
+					?.tabs?.filter(([, , permission]) => may(permission) === true)
 					.map(([tab, label]) => ({ tab, label, to: organizationPath(orgId ?? "", tab) }))
 			: placeOf(APP_PLACES, screen)?.tabs?.map(([tab, label]) => ({ tab, label, to: appPath(appId, tab) }));
 	if (tabs === undefined || tabs.length < 2) return null;

@@ -130,7 +130,7 @@ function TabBar({ orgId, appId, screen, onMore }: Where & { readonly onMore: () 
 					isHere: placeOf(APP_PLACES, screen) === place,
 				}))
 			: ORGANIZATION_PLACES.filter(
-					({ screen: name, permission }) => ORGANIZATION_TABS.includes(name) && may(permission) !== false,
+					({ screen: name, permission }) => ORGANIZATION_TABS.includes(name) && may(permission) === true,
 				).map((place) => ({
 					place,
 					to: organizationPath(orgId ?? "", place.screen),

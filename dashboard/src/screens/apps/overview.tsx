@@ -85,7 +85,7 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 						appId={appId}
 						orgId={orgId}
 						file={releasing.file}
-						mayRelease={may("channel.promote_bundle") !== false}
+						mayRelease={may("channel.promote_bundle") === true}
 						onClose={() => setReleasing(undefined)}
 					/>
 				</Suspense>

@@ -36,7 +36,7 @@ function Webhooks({
 	readonly mayManage: ReturnType<May>;
 }) {
 	const query = { orgId, ...(appId === undefined ? {} : { app_id: appId }) };
-	const webhooks = useAsk("GET /webhook", { query }, { enabled: mayManage !== false });
+	const webhooks = useAsk("GET /webhook", { query }, { enabled: mayManage === true });
 	const [isAdding, setAdding] = useState(false);
 	const [secret, setSecret] = useState<string | undefined>();
 	return (
