@@ -268,7 +268,9 @@ CREATE TABLE apps (
   -- Random, replaced with each revision, because a restored database gives the same revision a second time.
   revision_token TEXT,
   -- The longest time to live of a preview.
-  preview_max_days INTEGER NOT NULL DEFAULT 30 CHECK (preview_max_days BETWEEN 1 AND 365)
+  preview_max_days INTEGER NOT NULL DEFAULT 30 CHECK (preview_max_days BETWEEN 1 AND 365),
+  -- Binding of the telemetry database that has the app's reports, chosen when the app is created.
+  telemetry_binding TEXT NOT NULL
 ) STRICT;
 CREATE INDEX apps_by_owner ON apps (owner_org, name);
 
@@ -742,7 +744,7 @@ CREATE INDEX group_bindings_by_channel ON group_bindings (channel_id);
 
 -- An operator's override for one device: a channel, a bundle, or both.
 CREATE TABLE device_overrides (
-  app_id TEXT NOT NULL,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   device_id TEXT NOT NULL,
   channel_id INTEGER REFERENCES channels (id) ON DELETE CASCADE,
   version_id INTEGER REFERENCES bundles (id) ON DELETE CASCADE,
@@ -750,7 +752,6 @@ CREATE TABLE device_overrides (
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
   PRIMARY KEY (app_id, device_id),
-  FOREIGN KEY (app_id, device_id) REFERENCES devices (app_id, device_id) ON DELETE CASCADE,
   CHECK (channel_id IS NOT NULL OR version_id IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX device_overrides_by_channel ON device_overrides (channel_id);
@@ -787,21 +788,14 @@ CREATE TABLE dead_messages (
   resend INTEGER NOT NULL DEFAULT 0 CHECK (resend IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
--- Apps whose reports (devices, device_sketches and daily_…, but not daily_storage) move or have moved to a telemetry database
--- (src/features/telemetry/move.ts). An app without a row has them here. No foreign key, because the row outlives its app until its reports are
--- deleted. The triggers of src/db/telemetry-homes.ts refuse reports of these apps here.
-CREATE TABLE telemetry_homes (
+-- Apps whose reports clean-up deletes from a telemetry database: they were removed, or their creation has not ended. No foreign key, because
+-- there are no such apps.
+CREATE TABLE report_removals (
   app_id TEXT PRIMARY KEY,
-  -- Name of the database in wrangler.toml.
-  binding TEXT NOT NULL,
-  -- 'copying': the reports are here, complete and frozen. 'moved': they are there, and the old rows are still here. 'settled': no old row is
-  -- left. 'removed': the app was removed, and its reports will be.
-  state TEXT NOT NULL CHECK (state IN ('copying', 'moved', 'settled', 'removed')),
-  -- JSON: by table, the key of the last copied row. NULL: nothing is copied.
-  position TEXT,
-  moved_at_ms INTEGER
+  telemetry_binding TEXT NOT NULL,
+  -- A consumer that knows the app from before its removal has ended by then.
+  due_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX telemetry_homes_open ON telemetry_homes (state, app_id) WHERE state <> 'settled';
 
 -- Bytes of an app's bundles and files at the end of a day. Today's row is from the last clean-up; statistics compute the current value.
 CREATE TABLE daily_storage (
@@ -865,7 +859,7 @@ CREATE TABLE rollout_devices (
   -- Why the device does not count for the rollout's health: it is newer than the rollout, or its network has enough devices. NULL: it
   -- counts.
   not_counted TEXT CHECK (not_counted IN ('newer', 'network')),
-  -- When the device was first seen, because its row may be in a telemetry database. NULL: it is in devices.
+  -- When the app first heard of the device, from its row in a telemetry database. NULL: not known when it reported.
   device_created_at_ms INTEGER,
   -- The last crash or hang, and the last JavaScript error, by arrival.
   crashed_at_ms INTEGER,
@@ -1067,7 +1061,35 @@ CREATE INDEX audit_log_by_app ON audit_log (app_uuid, id) WHERE app_uuid IS NOT 
 CREATE INDEX audit_log_denied ON audit_log (org_id, at_ms) WHERE action = 'access.denied';
 
 -- == The main database and each telemetry database ==
--- Reports of devices and statistics. The same statements run on all of these databases.
+
+-- The position of a clean-up job that reads a part of a large table in each run (src/db/table-walk.ts), and as `sweep` the last run of the
+-- clean-up (src/db/sweep-runs.ts).
+CREATE TABLE sweep_positions (
+  step TEXT PRIMARY KEY,
+  position TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- == Each telemetry database ==
+-- Reports of devices and statistics, with what they need of the main database's tables `apps` and `bundles`.
+
+-- An app whose reports are here. The consumer stores it before the first report. A row is deleted after its reports, and no report of an app
+-- without a row is stored.
+CREATE TABLE apps (
+  id TEXT PRIMARY KEY,
+  -- The id again: events of these apps name them by it.
+  app_id TEXT NOT NULL UNIQUE
+) STRICT, WITHOUT ROWID;
+
+-- Versions that the app has or had, so that events of other versions are not counted by version.
+CREATE TABLE bundles (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  status TEXT NOT NULL DEFAULT 'ready',
+  -- Of the newest bundle of this version, for the bytes that were served of it.
+  object_key TEXT,
+  PRIMARY KEY (app_id, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bundles_by_object ON bundles (object_key) WHERE object_key IS NOT NULL;
 
 -- A device as last reported, or as an operator named it before. Written by the queue consumer, never by a check.
 CREATE TABLE devices (
@@ -1187,13 +1209,6 @@ CREATE TABLE device_events (
   PRIMARY KEY (app_id, at_ms, id)
 ) STRICT, WITHOUT ROWID;
 
--- The position of a clean-up job that reads a part of a large table in each run (src/db/table-walk.ts), and as `sweep` the last run of the
--- clean-up (src/db/sweep-runs.ts).
-CREATE TABLE sweep_positions (
-  step TEXT PRIMARY KEY,
-  position TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
 -- Sketches of the devices of a day, which can be merged with those of other days (src/domain/distinct-count.ts). A
 -- consumer adds to a slot that it draws, so that concurrent consumers write different rows; clean-up merges the
 -- slots into slot 0 (src/db/device-sketches.ts).
@@ -1214,24 +1229,3 @@ CREATE TABLE device_sketches (
   PRIMARY KEY (app_id, day, kind, version_name, slot)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX device_sketches_open ON device_sketches (app_id, day) WHERE slot > 0;
-
--- == Each telemetry database ==
--- What the statements above need of the main database's tables `apps` and `bundles`.
-
--- An app whose reports are here. A row is deleted after its reports, and no report of an app without a row is stored.
-CREATE TABLE apps (
-  id TEXT PRIMARY KEY,
-  -- The id again: events of these apps name them by it.
-  app_id TEXT NOT NULL UNIQUE
-) STRICT, WITHOUT ROWID;
-
--- Versions that the app has or had, so that events of other versions are not counted by version.
-CREATE TABLE bundles (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  name TEXT NOT NULL,
-  status TEXT NOT NULL DEFAULT 'ready',
-  -- Of the newest bundle of this version, for the bytes that were served of it.
-  object_key TEXT,
-  PRIMARY KEY (app_id, name)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX bundles_by_object ON bundles (object_key) WHERE object_key IS NOT NULL;

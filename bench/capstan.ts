@@ -9,8 +9,6 @@ import { Response as MiniflareResponse } from "miniflare";
 import { unstable_getMiniflareWorkerOptions } from "wrangler";
 import { bootstrapStatements } from "../src/db/bootstrap";
 import { isTelemetryBinding } from "../src/deps";
-import { DAY_MS } from "../src/domain/time";
-import { moveTelemetry } from "../src/features/telemetry/move";
 import { createAdminKey } from "../src/operator/admin-key";
 import { buildAssets, buildWorker, type WorkerModules } from "../src/operator/build";
 import type { Bindings } from "../src/operator/local-build";
@@ -46,8 +44,6 @@ const ENTRY = "worker.js";
 const APP_ID = "com.example.fleet";
 const FRESH_PREFIX = "com.example.fresh";
 const JSON_TYPE = { "content-type": "application/json" };
-/** So long ago that the consumer no longer looks in the main database for events from before the move (EVENT_MEMORY_DAYS). */
-const MOVED_BEFORE_MS = 60 * DAY_MS;
 
 export async function capstanScript(): Promise<WorkerModules> {
 	await buildAssets();
@@ -157,7 +153,6 @@ async function seed(open: OpenDatabase, origin: string, size: CapstanSize): Prom
 	// Last and through the API, so that derived state of the app is up to date.
 	await send("POST", "/channel", { app_id: APP_ID, channel: `channel-${size.bundles}`, public: true });
 	const overrideVersion = "1.0.2";
-	await moveReports(database, telemetry);
 	const overriddenDevices = size.overrides ?? 0;
 	for (let device = 0; device < overriddenDevices; device += 1) {
 		await send("POST", "/device", { app_id: APP_ID, device_id: deviceId(device), channel: "channel-2" });
@@ -165,15 +160,6 @@ async function seed(open: OpenDatabase, origin: string, size: CapstanSize): Prom
 	const freshApps = { prefix: FRESH_PREFIX, count: size.freshApps ?? 0 };
 	if (freshApps.count > 0) await copyApps(database, Object.values(telemetry), freshApps.count);
 	return { appId: APP_ID, key: key.text, newestVersion, overrideVersion, overriddenDevices, freshApps };
-}
-
-/** As two runs of the clean-up do: the first moves the app's reports to a telemetry database, the second deletes the old rows. */
-async function moveReports(d1: D1Database, telemetry: Readonly<Record<string, D1Database>>): Promise<void> {
-	const log = (_level: string, event: string, facts?: object) => {
-		throw new Error(`${event}: ${JSON.stringify(facts)}`);
-	};
-	const movedAtMs = Date.now() - MOVED_BEFORE_MS;
-	for (let run = 0; run < 2; run += 1) await moveTelemetry({ d1, telemetry, log, now: () => movedAtMs });
 }
 
 /** Copies every row of the table `count` times. `changed` has SQL for columns that differ, over the row and `copy.number`. */
@@ -201,7 +187,7 @@ async function copyRows(
 		.run();
 }
 
-/** Copies the app with its bundles, its channels and its place in a telemetry database under other names. */
+/** Copies the app with its bundles and channels under other names, also in the telemetry database that has its reports. */
 async function copyApps(database: D1Database, telemetry: readonly D1Database[], count: number): Promise<void> {
 	const original = `(SELECT id FROM apps WHERE app_id = '${APP_ID}')`;
 	const copyId = "printf('00000000-0000-4000-8000-%012d', copy.number)";
@@ -216,7 +202,6 @@ async function copyApps(database: D1Database, telemetry: readonly D1Database[], 
 	const sameBundle = `(SELECT id FROM bundles WHERE app_id = ${copyId}
 		AND name = (SELECT name FROM bundles WHERE id = original.version_id) AND deleted_at_ms IS NULL)`;
 	await copyRows(database, "channels", count, { app_id: copyId, version_id: sameBundle }, `app_id = ${original}`);
-	await copyRows(database, "telemetry_homes", count, { app_id: copyId }, `app_id = ${original}`);
 	// Only one of them has the app.
 	for (const one of telemetry) {
 		const originalId = await one.prepare("SELECT id FROM apps").first<string>("id");

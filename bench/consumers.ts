@@ -35,7 +35,6 @@ export const QUICK_CONSUMERS: ConsumersEffort = { ...FULL_CONSUMERS, batches: 16
 export interface ConsumersResult extends ConsumersEffort {
 	readonly runs: readonly {
 		/** The database that has the reports of the app. */
-		readonly reports: "DB" | "TELEMETRY";
 		readonly consumers: number;
 		readonly ms: number;
 		readonly tripsPerBatch: number;
@@ -64,15 +63,10 @@ export async function measureConsumers(effort: ConsumersEffort, say: (text: stri
 		await migrate(telemetry, "telemetry");
 		await seed(d1);
 		const runs = [];
-		for (const [number, reports] of (["DB", "TELEMETRY"] as const).entries()) {
-			if (reports === "TELEMETRY") await moveApp(d1, telemetry);
-			for (const [index, consumers] of CONSUMERS.entries()) {
-				say(`${consumers} consumers, reports in ${reports}`);
-				// Each run is a day of new devices.
-				const day = number * CONSUMERS.length + index;
-				const databases = { d1, telemetry: reports === "DB" ? {} : { TELEMETRY: telemetry } };
-				runs.push({ reports, ...(await drain(databases, consumers, day, effort)) });
-			}
+		for (const [day, consumers] of CONSUMERS.entries()) {
+			say(`${consumers} consumers`);
+			// Each run is a day of new devices.
+			runs.push(await drain({ d1, telemetry: { TELEMETRY: telemetry } }, consumers, day, effort));
 		}
 		return { ...effort, runs };
 	} finally {
@@ -80,18 +74,13 @@ export async function measureConsumers(effort: ConsumersEffort, say: (text: stri
 	}
 }
 
-/** As after the move: only new devices are consumed, so no row is copied. */
-async function moveApp(d1: D1Database, telemetry: D1Database): Promise<void> {
-	await d1.prepare("INSERT INTO telemetry_homes (app_id, binding, state) VALUES ('app', 'TELEMETRY', 'settled')").run();
-	await telemetry.prepare("INSERT INTO apps (id, app_id) VALUES ('app', 'app')").run();
-}
-
 async function seed(d1: D1Database): Promise<void> {
 	await d1.batch(
 		[
 			"INSERT INTO users (id, email, created_at_ms) VALUES ('user', 'bench@example.com', 1)",
 			"INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms) VALUES ('org', 'org', 'user', 1, 1)",
-			`INSERT INTO apps (id, app_id, owner_org, name, created_at_ms, updated_at_ms) VALUES ('app', '${APP}', 'org', '', 1, 1)`,
+			`INSERT INTO apps (id, app_id, owner_org, name, created_at_ms, updated_at_ms, telemetry_binding)
+				VALUES ('app', '${APP}', 'org', '', 1, 1, 'TELEMETRY')`,
 		].map((statement) => d1.prepare(statement)),
 	);
 }
@@ -175,11 +164,11 @@ export function consumersLines({ batches, messagesPerBatch, roundTripMs, runs }:
 	return [
 		`Concurrent consumers of one app's messages: ${batches} batches of ${messagesPerBatch}, ${roundTripMs} ms for a round trip to D1.`,
 		"",
-		"| reports in | consumers | time, ms | round trips per batch | failed batches |",
-		"|---|--:|--:|--:|--:|",
+		"| consumers | time, ms | round trips per batch | failed batches |",
+		"|--:|--:|--:|--:|",
 		...runs.map(
-			({ reports, consumers, ms, tripsPerBatch, failedBatches }) =>
-				`| ${reports} | ${consumers} | ${ms} | ${tripsPerBatch} | ${failedBatches} |`,
+			({ consumers, ms, tripsPerBatch, failedBatches }) =>
+				`| ${consumers} | ${ms} | ${tripsPerBatch} | ${failedBatches} |`,
 		),
 	];
 }

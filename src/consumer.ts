@@ -4,13 +4,14 @@
  */
 import { openDb } from "./db/client";
 import { Conflict } from "./db/optimistic";
+import { openTelemetry } from "./db/telemetry-reads";
 import type { Deps } from "./deps";
 import { ApiError, causeText } from "./errors";
 import { recordSamples } from "./features/rollouts/samples";
 import { STEP_AT_MOST_EVERY_MS, stepRollouts } from "./features/rollouts/steps";
+import { type AssignedEvents, assignEvents, readKnownSince, storeAppsAndVersions } from "./features/statistics/assign";
 import { consumeDeviceEvents } from "./features/statistics/device-events";
 import { noteDownloads } from "./features/statistics/failures";
-import { type AssignedEvents, assignEvents, postpone } from "./features/telemetry/assign";
 import { noteFirstDevices } from "./features/webhooks/first-device";
 import { keyUsageStatement } from "./http/last-used";
 import type { AccessDenied, DeviceEvent, DeviceEvents, KeyUsed, QueueMessage } from "./messages";
@@ -100,10 +101,11 @@ export async function consume(deps: Deps, batch: { readonly messages: readonly D
 
 /** All of it is idempotent. A database that fails does not stop the events of the others. */
 async function consumeEvents(deps: Deps, events: readonly DeviceEvent[]): Promise<void> {
-	const { groups, postponed } = await assignEvents(deps, events);
+	// An event of another version must fail and be repeated, not be dropped as too old.
+	if (!events.every(({ atMs }) => Number.isSafeInteger(atMs))) throw new Error("an event has no time");
+	const groups = await assignEvents(deps, events);
 	const results = await Promise.allSettled(groups.map((group) => consumeGroup(deps, group)));
 	for (const result of results) if (result.status === "rejected") throw result.reason;
-	await postpone(deps, postponed);
 	await noteFirstDevices(deps, events);
 	const reported = groups.flatMap(({ rolloutEvents }) => rolloutEvents);
 	if (reported.length === 0) return;
@@ -118,12 +120,11 @@ async function consumeEvents(deps: Deps, events: readonly DeviceEvent[]): Promis
 }
 
 /** Device rows first, because a rollout counts devices that were known before. */
-async function consumeGroup(
-	deps: Deps,
-	{ deps: own, reports, rolloutEvents, knownSince }: AssignedEvents,
-): Promise<void> {
-	await noteDownloads(deps, await consumeDeviceEvents(own, await reports()));
-	if (rolloutEvents.length > 0) await recordSamples(deps, rolloutEvents, await knownSince?.());
+async function consumeGroup(deps: Deps, assigned: AssignedEvents): Promise<void> {
+	const { binding, reports, rolloutEvents } = assigned;
+	await storeAppsAndVersions(deps, assigned);
+	await noteDownloads(deps, await consumeDeviceEvents(deps, openTelemetry(deps, binding), reports));
+	if (rolloutEvents.length > 0) await recordSamples(deps, rolloutEvents, await readKnownSince(deps, assigned));
 }
 
 /** A kind of another version of this Worker, perhaps a later one that was rolled back: retried until a version knows it. */

@@ -8,8 +8,8 @@ import type { QueueMessage, WebhookDue } from "./messages";
 /** The Worker's bindings, as wrangler.toml declares them. */
 export interface Env extends ConfigVariables {
 	readonly DB: D1Database;
-	/** A deployment may have several, named `TELEMETRY_0`, `TELEMETRY_1` and so on. */
-	readonly TELEMETRY?: D1Database;
+	/** A deployment may have more, named `TELEMETRY_0`, `TELEMETRY_1` and so on. */
+	readonly TELEMETRY: D1Database;
 	readonly BUNDLES: R2Bucket;
 	readonly EVENTS: Queue<QueueMessage>;
 	readonly WEBHOOKS: Queue<WebhookDue>;
@@ -47,7 +47,7 @@ export const isTelemetryBinding = (name: string): boolean => /^TELEMETRY(_\d+)?$
 
 export interface Deps {
 	readonly d1: D1Database;
-	/** Databases for reports of devices and statistics, by binding; none: `d1` has them. */
+	/** Databases for reports of devices and statistics, by binding; every deployment has one. */
 	readonly telemetry: Readonly<Record<string, D1Database>>;
 	readonly bundles: R2Bucket;
 	/** Local runtimes have no metrics. */

@@ -6,7 +6,7 @@ import type { CompiledQuery } from "kysely";
 import { SEALED_KEYS } from "./db/api-keys";
 import { removeTombstones } from "./db/bundle-deletion";
 import { deletedAppIds, trimFeed } from "./db/change-triggers";
-import { openDb } from "./db/client";
+import { type Database, openDb } from "./db/client";
 import { removeUnusedDeltaFiles } from "./db/delta-files";
 import { deleteOldIdempotencyKeys } from "./db/idempotency-keys";
 import { deleteExpiredInvitations } from "./db/invitations";
@@ -15,6 +15,7 @@ import { deleteOldPreviews } from "./db/previews";
 import { deleteOldIdentities } from "./db/publishers";
 import { resealRows } from "./db/reseal";
 import { storeSweepRun } from "./db/sweep-runs";
+import { openTelemetry } from "./db/telemetry-reads";
 import { tendTriggers } from "./db/triggers";
 import { deleteOldWebhookEvents } from "./db/webhook-deliveries";
 import { SEALED_WEBHOOKS } from "./db/webhooks";
@@ -25,22 +26,23 @@ import { deleteOldSignIns } from "./features/accounts/retention";
 import { removeAuditEntries } from "./features/audit/retention";
 import { deleteExpiredBundles } from "./features/bundles/retention";
 import { clearDeleteMarks, expireUploads } from "./features/bundles/unfinished";
+import { nameDevices } from "./features/devices/named";
 import { purgeOrganizations } from "./features/organizations/purge";
 import { closeExpiredPreviews } from "./features/previews/close";
 import { stopPreviewsOfFleets } from "./features/previews/fleets";
 import { deleteOldRollouts } from "./features/rollouts/retention";
 import { stepRollouts } from "./features/rollouts/steps";
-import { watchDatabaseSize } from "./features/service/database-size";
+import { watchDatabaseSizes } from "./features/service/database-size";
+import { removeReports } from "./features/statistics/removed-apps";
 import {
 	deleteOldDeviceEvents,
 	deleteOldDevices,
 	deleteOldEvents,
 	deleteOldStatistics,
+	deleteOldStorage,
 	measureStorage,
 } from "./features/statistics/retention";
 import { mergeSketchSlots } from "./features/statistics/sketches";
-import { moveTelemetry } from "./features/telemetry/move";
-import { nameDevices } from "./features/telemetry/named";
 import { tendDeadMessages } from "./queue/dead-letters";
 import { collectGarbage } from "./queue/garbage";
 import { wakeDueWebhooks } from "./queue/webhook-wake";
@@ -75,17 +77,16 @@ export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = 
 	garbage: collectGarbage,
 	storage: measureStorage,
 
-	// The databases of reports. An app moves before their rows are counted and deleted.
-	"database size": inEachDatabase(watchDatabaseSize),
-	telemetry: moveTelemetry,
+	"old storage figures": deleteOldStorage,
+
+	"database size": watchDatabaseSizes,
+	"reports of removed apps": removeReports,
 	"devices with an override": nameDevices,
-	"device sketches": inEachDatabase((own, binding) => mergeSketchSlots(own, binding === undefined)),
-	"old events": inEachDatabase(deleteOldEvents),
-	"old statistics": inEachDatabase((own, binding) => deleteOldStatistics(own, binding === undefined)),
-	"old devices": inEachDatabase((own, binding, main) =>
-		deleteOldDevices(own, binding === undefined ? undefined : main),
-	),
-	"old device events": inEachDatabase(deleteOldDeviceEvents),
+	"device sketches": inEachTelemetryDatabase(mergeSketchSlots),
+	"old events": inEachTelemetryDatabase(deleteOldEvents),
+	"old statistics": inEachTelemetryDatabase(deleteOldStatistics),
+	"old devices": inEachTelemetryDatabase(deleteOldDevices),
+	"old device events": inEachTelemetryDatabase(deleteOldDeviceEvents),
 
 	"keys sealed by an older secret": (deps) => resealRows(deps, SEALED_KEYS),
 	"preview webhooks sealed by an older secret": (deps) => resealRows(deps, SEALED_HOOKS),
@@ -120,17 +121,13 @@ function batchOf(statements: (nowMs: number) => readonly CompiledQuery[]) {
 	return (deps: Deps) => openDb(deps.d1, "first-primary").batch(statements(deps.now()));
 }
 
-/**
- * A job that runs in the main database, and in each telemetry database with that one in the place of the main one. A database that fails does
- * not stop the others.
- * @param job gets the binding of a telemetry database, undefined for the main one, and the main database
- */
-function inEachDatabase(job: (own: Deps, binding: string | undefined, main: D1Database) => Promise<unknown>) {
+/** A job that runs in each telemetry database. One that fails does not stop the others. */
+function inEachTelemetryDatabase(job: (deps: Deps, db: Database) => Promise<unknown>) {
 	return async (deps: Deps): Promise<void> => {
 		let failure: unknown;
-		for (const [binding, d1] of [[undefined, deps.d1] as const, ...Object.entries(deps.telemetry)]) {
+		for (const binding of Object.keys(deps.telemetry)) {
 			try {
-				await job({ ...deps, d1 }, binding, deps.d1);
+				await job(deps, openTelemetry(deps, binding));
 			} catch (error) {
 				failure ??= error;
 			}

@@ -6,7 +6,6 @@ import { type CompiledQuery, sql } from "kysely";
 import type { AppFilter } from "./apps";
 import { jsonList, query } from "./client";
 import type { ChannelHistoryAction, Flag } from "./schema";
-import { homeOf } from "./telemetry-homes";
 
 export interface AppOverviewRow {
 	readonly id: string;
@@ -14,8 +13,8 @@ export interface AppOverviewRow {
 	readonly owner_org: string;
 	readonly name: string;
 	readonly icon_url: string | null;
-	/** Binding of the telemetry database that has its reports; null: the main one. */
-	readonly telemetry: string | null;
+	/** Binding of the telemetry database that has its reports. */
+	readonly telemetry_binding: string;
 	readonly channel_name: string | null;
 	readonly version_name: string | null;
 	readonly rollout_version_name: string | null;
@@ -41,11 +40,11 @@ export function appOverviewPage(
 	offset: number,
 ): CompiledQuery<AppOverviewRow> {
 	const ofOrganization = orgId === undefined ? sql`true` : sql`a.owner_org = ${orgId}`;
-	return sql<AppOverviewRow>`WITH page AS MATERIALIZED (SELECT a.id, a.app_id, a.owner_org, a.name, a.icon_url FROM apps a
+	return sql<AppOverviewRow>`WITH page AS MATERIALIZED (SELECT a.id, a.app_id, a.owner_org, a.name, a.icon_url, a.telemetry_binding FROM apps a
 			WHERE (a.owner_org IN ${jsonList(JSON.stringify(orgIds))} OR a.id IN ${jsonList(JSON.stringify(appIds))})
 				AND a.app_id <> a.id AND ${ofOrganization}
 			ORDER BY a.name, a.app_id LIMIT ${limit} OFFSET ${offset})
-		SELECT page.*, ${homeOf(sql`page.id`)} AS telemetry, c.name AS channel_name, live.name AS version_name,
+		SELECT page.*, c.name AS channel_name, live.name AS version_name,
 			rollout.name AS rollout_version_name, c.rollout_percentage_bps, c.rollout_enabled, c.rollout_paused_at_ms, c.rollout_pause_reason,
 			h.at_ms AS release_at_ms, h.action AS release_action, home.name AS release_channel, home.is_preview AS release_is_preview,
 			h.version_name AS release_version, h.previous_version_name AS release_previous_version,

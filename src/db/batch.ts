@@ -120,13 +120,8 @@ function failureOf(error: unknown, statements: readonly Statement[]): Error {
 				? statements.find(({ uniqueFailures }) => uniqueFailures?.[columns] !== undefined)?.uniqueFailures?.[columns]
 				: undefined;
 	if (failure !== undefined) return failure();
-	// The reports of an app have moved to another database since this batch began: a repetition finds them (src/db/telemetry-homes.ts).
-	const isMistake = MISTAKE.test(message) && !message.includes(FENCED);
-	return isMistake && error instanceof Error ? error : serviceUnavailable(error);
+	return MISTAKE.test(message) && error instanceof Error ? error : serviceUnavailable(error);
 }
-
-/** In the message of a write that a trigger refused. */
-export const FENCED = "the reports of this app have moved";
 
 /** Mistakes in our own statements: a client must not take them for an outage and try again. */
 const MISTAKE = /SQLITE_(CONSTRAINT|ERROR|MISMATCH|TOOBIG|RANGE|MISUSE|AUTH)|D1_TYPE_ERROR/;

@@ -14,7 +14,7 @@ import { dropRollbackTargets } from "./channel-history";
 import { type Database, jsonList, openDb, query } from "./client";
 import { releaseDeltaFiles } from "./delta-files";
 import { type Walk, walk } from "./table-walk";
-import { homeOf, type TelemetryDeps } from "./telemetry-homes";
+import type { TelemetryDeps } from "./telemetry-databases";
 import { openTelemetry, reportedVersions } from "./telemetry-reads";
 import { bytesOfBundlesToGarbage, uploadsOfBundlesToGarbage } from "./uploads";
 
@@ -84,24 +84,23 @@ export async function removeTombstones(deps: TelemetryDeps, nowMs: number): Prom
 		rows: MOST_TOMBSTONES,
 	};
 	await walk(db, tombstones, async (range) => [
-		sql`DELETE FROM bundles WHERE ${range} AND id NOT IN ${jsonList(await reportedThere(deps, db, range))} AND NOT EXISTS (SELECT 1 FROM channels WHERE version_id = bundles.id)
+		sql`DELETE FROM bundles WHERE ${range} AND id NOT IN ${jsonList(await reportedIn(deps, db, range))} AND NOT EXISTS (SELECT 1 FROM channels WHERE version_id = bundles.id)
 			AND NOT EXISTS (SELECT 1 FROM channels WHERE rollout_version_id = bundles.id)
-			AND NOT EXISTS (SELECT 1 FROM device_overrides WHERE version_id = bundles.id)
-			AND NOT EXISTS (SELECT 1 FROM devices INDEXED BY devices_by_version
-				WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name)`.compile(query),
+			AND NOT EXISTS (SELECT 1 FROM device_overrides WHERE version_id = bundles.id)`.compile(query),
 	]);
 }
 
-/** JSON array: bundles of the range whose versions devices report, if these are in a telemetry database. */
-async function reportedThere(deps: TelemetryDeps, db: Database, range: RawBuilder<unknown>): Promise<string> {
+/** JSON array: bundles of the range whose versions devices report. */
+async function reportedIn(deps: TelemetryDeps, db: Database, range: RawBuilder<unknown>): Promise<string> {
 	const [found] = await db.batch([
-		sql<{ id: number; app_id: AppId; name: string; telemetry: string | null }>`SELECT id, app_id, name,
-			${homeOf(sql`bundles.app_id`)} AS telemetry FROM bundles WHERE ${range}`.compile(query),
+		sql<{ id: number; app_id: AppId; name: string; binding: string }>`SELECT id, app_id, name,
+			(SELECT telemetry_binding FROM apps WHERE apps.id = bundles.app_id) AS binding FROM bundles WHERE ${range}`.compile(
+			query,
+		),
 	]);
 	const kept: number[] = [];
 	for (const [app, bundles] of Map.groupBy(found.rows, ({ app_id }) => app_id)) {
-		const binding = bundles[0]?.telemetry ?? null;
-		if (binding === null) continue;
+		const binding = bundles[0]?.binding ?? "";
 		const names = bundles.map(({ name }) => name);
 		const [reported] = await openTelemetry(deps, binding).batch([reportedVersions(app, names)]);
 		const those = new Set(reported.rows.map(({ name }) => name));

@@ -11,7 +11,6 @@ import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { BundlesTable } from "./schema";
 import { signerOfBundle } from "./signing-keys";
-import { homeOf } from "./telemetry-homes";
 
 export type BundleRow = Selectable<BundlesTable>;
 
@@ -24,7 +23,7 @@ export interface BundleListRow extends BundleRow {
 	readonly preview_channel_prefix: string | null;
 	/** `key_id` of the registered signing key that verified the bundle. */
 	readonly signer: string | null;
-	/** The end of retention by the present data. Null: the bundle is in use, or its app keeps everything. */
+	/** The end of retention without devices (`keptUntilMs`). Null: the bundle is in use, or its app keeps everything. */
 	readonly kept_until_ms: number | null;
 }
 
@@ -48,9 +47,10 @@ const HAS_NEWER = sql<boolean>`+EXISTS (SELECT 1 FROM bundles AS newer
 const IN_NO_OVERRIDE = sql<boolean>`NOT EXISTS (SELECT 1 FROM device_overrides
 	WHERE device_overrides.app_id = bundles.app_id AND device_overrides.version_id = bundles.id)`;
 
-/** A device that changes nothing may have been seen this long after its row says. */
-const UNCERTAIN_MS = sql.lit(REFRESHED_AFTER_DAYS * DAY_MS);
-/** For bundles whose devices are in a telemetry database; `seenAtMs` null: none runs the bundle. */
+/**
+ * The end of retention with the devices that run the bundle: one that changes nothing may have been seen a while after its row says.
+ * @param seenAtMs when one of them was last seen; undefined: none runs the bundle
+ */
 export function keptUntilMs(
 	{ kept_until_ms: keptMs, created_at_ms: createdAtMs }: Pick<BundleListRow, "kept_until_ms" | "created_at_ms">,
 	seenAtMs: number | undefined,
@@ -63,9 +63,7 @@ export function keptUntilMs(
 export const MOST_DEVICES_READ = 200;
 const keptUntil = sql<number | null>`CASE WHEN bundles.status = 'ready' AND apps.retention > 0
 		AND ${HAS_NEWER} AND ${IN_NO_OVERRIDE} AND ${UNUSED}
-	THEN apps.retention * 1000 + max(bundles.created_at_ms, coalesce((SELECT max(last_seen_at_ms) + ${UNCERTAIN_MS} FROM (
-		SELECT last_seen_at_ms FROM devices INDEXED BY devices_by_version
-		WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name LIMIT ${sql.lit(MOST_DEVICES_READ)})), 0)) END`;
+	THEN apps.retention * 1000 + bundles.created_at_ms END`;
 
 /** Rows of live bundles as lists have them. */
 const bundleListRows = () => bundleRows().where("bundles.deleted_at_ms", "is", null);
@@ -182,28 +180,20 @@ export interface DoomedBundle {
 	readonly bundles: number;
 	readonly bundle_bytes: number;
 	readonly device_overrides: number;
-	/** Devices that were last seen running this bundle. */
-	readonly devices: number;
-	/** The sum over all bundles. */
-	readonly devices_of_all: number;
 	/** JSON array of the versions of all. */
 	readonly all_names: string;
 	/** JSON array of the channels that can be rolled back to it now. */
 	readonly rollback_target_of: string;
 }
 
-/** Number of devices whose last report names the bundle. Names the index, because SQLite cannot estimate the devices of an app. */
-const devicesOfBundle = sql<number>`(SELECT count(*) FROM devices INDEXED BY devices_by_version
-	WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name)`;
-
 /** The effect of `deleteBundles` with the same condition; newest first. */
 export function doomedBundles(which: RawBuilder<unknown>, limit: number): CompiledQuery<DoomedBundle> {
-	return sql<DoomedBundle>`SELECT id, name, size_bytes, devices, count(*) OVER () AS bundles,
+	return sql<DoomedBundle>`SELECT id, name, size_bytes, count(*) OVER () AS bundles,
 			sum(CASE WHEN object_key IS NULL THEN 0 ELSE coalesce(size_bytes, 0) END) OVER () AS bundle_bytes,
 			sum((SELECT count(*) FROM device_overrides
 				WHERE device_overrides.app_id = bundles.app_id AND device_overrides.version_id = bundles.id)) OVER () AS device_overrides,
-			sum(devices) OVER () AS devices_of_all, json_group_array(name) OVER () AS all_names, ${rollbackTargetOf} AS rollback_target_of
-		FROM (SELECT *, ${devicesOfBundle} AS devices FROM bundles WHERE ${which}) AS bundles
+			json_group_array(name) OVER () AS all_names, ${rollbackTargetOf} AS rollback_target_of
+		FROM bundles WHERE ${which}
 		ORDER BY created_at_ms DESC, id DESC LIMIT ${limit}`.compile(query);
 }
 
@@ -213,36 +203,22 @@ export function bundlesKeptForRollback(appId: AppId): CompiledQuery<{ bundles: n
 		WHERE app_id = ${appId} AND status = 'ready' AND ${IN_NO_CHANNEL} AND ${KEPT_FOR_ROLLBACK}`.compile(query);
 }
 
-/** Number of devices that run each of these bundles. */
-export function devicesOfBundles(
-	appId: AppId,
-	bundleIds: readonly number[],
-): CompiledQuery<{ id: number; devices: number }> {
-	return sql<{ id: number; devices: number }>`SELECT id, ${devicesOfBundle} AS devices FROM bundles
-		WHERE ${liveBundles(appId, bundleIds)}`.compile(query);
-}
-
 /**
- * Retention has ended: the bundle is older than its app keeps unused ones, no operator set it for a device, and no device was seen running
- * it in that time. An app with retention 0 keeps everything.
- *
- * The condition about devices comes last and names its index, because SQLite cannot estimate the devices of an app and would read them all.
+ * The bundle is older than its app keeps unused ones, and no operator set it for a device. Retention has ended unless a device was seen running
+ * it in that time, which the telemetry database knows. An app with retention 0 keeps everything.
  */
 const isExpired = (nowMs: number) => sql<boolean>`${HAS_NEWER} AND ${IN_NO_OVERRIDE}
 	AND EXISTS (SELECT 1 FROM apps JOIN organizations ON organizations.id = apps.owner_org
 		WHERE apps.id = bundles.app_id AND organizations.deleted_at_ms IS NULL AND apps.retention > 0
-			AND bundles.created_at_ms <= ${nowMs} - apps.retention * 1000
-			AND NOT EXISTS (SELECT 1 FROM devices INDEXED BY devices_by_version
-				WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name
-					AND devices.last_seen_at_ms + ${UNCERTAIN_MS} > ${nowMs} - apps.retention * 1000))`;
+			AND bundles.created_at_ms <= ${nowMs} - apps.retention * 1000)`;
 
 export interface ExpiredBundle {
 	readonly id: number;
 	readonly app_id: AppId;
 	readonly name: string;
 	readonly retention_ms: number;
-	/** Binding of the telemetry database that knows the devices which run it; null: none was seen lately. */
-	readonly telemetry: string | null;
+	/** Binding of the telemetry database that knows the devices which run it. */
+	readonly telemetry_binding: string;
 }
 
 /**
@@ -250,8 +226,8 @@ export interface ExpiredBundle {
  * an index skips the younger ones.
  */
 export function expiredBundlesOfApps(nowMs: number, mostOfApp: number, most: number): CompiledQuery<ExpiredBundle> {
-	return sql<ExpiredBundle>`SELECT id, app_id, name, retention_ms, ${homeOf(sql`app_id`)} AS telemetry FROM (
-			SELECT bundles.id, bundles.app_id, bundles.name, own.retention * 1000 AS retention_ms, row_number() OVER (PARTITION BY bundles.app_id ORDER BY bundles.created_at_ms, bundles.id) AS place
+	return sql<ExpiredBundle>`SELECT id, app_id, name, retention_ms, telemetry_binding FROM (
+			SELECT bundles.id, bundles.app_id, bundles.name, own.retention * 1000 AS retention_ms, own.telemetry_binding, row_number() OVER (PARTITION BY bundles.app_id ORDER BY bundles.created_at_ms, bundles.id) AS place
 			FROM apps AS own CROSS JOIN bundles ON bundles.app_id = own.id AND bundles.deleted_at_ms IS NULL
 				AND bundles.created_at_ms <= ${nowMs} - own.retention * 1000 AND own.retention > 0
 			WHERE bundles.status = 'ready' AND ${UNUSED} AND ${isExpired(nowMs)})

@@ -10,7 +10,6 @@ import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm, MOST_DEVICES_BY_NAME } from "..
 import { serviceUnavailable } from "../errors";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";
-import { homeOf } from "./telemetry-homes";
 import { tryTelemetry } from "./telemetry-reads";
 import { markUsedByChannel } from "./used-versions";
 
@@ -18,10 +17,13 @@ export interface PreviewNameRow {
 	readonly default_upload_channel: string;
 	readonly preview_channel_prefix: string;
 	readonly is_reserved: 0 | 1;
+	/** The telemetry database of the app. */
+	readonly telemetry_binding: string;
+}
+
+export interface CountedNameRow extends PreviewNameRow {
 	/** Devices that send the name, at most one more than may be testers. */
 	readonly devices: number;
-	/** The telemetry database to count them in; null: they are counted. */
-	readonly telemetry: string | null;
 }
 
 /** SQL: devices that send the name as `defaultChannel`, at most one more than may be testers. */
@@ -33,21 +35,18 @@ export const devicesNaming = (appId: RawBuilder<unknown>, name: RawBuilder<unkno
 export const previewPrefixOf = (app: RawBuilder<unknown>) =>
 	sql<string>`coalesce(${app}.preview_channel_prefix, ${sql.lit(DEFAULT_PREVIEW_PREFIX)})`;
 
-/** The columns of `PreviewNameRow` of an app `a` and its channel name `n`. */
-export const previewNameColumns = (name: RawBuilder<unknown>) =>
-	sql`a.default_upload_channel, ${previewPrefixOf(sql`a`)} AS preview_channel_prefix, n.name IS NOT NULL AS is_reserved,
-		${devicesNaming(sql`a.id`, name)} AS devices, ${homeOf(sql`a.id`)} AS telemetry`;
+/** The columns of `PreviewNameRow` of an app `a` and its reserved name `n`. */
+export const PREVIEW_NAME_COLUMNS = sql`a.default_upload_channel, ${previewPrefixOf(sql`a`)} AS preview_channel_prefix, n.name IS NOT NULL AS is_reserved, a.telemetry_binding`;
 
 /** Facts for `refusalOfName`; for loading beside the decision. */
 export function previewName(publicAppId: string, name: string): CompiledQuery<PreviewNameRow> {
-	return sql<PreviewNameRow>`SELECT ${previewNameColumns(sql`${name}`)}
+	return sql<PreviewNameRow>`SELECT ${PREVIEW_NAME_COLUMNS}
 		FROM apps a LEFT JOIN channel_names n ON n.app_id = a.id AND n.name = ${name} WHERE a.id = ${appIdOf(publicAppId)}`.compile(
 		query,
 	);
 }
 
-/** The same count in a telemetry database. */
-export function countDevicesNaming(appId: AppId, name: string): CompiledQuery<{ devices: number }> {
+function countDevicesNaming(appId: AppId, name: string): CompiledQuery<{ devices: number }> {
 	return sql<{ devices: number }>`SELECT ${devicesNaming(sql`${appId}`, sql`${name}`)} AS devices`.compile(query);
 }
 
@@ -57,10 +56,9 @@ export async function withDevicesNaming<Row extends PreviewNameRow>(
 	appId: AppId,
 	row: Row,
 	name: string,
-): Promise<Row> {
-	if (row.telemetry === null) return row;
-	const rows = await tryTelemetry(deps, row.telemetry, countDevicesNaming(appId, name));
-	if (rows === undefined) throw serviceUnavailable(new Error(`${row.telemetry} does not answer`));
+): Promise<Row & CountedNameRow> {
+	const rows = await tryTelemetry(deps, row.telemetry_binding, countDevicesNaming(appId, name));
+	if (rows === undefined) throw serviceUnavailable(new Error(`${row.telemetry_binding} does not answer`));
 	return { ...row, devices: rows[0]?.devices ?? 0 };
 }
 

@@ -52,44 +52,16 @@ export interface ListedChannelRow extends ChannelRow {
 	readonly version_min_update_version: string | null;
 	readonly rollout_min_update_version: string | null;
 	readonly preview_channel_prefix: string | null;
-	/** JSON array of `[version_build, last_seen_at_ms]` from a sample of the app's devices. */
-	readonly store_builds: string;
 }
 
-/** Device ids are random, so the first ones are a fair sample of a constant cost. */
-const SAMPLED_DEVICES = 100;
-
-const sampledDevices = (appId: RawBuilder<unknown>) =>
-	sql`(SELECT version_build, last_seen_at_ms FROM devices
-				WHERE app_id = ${appId} ORDER BY device_id LIMIT ${sql.lit(SAMPLED_DEVICES)})`;
-
-/** @param sample a table of `sampledDevices` */
-const storeBuilds = (sample: RawBuilder<unknown>) =>
-	sql<string>`(SELECT json_group_array(json_array(version_build, seen_at_ms)) FROM (
-			SELECT version_build, max(last_seen_at_ms) AS seen_at_ms FROM ${sample}
-			WHERE version_build IS NOT NULL AND last_seen_at_ms IS NOT NULL GROUP BY version_build))`;
-
-interface StoreBuildsRow extends Pick<ListedChannelRow, "store_builds"> {
-	/** The app has at least as many devices as the sample. */
-	readonly is_full: Flag;
-}
-
-/** `store_builds` from a telemetry database. */
-export function storeBuildsOf(appId: AppId): CompiledQuery<StoreBuildsRow> {
-	return sql<StoreBuildsRow>`WITH sample AS MATERIALIZED ${sampledDevices(sql`${appId}`)}
-		SELECT ${storeBuilds(sql`sample`)} AS store_builds,
-			(SELECT count(*) FROM sample) = ${sql.lit(SAMPLED_DEVICES)} AS is_full`.compile(query);
-}
-
-const listedRows = (publicAppId: string) =>
-	// The subquery is independent of the row, so SQLite evaluates it once for the list.
+const listedRows = () =>
 	channelRows(sql`, stable.min_update_version AS version_min_update_version,
 		rollout.min_update_version AS rollout_min_update_version,
-		(SELECT preview_channel_prefix FROM apps WHERE apps.id = channels.app_id) AS preview_channel_prefix, ${storeBuilds(sampledDevices(appIdOf(publicAppId)))} AS store_builds`);
+		(SELECT preview_channel_prefix FROM apps WHERE apps.id = channels.app_id) AS preview_channel_prefix`);
 
 /** One channel as lists show it; for loading beside the decision. */
 export const listedChannelByName = prepared<{ publicAppId: string; name: string }, ListedChannelRow>((value) =>
-	sql<ListedChannelRow>`${listedRows(value("publicAppId"))}
+	sql<ListedChannelRow>`${listedRows()}
 		WHERE channels.app_id = ${appIdOf(value("publicAppId"))} AND channels.name = ${value("name")}`.compile(query),
 );
 
@@ -98,7 +70,7 @@ export const channelsPageOf = prepared<
 	{ publicAppId: string; ids: string; limit: number; offset: number },
 	ListedChannelRow
 >((value) =>
-	sql<ListedChannelRow>`${listedRows(value("publicAppId"))} WHERE channels.app_id = ${appIdOf(value("publicAppId"))}
+	sql<ListedChannelRow>`${listedRows()} WHERE channels.app_id = ${appIdOf(value("publicAppId"))}
 		AND channels.id IN ${jsonList(value("ids"))}
 		ORDER BY channels.created_at_ms, channels.id LIMIT ${value("limit")} OFFSET ${value("offset")}`.compile(query),
 );
@@ -106,7 +78,7 @@ export const channelsPageOf = prepared<
 /** A page of the app's channels, oldest first; for loading beside the decision. */
 export const channelsPage = prepared<{ publicAppId: string; limit: number; offset: number }, ListedChannelRow>(
 	(value) =>
-		sql<ListedChannelRow>`${listedRows(value("publicAppId"))} WHERE channels.app_id = ${appIdOf(value("publicAppId"))}
+		sql<ListedChannelRow>`${listedRows()} WHERE channels.app_id = ${appIdOf(value("publicAppId"))}
 		ORDER BY channels.created_at_ms, channels.id LIMIT ${value("limit")} OFFSET ${value("offset")}`.compile(query),
 );
 

@@ -2,10 +2,10 @@
  * Pages of devices after a cursor. By id and by custom id an index has the order, so a page reads only its rows; by the time of the last change
  * none has, so that order is for apps with fewer than `MOST_SORTED` devices.
  */
-import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { query } from "./client";
-import type { ReportedRow } from "./reported-devices";
+import type { ReportedRow } from "./devices";
 
 export const MOST_SORTED = 20_000;
 
@@ -28,9 +28,9 @@ export interface DevicesAfter {
 	readonly offset: number;
 }
 
-/** In the database that has the devices. With an order by time each row has `total`, the devices that were read. */
+/** With an order by time each row has `total`, the devices that were read. */
 export function devicesAfter(
-	app: AppId | RawBuilder<AppId>,
+	app: AppId,
 	{ order, hasCustomId, updatedAfterMs, after, limit, offset }: DevicesAfter,
 ): CompiledQuery<ReportedRow> {
 	const changed = updatedAfterMs === undefined ? sql`true` : sql`d.updated_at_ms > ${updatedAfterMs}`;

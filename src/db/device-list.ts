@@ -3,8 +3,9 @@
  * reads at most `MOST_LISTED` devices of the app: all of them, except in large apps.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import type { AppId } from "../authz/decide";
 import { query } from "./client";
-import type { ReportedRow } from "./reported-devices";
+import type { ReportedRow } from "./devices";
 
 export const MOST_LISTED = 20_000;
 
@@ -16,7 +17,7 @@ export interface ListFilter {
 	readonly version: string | undefined;
 	readonly keyId: string | undefined;
 	/** Channel of the last check; null: there is no such channel. */
-	readonly channelId: RawBuilder<unknown> | undefined;
+	readonly channelId: number | null | undefined;
 	readonly seenFromMs: number | undefined;
 	readonly seenToMs: number | undefined;
 }
@@ -43,7 +44,7 @@ function orderOf(order: DeviceOrder, searchesCustomIds: boolean): RawBuilder<unk
 export type ListedRow = ReportedRow & { readonly total: number; readonly listed: number };
 
 export function listedDevices(
-	app: RawBuilder<unknown>,
+	app: AppId,
 	{ search, searchesCustomIds, platform, version, keyId, channelId, seenFromMs, seenToMs }: ListFilter,
 	{ order, isDescending }: { readonly order: DeviceOrder; readonly isDescending: boolean },
 	limit: number,

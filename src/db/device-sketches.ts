@@ -3,15 +3,10 @@
  * that run at the same time do not wait for each other, and readers merge the slots. Clean-up merges them into slot 0, together with the number
  * of devices, so that figures of past days need no sketch.
  */
-import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { guard, query } from "./client";
 import { conflict } from "./optimistic";
-import { mayChangeHere } from "./telemetry-homes";
-
-/** In the main database, sketches of apps whose reports move do not change. */
-const andMayChange = (isMain: boolean, appId: RawBuilder<unknown>) =>
-	isMain ? sql`AND ${mayChangeHere(appId)}` : sql``;
 
 /** A consumer draws one of the slots from 1 to this. */
 export const SLOTS = 16;
@@ -20,10 +15,9 @@ export const SLOTS = 16;
  * Sketches by version that no event can change any more: their number is kept. Reads a few rows per app, of the last days before that.
  * @param before the first day of which events are counted
  */
-export function closeVersionSketches(before: number, isMain: boolean): CompiledQuery[] {
+export function closeVersionSketches(before: number): CompiledQuery[] {
 	const ended = (alias: string) =>
-		sql`apps.id = ${sql.ref(`${alias}.app_id`)} AND ${sql.ref(`${alias}.day`)} BETWEEN ${before - CLOSED_DAYS} AND ${before - 1}
-			${andMayChange(isMain, sql`apps.id`)}`;
+		sql`apps.id = ${sql.ref(`${alias}.app_id`)} AND ${sql.ref(`${alias}.day`)} BETWEEN ${before - CLOSED_DAYS} AND ${before - 1}`;
 	const key = sql`(app_id, day, kind, version_name, slot)`;
 	return [
 		sql`DELETE FROM device_sketches WHERE ${key} IN (SELECT s.app_id, s.day, s.kind, s.version_name, s.slot
@@ -97,9 +91,9 @@ interface OpenDay {
 }
 
 /** Days with slots to merge. */
-export function openDays(limit: number, isMain: boolean): CompiledQuery<OpenDay> {
+export function openDays(limit: number): CompiledQuery<OpenDay> {
 	return sql<OpenDay>`SELECT DISTINCT app_id, day FROM device_sketches INDEXED BY device_sketches_open
-		WHERE slot > 0 ${andMayChange(isMain, sql`app_id`)} ORDER BY app_id, day LIMIT ${limit}`.compile(query);
+		WHERE slot > 0 ORDER BY app_id, day LIMIT ${limit}`.compile(query);
 }
 
 export interface SketchRow {

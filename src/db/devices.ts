@@ -1,19 +1,12 @@
 /**
- * Statements about devices and their overrides. Each takes ids that a decision returned and has the tenant in its WHERE. A statement that
- * runs in the batch of the decision names the app by its public id; if access is denied, its rows are dropped.
+ * Devices as lists show them. A telemetry database has the devices of an app, the main one has their overrides and the names of channels and
+ * bundles, so a list asks one after the other. Each statement takes ids that a decision returned and has the tenant in its WHERE.
  */
-import {
-	type AliasedRawBuilder,
-	type CompiledQuery,
-	type RawBuilder,
-	type Selectable,
-	type SqlBool,
-	sql,
-} from "kysely";
+import { type CompiledQuery, type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { query } from "./client";
+import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
-import type { DeviceOverridesTable, DevicesTable, Flag } from "./schema";
+import type { DevicesTable } from "./schema";
 
 export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
 	/** Name of the channel that an operator set, else of the one that decided the last check. */
@@ -28,59 +21,6 @@ export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
 
 export const MOST_SAME_CUSTOM_ID = 10;
 
-interface FoundBy {
-	readonly index: "devices_by_custom_id" | "devices_by_key";
-	readonly column: "custom_id" | "key_id";
-	readonly value: string;
-}
-
-interface PlacedDevices extends DevicesTable {
-	/** The device id as a column of the index that is used, so that SQLite sorts by it without reading more than the page. */
-	readonly place: string;
-}
-type Devices = AliasedRawBuilder<PlacedDevices, "devices">;
-
-/**
- * The devices of an app, or those that an index finds. The index is named, because SQLite does not know how many devices an app has and
- * would read all of them in the order of their ids.
- */
-function devicesOf(publicAppId: string, found: FoundBy | undefined): Devices {
-	return sql<PlacedDevices>`(SELECT *, device_id AS place FROM devices ${found === undefined ? sql`` : sql`INDEXED BY ${sql.ref(found.index)}`}
-		WHERE app_id = ${appIdOf(publicAppId)}
-			${found === undefined ? sql`` : sql`AND ${sql.ref(found.column)} = ${found.value}`})`.as("devices");
-}
-
-const deviceRows = (devices: Devices) =>
-	query
-		.selectFrom(devices)
-		.leftJoin("device_overrides as o", (join) =>
-			join.onRef("o.app_id", "=", "devices.app_id").onRef("o.device_id", "=", "devices.device_id"),
-		)
-		.leftJoin("channels as c", (join) =>
-			join
-				.onRef("c.app_id", "=", "devices.app_id")
-				.on((eb) => eb("c.id", "=", eb.fn.coalesce("o.channel_id", "devices.channel_id"))),
-		)
-		.leftJoin("bundles as b", "b.id", "o.version_id")
-		.selectAll("devices")
-		.select([
-			"c.name as channel",
-			"b.name as override_version",
-			"o.channel_id as override_channel_id",
-			"o.version_id as override_version_id",
-		])
-		.select(
-			sql<number>`(SELECT count(*) FROM (SELECT 1 FROM devices same INDEXED BY devices_by_custom_id
-				WHERE same.app_id = devices.app_id AND same.custom_id = devices.custom_id LIMIT ${sql.lit(MOST_SAME_CUSTOM_ID)}))`.as(
-				"custom_id_devices",
-			),
-		);
-
-/** One device; runs in the batch of the decision. */
-export function deviceById(publicAppId: string, deviceId: string): CompiledQuery<DeviceRow> {
-	return deviceRows(devicesOf(publicAppId, undefined)).where("devices.device_id", "=", deviceId).compile();
-}
-
 export interface DeviceFilter {
 	readonly channel: string | undefined;
 	readonly version: string | undefined;
@@ -93,53 +33,109 @@ export interface DeviceFilter {
 	readonly search: string | undefined;
 }
 
-/** The most selective index first: few devices share a custom id. */
-function foundBy({ customId, keyId }: DeviceFilter): FoundBy | undefined {
-	if (customId !== undefined) return { index: "devices_by_custom_id", column: "custom_id", value: customId };
-	if (keyId !== undefined) return { index: "devices_by_key", column: "key_id", value: keyId };
-	return undefined;
+type JoinedColumn = "channel" | "override_version" | "override_channel_id" | "override_version_id";
+export type ReportedRow = Omit<DeviceRow, JoinedColumn>;
+
+/** Overrides that a list by channel takes into account. */
+const MOST_OVERRIDES = 20_000;
+
+/** The channel that a list is narrowed to. */
+export interface ChannelPlaces {
+	/** Null: there is no such channel. */
+	readonly channelId: number | null;
+	/** Devices whose override names the channel, and those whose override names any channel. */
+	readonly set: readonly string[];
+	readonly overridden: readonly string[];
+}
+
+/** In the main database; for loading beside the decision. No row without a channel. */
+export function channelPlaces(
+	publicAppId: string,
+	channel: string | undefined,
+): CompiledQuery<{ channel_id: number | null; places: string }> {
+	const appId = appIdOf(publicAppId);
+	const channelId = sql`(SELECT id FROM channels WHERE app_id = ${appId} AND name = ${channel ?? ""})`;
+	return sql<{ channel_id: number | null; places: string }>`SELECT ${channelId} AS channel_id,
+		(SELECT json_group_array(json_array(device_id, channel_id IS ${channelId})) FROM (SELECT device_id, channel_id FROM device_overrides
+			WHERE app_id = ${appId} AND channel_id IS NOT NULL LIMIT ${MOST_OVERRIDES})) AS places WHERE ${channel !== undefined}`.compile(
+		query,
+	);
+}
+
+export function placesOf(
+	row: { readonly channel_id: number | null; readonly places: string } | undefined,
+): ChannelPlaces {
+	const places = JSON.parse(row?.places ?? "[]") as [string, 0 | 1][];
+	return {
+		channelId: row?.channel_id ?? null,
+		set: places.filter(([, isSet]) => isSet === 1).map(([id]) => id),
+		overridden: places.map(([id]) => id),
+	};
+}
+
+const sameCustomId = sql<number>`(SELECT count(*) FROM (SELECT 1 FROM devices same INDEXED BY devices_by_custom_id
+	WHERE same.app_id = d.app_id AND same.custom_id = d.custom_id LIMIT ${sql.lit(MOST_SAME_CUSTOM_ID)}))`;
+
+const rowsOf = (appId: AppId, index: string | undefined, condition: RawBuilder<unknown>) =>
+	sql`SELECT d.*, ${sameCustomId} AS custom_id_devices
+		FROM devices d ${index === undefined ? sql`` : sql`INDEXED BY ${sql.ref(index)}`} WHERE d.app_id = ${appId} AND ${condition}`;
+
+export function deviceById(appId: AppId, deviceId: string): CompiledQuery<ReportedRow> {
+	return sql<ReportedRow>`${rowsOf(appId, undefined, sql`d.device_id = ${deviceId}`)}`.compile(query);
 }
 
 /**
- * A page of devices by id; runs in the batch of the decision. The filters that no index is used for apply to the rows that the index finds.
+ * A page of devices by id. The devices of a version, of a channel or of both are found by the index of versions and channels. It has the devices of
+ * each pair of them in the order of their ids, so each pair is read no further than the page needs: an app has many devices and few pairs. The
+ * devices of a channel are those seen on it without an override, and those whose override names it.
  */
 export function devicesPage(
-	publicAppId: string,
+	appId: AppId,
 	filter: DeviceFilter,
+	places: ChannelPlaces | undefined,
 	limit: number,
 	offset: number,
-): CompiledQuery<DeviceRow> {
-	const { channel, version, customId } = filter;
-	if (customId === undefined && (channel !== undefined || version !== undefined)) {
-		return deviceRows(devicesOfPairs(publicAppId, filter, limit, offset))
-			.orderBy("devices.place")
-			.compile();
+): CompiledQuery<ReportedRow> {
+	const { customId, version, keyId } = filter;
+	const [set, overridden] = [places?.set, places?.overridden].map((ids = []) => JSON.stringify(ids));
+	const isSet = sql`d.device_id IN ${jsonList(overridden ?? "[]")}`;
+	if (customId === undefined && (places !== undefined || version !== undefined)) {
+		const setDevices = sql`json_each(${set}) CROSS JOIN devices d ON d.app_id = ${appId} AND d.device_id = json_each.value`;
+		const pairs = {
+			app: sql`${appId}`,
+			channelId: sql`${places?.channelId}`,
+			isSet,
+			setDevices,
+			setId: sql`d.device_id`,
+		};
+		return sql<ReportedRow>`SELECT d.*, ${sameCustomId} AS custom_id_devices
+			FROM (${rowsOfPairs(pairs, filter, limit, offset)}) AS d ORDER BY place`.compile(query);
 	}
-	return deviceRows(devicesOf(publicAppId, foundBy(filter)))
-		.where(conditionsOf("devices", filter))
-		.$if(version !== undefined, (rows) => rows.where("devices.version_name", "=", version ?? ""))
-		.$if(channel !== undefined, (rows) => rows.where("c.name", "=", channel ?? ""))
-		.orderBy("devices.place")
-		.limit(limit)
-		.offset(offset)
-		.compile();
+	const isOfChannel =
+		places === undefined
+			? sql`true`
+			: sql`(d.device_id IN ${jsonList(set ?? "[]")} OR d.channel_id = ${places.channelId} AND NOT ${isSet})`;
+	const conditions = sql`${conditionsOf("d", filter)} AND ${isOfChannel}
+		${customId === undefined ? sql`` : sql`AND d.custom_id = ${customId}`} ${version === undefined ? sql`` : sql`AND d.version_name = ${version}`}`;
+	const index = customId !== undefined ? "devices_by_custom_id" : keyId !== undefined ? "devices_by_key" : undefined;
+	return sql<ReportedRow>`${rowsOf(appId, index, conditions)} ORDER BY d.device_id LIMIT ${limit} OFFSET ${offset}`.compile(
+		query,
+	);
 }
 
-/**
- * The devices of a version, of a channel or of both, by the index of versions and channels. It has the devices of each pair of them in the order
- * of their ids, so each pair is read no further than the page needs: an app has many devices and few pairs. The devices of a channel are those
- * seen on it without an override, and those whose override names it.
- */
-function devicesOfPairs(publicAppId: string, filter: DeviceFilter, limit: number, offset: number): Devices {
-	const app = appIdOf(publicAppId);
-	const channelId = sql`(SELECT id FROM channels WHERE app_id = ${app} AND name = ${filter.channel})`;
-	const isSet = sql`EXISTS (SELECT 1 FROM device_overrides o
-		WHERE o.app_id = d.app_id AND o.device_id = d.device_id AND o.channel_id IS NOT NULL)`;
-	const setDevices = sql`device_overrides o INDEXED BY device_overrides_by_channel
-		CROSS JOIN devices d ON d.app_id = o.app_id AND d.device_id = o.device_id AND o.channel_id = ${channelId} AND o.app_id = ${app}`;
-	return sql<PlacedDevices>`(${rowsOfPairs({ app, channelId, isSet, setDevices, setId: sql`o.device_id` }, filter, limit, offset)})`.as(
-		"devices",
-	);
+/** In the main database: what it knows about the devices. */
+export function joinedColumns(
+	appId: AppId,
+	devices: readonly ReportedRow[],
+): CompiledQuery<Pick<DeviceRow, JoinedColumn>> {
+	const list = JSON.stringify(devices.map(({ device_id, channel_id }) => [device_id, channel_id]));
+	return sql<
+		Pick<DeviceRow, JoinedColumn>
+	>`SELECT c.name AS channel, b.name AS override_version, o.channel_id AS override_channel_id,
+			o.version_id AS override_version_id
+		FROM json_each(${list}) LEFT JOIN device_overrides o ON o.app_id = ${appId} AND o.device_id = value ->> 0
+			LEFT JOIN channels c ON c.app_id = ${appId} AND c.id = coalesce(o.channel_id, value ->> 1)
+			LEFT JOIN bundles b ON b.id = o.version_id ORDER BY key`.compile(query);
 }
 
 interface PairsOf {
@@ -153,7 +149,7 @@ interface PairsOf {
 }
 
 /** Their rows, with the id of each as `place`. */
-export function rowsOfPairs(
+function rowsOfPairs(
 	{ app, channelId, isSet, setDevices, setId }: PairsOf,
 	filter: DeviceFilter,
 	limit: number,
@@ -191,7 +187,7 @@ export function rowsOfPairs(
 }
 
 /** All filters except for the version, the channel and the custom id. */
-export function conditionsOf(
+function conditionsOf(
 	table: string,
 	{ platform, keyId, seenFromMs, seenToMs, search }: DeviceFilter,
 ): RawBuilder<SqlBool> {
@@ -213,94 +209,6 @@ export function conditionsOf(
 		],
 		sql` AND `,
 	);
-}
-
-export interface FleetDevice {
-	readonly device_id: string;
-	readonly platform: string | null;
-	readonly version_name: string | null;
-	readonly version_build: string | null;
-	readonly plugin_version: string | null;
-	readonly is_prod: number | null;
-	readonly is_emulator: number | null;
-	readonly key_id: string | null;
-	readonly default_channel: string | null;
-	readonly last_seen_at_ms: number | null;
-	readonly created_at_ms: number;
-	readonly override_channel_id: number | null;
-	readonly override_version_id: number | null;
-	/** 1: the bundle that the device runs exists and is ready. */
-	readonly runs_ready_bundle: Flag;
-}
-
-/** Devices after the given id, with everything that a decision needs; reads at most three rows for each. */
-export function fleetPage(appId: AppId, afterDeviceId: string, limit: number): CompiledQuery<FleetDevice> {
-	return sql<FleetDevice>`SELECT d.device_id, d.platform, d.version_name, d.version_build, d.plugin_version, d.is_prod, d.is_emulator,
-			d.key_id, d.default_channel, d.last_seen_at_ms, d.created_at_ms, o.channel_id AS override_channel_id, o.version_id AS override_version_id,
-			EXISTS (SELECT 1 FROM bundles b WHERE b.app_id = ${appId} AND b.name = d.version_name AND b.status = 'ready'
-				AND b.deleted_at_ms IS NULL) AS runs_ready_bundle
-		FROM devices d LEFT JOIN device_overrides o ON o.app_id = d.app_id AND o.device_id = d.device_id
-		WHERE d.app_id = ${appId} AND d.device_id > ${afterDeviceId} ORDER BY d.device_id LIMIT ${limit}`.compile(query);
-}
-
-/** Facts of the main database about devices whose reports are elsewhere. */
-export interface DeviceFacts
-	extends Pick<FleetDevice, "override_channel_id" | "override_version_id" | "runs_ready_bundle"> {
-	/** Index of the device. */
-	readonly position: number;
-}
-
-/** For devices of a telemetry database, with the versions that they run. */
-export function deviceFacts(
-	appId: AppId,
-	devices: readonly Pick<FleetDevice, "device_id" | "version_name">[],
-): CompiledQuery<DeviceFacts> {
-	const list = JSON.stringify(devices.map(({ device_id, version_name }) => [device_id, version_name]));
-	return sql<DeviceFacts>`SELECT key AS position, o.channel_id AS override_channel_id, o.version_id AS override_version_id,
-			EXISTS (SELECT 1 FROM bundles b WHERE b.app_id = ${appId} AND b.name = value ->> 1 AND b.status = 'ready'
-				AND b.deleted_at_ms IS NULL) AS runs_ready_bundle
-		FROM json_each(${list}) LEFT JOIN device_overrides o ON o.app_id = ${appId} AND o.device_id = value ->> 0`.compile(
-		query,
-	);
-}
-
-export type ReportedDevice = Omit<FleetDevice, keyof DeviceFacts>;
-
-/** The page of `fleetPage` in a telemetry database. */
-export function reportedPage(appId: AppId, afterDeviceId: string, limit: number): CompiledQuery<ReportedDevice> {
-	return sql<ReportedDevice>`SELECT device_id, platform, version_name, version_build, plugin_version, is_prod, is_emulator, key_id,
-			default_channel, last_seen_at_ms, created_at_ms
-		FROM devices WHERE app_id = ${appId} AND device_id > ${afterDeviceId} ORDER BY device_id LIMIT ${limit}`.compile(
-		query,
-	);
-}
-
-/** Creates the row of a device that was not seen yet, so that it can have an override. */
-export function insertNamedDevice(appId: AppId, deviceId: string, nowMs: number): CompiledQuery {
-	return sql`INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms)
-		VALUES (${appId}, ${deviceId}, ${nowMs}, ${nowMs})
-		ON CONFLICT (app_id, device_id) DO UPDATE SET updated_at_ms = ${nowMs}`.compile(query);
-}
-
-/** Null keeps the stored value. */
-export function setOverride(
-	appId: AppId,
-	override: Pick<DeviceOverridesTable, "device_id" | "channel_id" | "version_id" | "created_by">,
-	nowMs: number,
-): CompiledQuery {
-	return sql`INSERT INTO device_overrides (app_id, device_id, channel_id, version_id, created_by, created_at_ms, updated_at_ms)
-		VALUES (${appId}, ${override.device_id}, ${override.channel_id}, ${override.version_id}, ${override.created_by}, ${nowMs}, ${nowMs})
-		ON CONFLICT (app_id, device_id) DO UPDATE SET channel_id = coalesce(excluded.channel_id, channel_id),
-			version_id = coalesce(excluded.version_id, version_id), updated_at_ms = ${nowMs}`.compile(query);
-}
-
-export function deleteOverride(appId: AppId, deviceId: string): CompiledQuery {
-	return query.deleteFrom("device_overrides").where("app_id", "=", appId).where("device_id", "=", deviceId).compile();
-}
-
-/** Guard: the device has an override. */
-export function hasOverride(appId: AppId, deviceId: string) {
-	return sql<boolean>`EXISTS (SELECT 1 FROM device_overrides WHERE app_id = ${appId} AND device_id = ${deviceId})`;
 }
 
 /** Sizes of a bundle's files, by name and hash as devices know them. */

@@ -7,7 +7,7 @@ import type { Caller } from "../authz/own-work";
 import { MOST_DEVICES_BY_NAME } from "../domain/preview-names";
 import { ApiError } from "../errors";
 import { type Holder, insertChannelBinding } from "./api-keys";
-import { type NameRefusal, type PreviewNameRow, refusalOfName } from "./channel-names";
+import { type CountedNameRow, type NameRefusal, type PreviewNameRow, refusalOfName } from "./channel-names";
 import type { ChannelValues } from "./channels";
 
 /**
@@ -37,7 +37,7 @@ export function previewBinding(
 }
 
 /** The state of a new preview channel: one that a fleet's builds name already serves nobody by its name. */
-export const namingOf = ({ devices }: PreviewNameRow, nowMs: number): ChannelValues =>
+export const namingOf = ({ devices }: CountedNameRow, nowMs: number): ChannelValues =>
 	devices > MOST_DEVICES_BY_NAME ? { named_by_fleet_at_ms: nowMs } : {};
 
 /**

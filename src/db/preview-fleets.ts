@@ -10,7 +10,6 @@ import { devicesNaming } from "./channel-names";
 import type { Statement } from "./client";
 import { query } from "./client";
 import { bumpRevision } from "./snapshot";
-import { homeOf } from "./telemetry-homes";
 
 export interface NamedPreview {
 	readonly id: number;
@@ -18,21 +17,21 @@ export interface NamedPreview {
 	readonly name: string;
 	readonly public_app_id: string;
 	readonly org_id: string;
-	/** The telemetry database of its devices; null: the main database. */
-	readonly telemetry: string | null;
+	/** The telemetry database of its devices. */
+	readonly telemetry_binding: string;
 }
 
 /** Preview channels that serve devices by their name, by id. */
 export function previewsServingByName(afterId: number, limit: number): CompiledQuery<NamedPreview> {
 	return sql<NamedPreview>`SELECT c.id, c.app_id, c.name, a.app_id AS public_app_id, a.owner_org AS org_id,
-			${homeOf(sql`c.app_id`)} AS telemetry
+			a.telemetry_binding
 		FROM channels c INDEXED BY channels_of_previews JOIN apps a ON a.id = c.app_id
 		WHERE c.is_preview = 1 AND c.id > ${afterId} AND c.named_by_fleet_at_ms IS NULL ORDER BY c.id LIMIT ${limit}`.compile(
 		query,
 	);
 }
 
-/** Ids of the channels whose name a fleet sends, in the database of their devices. */
+/** In the telemetry database: ids of the channels whose name a fleet sends. */
 export function namedByFleet(previews: readonly NamedPreview[]): CompiledQuery<{ id: number }> {
 	const named = JSON.stringify(previews.map(({ id, app_id, name }) => [id, app_id, name]));
 	const count = devicesNaming(sql`(named.value ->> 1)`, sql`(named.value ->> 2)`);

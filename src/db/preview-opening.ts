@@ -17,7 +17,7 @@ import { auditedChannel } from "./audit/channels";
 import { type Actor, auditStatement } from "./audit/entries";
 import { deleteChannelStatements } from "./channel-deletion";
 import { recordNewChannel } from "./channel-history";
-import { previewNameIsFree, refusalOfName, withDevicesNaming } from "./channel-names";
+import { type CountedNameRow, previewNameIsFree, refusalOfName, withDevicesNaming } from "./channel-names";
 import { channelIdNamed, insertChannel } from "./channels";
 import { guard, onUnique, type Statement } from "./client";
 import { nameRefused, namingOf, PREVIEW_CHANNEL_SETTINGS, previewBinding } from "./preview-channels";
@@ -229,7 +229,11 @@ function mayReplaceChannel({ principal, limit }: Opener, place: PreviewPlaceRow)
 }
 
 /** The statements that create the channel of the preview. */
-function channelStatements(opener: Opener, { repository, number }: PreviewRequest, place: PreviewPlaceRow) {
+function channelStatements(
+	opener: Opener,
+	{ repository, number }: PreviewRequest,
+	place: PreviewPlaceRow & CountedNameRow,
+) {
 	const { actor, deps, nowMs, principal, scope, publicAppId, limit } = opener;
 	const { appId, orgId } = scope;
 	const { name } = place;

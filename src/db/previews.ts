@@ -8,11 +8,10 @@ import type { Caller } from "../authz/own-work";
 import { DAY_MS } from "../domain/time";
 import { ApiError } from "../errors";
 import { liveBundles, UNUSED } from "./bundles";
-import { type PreviewNameRow, previewNameColumns, previewPrefixOf } from "./channel-names";
+import { PREVIEW_NAME_COLUMNS, type PreviewNameRow, previewPrefixOf } from "./channel-names";
 import { guard, jsonList, onUnique, query, type Statement } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { Flag, PreviewsTable } from "./schema";
-import { homeOf } from "./telemetry-homes";
 
 export interface PreviewRow extends Selectable<PreviewsTable> {
 	readonly public_app_id: string;
@@ -23,12 +22,10 @@ export interface PreviewRow extends Selectable<PreviewsTable> {
 	readonly bundle_bytes: number;
 	/** Keys and accounts that may upload to its channel by a binding on it. */
 	readonly keys: number;
-	/** Devices that last reported one of its bundles. */
-	readonly devices: number;
 	/** JSON array of the versions of its bundles. */
 	readonly bundle_names: string;
-	/** The telemetry database to count the devices in; null: they are counted. */
-	readonly telemetry: string | null;
+	/** The telemetry database of its devices. */
+	readonly telemetry_binding: string;
 }
 
 const IS_OWNED = sql`b.preview_id = p.id AND b.deleted_at_ms IS NULL`;
@@ -57,9 +54,7 @@ export const previewRows = () => sql<PreviewRow>`SELECT p.*, a.app_id AS public_
 		(SELECT b.name FROM channels c JOIN bundles b ON b.id = c.version_id WHERE c.id = p.channel_id) AS version_name,
 		${ownedColumns()},
 		(SELECT count(*) FROM role_bindings r WHERE r.channel_id = p.channel_id) AS keys,
-		(SELECT count(*) FROM bundles b JOIN devices d INDEXED BY devices_by_version ON d.app_id = b.app_id AND d.version_name = b.name
-			WHERE ${IS_OWNED}) AS devices,
-		(SELECT json_group_array(b.name) ${OWNED}) AS bundle_names, ${homeOf(sql`p.app_id`)} AS telemetry
+		(SELECT json_group_array(b.name) ${OWNED}) AS bundle_names, a.telemetry_binding
 	FROM previews p JOIN apps a ON a.id = p.app_id`;
 
 interface PreviewFilter {
@@ -123,7 +118,7 @@ export function previewPlace(
 	return sql<PreviewPlaceRow>`SELECT ${name} AS name, ${suffixNow} AS suffix, r.app_id IS NOT NULL AS repository_is_known,
 			a.preview_max_days, c.id AS channel_id, c.is_preview AS channel_is_preview, c.created_by AS channel_created_by,
 			c.created_by_key AS channel_created_by_key,
-			(SELECT v.id FROM previews v WHERE v.channel_id = c.id AND v.state = 'open') AS channel_preview_id, ${previewNameColumns(name)}
+			(SELECT v.id FROM previews v WHERE v.channel_id = c.id AND v.state = 'open') AS channel_preview_id, ${PREVIEW_NAME_COLUMNS}
 		FROM apps a LEFT JOIN preview_repositories r ON r.app_id = a.id AND r.repository = ${repository}
 			LEFT JOIN channels c ON c.app_id = a.id AND c.name = ${name}
 			LEFT JOIN channel_names n ON n.app_id = a.id AND n.name = ${name}

@@ -9,7 +9,7 @@ import { DAY_MS } from "../domain/time";
 import type { ChannelValues } from "./channels";
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
-import type { ChannelsTable, Flag, RolloutsTable } from "./schema";
+import type { ChannelsTable, RolloutsTable } from "./schema";
 
 /**
  * Condition on rollout `r` and channel `c`: the device predates the rollout. Compares days, because the row of a device may have the time of a
@@ -53,14 +53,13 @@ export function followRollout(appId: AppId, channel: ChannelId | { readonly name
  * stricter rules keep the devices that count already. Reads at most the devices that the consumer records.
  */
 export function recountExcluded(appId: AppId, channelId: ChannelId): CompiledQuery {
-	const isOldEnough = predatesRollout(sql`coalesce(d.created_at_ms, n.device_created_at_ms)`);
+	const isOldEnough = predatesRollout(sql`n.device_created_at_ms`);
 	return sql`WITH waiting AS MATERIALIZED (
 			SELECT n.rollout_id, n.device_id, n.network, c.rollout_devices_per_network AS most, (${isOldEnough}) AS is_old_enough,
 				row_number() OVER (PARTITION BY n.network, (${isOldEnough}) ORDER BY n.first_served_at_ms, n.device_id) AS rank
 			FROM channels c CROSS JOIN rollouts r ON r.id = c.rollout_id AND r.ended_at_ms IS NULL
 				CROSS JOIN rollout_devices n ON n.rollout_id = r.id AND n.not_counted IS NOT NULL
-				LEFT JOIN devices d ON d.app_id = r.app_id AND d.device_id = n.device_id
-			WHERE c.app_id = ${appId} AND c.id = ${channelId} AND coalesce(d.created_at_ms, n.device_created_at_ms) IS NOT NULL),
+			WHERE c.app_id = ${appId} AND c.id = ${channelId} AND n.device_created_at_ms IS NOT NULL),
 		placed AS MATERIALIZED (SELECT rollout_id, device_id, CASE WHEN is_old_enough = 0 THEN 'newer'
 			WHEN most IS NULL OR rank + (SELECT count(*) FROM rollout_devices k WHERE k.rollout_id = waiting.rollout_id
 				AND k.network = waiting.network AND k.not_counted IS NULL) <= most THEN NULL ELSE 'network' END AS reason FROM waiting)
@@ -108,8 +107,6 @@ export interface ActiveRolloutRow
 	/** Excluded devices by reason. */
 	readonly not_counted_newer: number;
 	readonly not_counted_network: number;
-	/** Reports of the app wait while they move to another database. */
-	readonly reports_move: Flag;
 }
 
 /** Active rollouts with their counts. `which` is a condition on `c` (channels), `r` (rollouts) and `a` (apps). */
@@ -130,7 +127,6 @@ function activeRolloutsWhere(which: RawBuilder<unknown>, nowMs: number): RawBuil
 	return sql<ActiveRolloutRow>`
 		SELECT c.*, a.app_id AS public_app_id, a.owner_org AS org_id, r.version_name, r.started_at_ms, r.step_at_ms, r.judged_from_ms,
 			r.sampling, r.noting_uncounted, r.checked_at_ms, r.triggered_at_ms, r.reports_delayed_since_ms,
-			EXISTS (SELECT 1 FROM telemetry_homes t WHERE t.app_id = a.id AND t.state = 'copying') AS reports_move,
 			count(d.device_id) ${counts} AS served, coalesce(sum(d.first_served_at_ms >= r.step_at_ms) ${counts}, 0) AS served_since_step,
 			coalesce(sum(${reportedAtMs} >= ${sinceMs} AND NOT ${isFailed}) ${counts}, 0) AS installed,
 			coalesce(sum(${reportedAtMs} >= ${sinceMs} AND ${isFailed}) ${counts}, 0) AS failed,

@@ -1,13 +1,12 @@
 /**
- * Statements that write the history of a sample app, a few for each table: rows are JSON arrays, and columns say how a value is read. They run
- * in the batch that creates the app, whose reports are therefore in the main database; clean-up moves them as those of any other app.
+ * Statements that write the history of a sample app, a few for each table: rows are JSON arrays, and columns say how a value is read.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import { SAMPLE_IDS } from "../domain/sample-app";
 import { jsonChunks } from "./chunks";
 import { query } from "./client";
-import type { Schema } from "./schema";
+import type { Schema, TelemetrySchema } from "./schema";
 
 type Value = string | number | null;
 /** A value as it is, or the id of the app's bundle or channel of that name. */
@@ -30,8 +29,38 @@ export function insertSampleOffers(appId: AppId, columns: readonly string[], row
 	return insertRows("rollout_devices", {}, read, appId, rows);
 }
 
+/** For the telemetry database of the app, which has no ids of bundles and channels by name. */
+export function insertSampleReports<Table extends Exclude<keyof TelemetrySchema, "apps" | "bundles">>(
+	appId: AppId,
+	table: Table,
+	columns: readonly Exclude<keyof TelemetrySchema[Table] & string, "app_id">[],
+	rows: readonly SampleRow[],
+): CompiledQuery[] {
+	const read = Object.fromEntries(columns.map((column) => [column, "value"] as const));
+	return insertRows(table, { app_id: sql`${appId}` }, read, appId, rows);
+}
+
+/**
+ * Takes as many ids of channels for the caller alone, because the reports of an app are stored before its channels. In the batch before them;
+ * the last statement answers with the first id.
+ */
+export function reserveChannelIds(count: number): readonly [CompiledQuery, CompiledQuery<{ first_id: number }>] {
+	return [
+		sql`INSERT INTO sqlite_sequence (name, seq) SELECT 'channels', 0
+			WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'channels')`.compile(query),
+		sql<{ first_id: number }>`UPDATE sqlite_sequence SET seq = seq + ${count} WHERE name = 'channels'
+			RETURNING seq - ${count - 1} AS first_id`.compile(query),
+	];
+}
+
+/** Versions of the app for its telemetry database. */
+export function insertReportedVersions(appId: AppId, versions: readonly string[]): CompiledQuery {
+	return sql`INSERT INTO bundles (app_id, name) SELECT ${appId}, value FROM json_each(${JSON.stringify(versions)}) WHERE true
+		ON CONFLICT DO NOTHING`.compile(query);
+}
+
 function insertRows(
-	table: keyof Schema,
+	table: keyof Schema | keyof TelemetrySchema,
 	fixed: Readonly<Record<string, RawBuilder<unknown>>>,
 	columns: Readonly<Record<string, Kind>>,
 	appId: AppId,

@@ -62,9 +62,11 @@ import type {
 	DeviceEventsTable,
 	DeviceSketchesTable,
 	DevicesTable,
+	ReportedAppsTable,
+	ReportedBundlesTable,
+	ReportRemovalsTable,
 	RolloutDevicesTable,
 	SweepPositionsTable,
-	TelemetryHomesTable,
 } from "./schema/telemetry";
 import type { WebhookDeliveriesTable, WebhookEventsTable, WebhooksTable } from "./schema/webhooks";
 
@@ -74,6 +76,7 @@ export type * from "./schema/people";
 export type * from "./schema/telemetry";
 export type * from "./schema/webhooks";
 
+/** The main database. */
 export interface Schema {
 	users: UsersTable;
 	sessions: SessionsTable;
@@ -112,19 +115,11 @@ export interface Schema {
 	groups: GroupsTable;
 	group_members: GroupMembersTable;
 	group_bindings: GroupBindingsTable;
-	devices: DevicesTable;
 	device_overrides: DeviceOverridesTable;
 	zip_only_devices: ZipOnlyDevicesTable;
-	counted_ids: CountedIdsTable;
-	daily_counts: DailyCountsTable;
-	daily_totals: DailyTotalsTable;
-	daily_health: DailyHealthTable;
-	device_events: DeviceEventsTable;
-	daily_install_times: DailyInstallTimesTable;
 	dead_messages: DeadMessagesTable;
-	telemetry_homes: TelemetryHomesTable;
+	report_removals: ReportRemovalsTable;
 	sweep_positions: SweepPositionsTable;
-	device_sketches: DeviceSketchesTable;
 	daily_storage: DailyStorageTable;
 	rollouts: RolloutsTable;
 	rollout_devices: RolloutDevicesTable;
@@ -135,4 +130,19 @@ export interface Schema {
 	preview_repositories: PreviewRepositoriesTable;
 	proposals: ProposalsTable;
 	audit_log: AuditLogTable;
+}
+
+/** Each telemetry database. */
+export interface TelemetrySchema {
+	apps: ReportedAppsTable;
+	bundles: ReportedBundlesTable;
+	devices: DevicesTable;
+	counted_ids: CountedIdsTable;
+	daily_counts: DailyCountsTable;
+	daily_totals: DailyTotalsTable;
+	daily_install_times: DailyInstallTimesTable;
+	daily_health: DailyHealthTable;
+	device_events: DeviceEventsTable;
+	device_sketches: DeviceSketchesTable;
+	sweep_positions: SweepPositionsTable;
 }

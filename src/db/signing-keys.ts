@@ -150,26 +150,18 @@ export interface DevicesOfKey {
 	readonly key_id: string;
 	/** At most `MOST_COUNTED_DEVICES`. */
 	readonly devices: number;
-	/** The registered key with this id. */
-	readonly signing_key_name: string | null;
 }
 
-const reportedKeys = (appId: RawBuilder<unknown>) => {
+/** In the telemetry database: key ids that devices of the app report, with the number of devices. */
+export function devicesByKey(appId: AppId): CompiledQuery<DevicesOfKey> {
 	const next = (after: RawBuilder<unknown>) => sql`(SELECT min(key_id) FROM devices INDEXED BY devices_by_key
 		WHERE app_id = ${appId} AND key_id > ${after})`;
-	return sql`reported (key_id) AS (
+	return sql<DevicesOfKey>`WITH RECURSIVE reported (key_id) AS (
 			SELECT ${next(sql`''`)}
 			UNION ALL SELECT ${next(sql`reported.key_id`)} FROM reported WHERE reported.key_id IS NOT NULL
-			LIMIT ${sql.lit(MOST_COUNTED_KEYS)})`;
-};
-const devicesOfKey = (appId: RawBuilder<unknown>) =>
-	sql<number>`(SELECT count(*) FROM (SELECT 1 FROM devices INDEXED BY devices_by_key
-		WHERE devices.app_id = ${appId} AND devices.key_id = reported.key_id LIMIT ${sql.lit(MOST_COUNTED_DEVICES)}))`;
-
-/** The same from a telemetry database, which has no signing keys. */
-export function devicesByKeyThere(appId: AppId): CompiledQuery<Omit<DevicesOfKey, "signing_key_name">> {
-	return sql<Omit<DevicesOfKey, "signing_key_name">>`WITH RECURSIVE ${reportedKeys(sql`${appId}`)}
-		SELECT reported.key_id, ${devicesOfKey(sql`${appId}`)} AS devices
+			LIMIT ${sql.lit(MOST_COUNTED_KEYS)})
+		SELECT reported.key_id, (SELECT count(*) FROM (SELECT 1 FROM devices INDEXED BY devices_by_key
+			WHERE devices.app_id = ${appId} AND devices.key_id = reported.key_id LIMIT ${sql.lit(MOST_COUNTED_DEVICES)})) AS devices
 		FROM reported WHERE reported.key_id IS NOT NULL ORDER BY devices DESC, reported.key_id`.compile(query);
 }
 
@@ -178,14 +170,4 @@ export function signingKeyNames(orgId: OrgId): CompiledQuery<{ key_id: string; n
 	return sql<{ key_id: string; name: string }>`SELECT substr(public_key, 1, 20) AS key_id, name FROM signing_keys k
 		WHERE org_id = ${orgId} AND id = (SELECT min(id) FROM signing_keys
 			WHERE org_id = ${orgId} AND substr(public_key, 1, 20) = substr(k.public_key, 1, 20))`.compile(query);
-}
-
-/** Key ids that devices of the app report, in their order, with the number of devices; for loading beside the decision. */
-export function devicesByKey(publicAppId: string): CompiledQuery<DevicesOfKey> {
-	return sql<DevicesOfKey>`WITH RECURSIVE ${reportedKeys(appIdOf(publicAppId))}
-		SELECT reported.key_id, ${devicesOfKey(sql`a.id`)} AS devices, k.name AS signing_key_name
-		FROM reported JOIN apps a ON a.id = ${appIdOf(publicAppId)}
-			LEFT JOIN signing_keys k ON k.id = (SELECT min(id) FROM signing_keys
-				WHERE org_id = a.owner_org AND substr(public_key, 1, 20) = reported.key_id)
-		WHERE reported.key_id IS NOT NULL ORDER BY devices DESC, reported.key_id`.compile(query);
 }

@@ -7,7 +7,6 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import type { Signal } from "../domain/health-signals";
 import { guard, jsonList, query } from "./client";
-import { hasReportsHere, homeOf } from "./telemetry-homes";
 
 /** Days since 1970-01-01, UTC, both inclusive. */
 export interface DayRange {
@@ -21,16 +20,11 @@ export interface StatisticsOf {
 	readonly appIds: readonly AppId[];
 }
 
-/** Apps whose reports are in a telemetry database. */
-interface StatisticsThere {
-	readonly there: readonly string[];
-}
-
 export interface StatisticsApp {
 	readonly id: string;
 	readonly app_id: string;
-	/** Binding of the telemetry database that has its reports; null: the main one. */
-	readonly telemetry: string | null;
+	/** Binding of the telemetry database that has its reports. */
+	readonly telemetry_binding: string;
 }
 
 export interface TotalsRow {
@@ -64,15 +58,14 @@ export interface SketchOfDay {
 /** A Worker has 128 MB for everything; a sketch is 22 kB at most, so these are a thousand of the largest. */
 export const MOST_SKETCH_BYTES = 24 * 1024 * 1024;
 
+/** In the main database. */
 const appsOf = ({ orgIds, appIds }: StatisticsOf): RawBuilder<unknown> =>
-	sql`(SELECT id, app_id FROM apps WHERE owner_org IN ${jsonList(JSON.stringify(orgIds))}
-		UNION SELECT id, app_id FROM apps WHERE id IN ${jsonList(JSON.stringify(appIds))} AND app_id <> id)`;
+	sql`(SELECT id, app_id, telemetry_binding FROM apps WHERE owner_org IN ${jsonList(JSON.stringify(orgIds))}
+		UNION SELECT id, app_id, telemetry_binding FROM apps WHERE id IN ${jsonList(JSON.stringify(appIds))} AND app_id <> id)`;
 
-/** Those of them whose reports are in the asked database. */
-const reportsOf = (of: StatisticsOf | StatisticsThere): RawBuilder<unknown> =>
-	"there" in of
-		? sql`(SELECT id FROM apps WHERE id IN ${jsonList(JSON.stringify(of.there))})`
-		: sql`(SELECT id FROM ${appsOf(of)} AS found WHERE ${hasReportsHere(sql`found.id`)})`;
+/** In a telemetry database. */
+const reportsOf = (appIds: readonly string[]): RawBuilder<unknown> =>
+	sql`(SELECT id FROM apps WHERE id IN ${jsonList(JSON.stringify(appIds))})`;
 
 const within = (table: string, { firstDay, lastDay }: DayRange) =>
 	sql`${sql.ref(`${table}.app_id`)} = app.id AND ${sql.ref(`${table}.day`)} BETWEEN ${firstDay} AND ${lastDay}`;
@@ -82,23 +75,20 @@ const isOpen = (table: string) => sql`EXISTS (SELECT 1 FROM device_sketches slot
 	WHERE slots.app_id = ${sql.ref(`${table}.app_id`)} AND slots.day = ${sql.ref(`${table}.day`)} AND slots.slot > 0)`;
 
 export function statisticsApps(of: StatisticsOf): CompiledQuery<StatisticsApp> {
-	return sql<StatisticsApp>`SELECT id, app_id, ${homeOf(sql`found.id`)} AS telemetry
-		FROM ${appsOf(of)} AS found ORDER BY app_id`.compile(query);
+	return sql<StatisticsApp>`SELECT id, app_id, telemetry_binding FROM ${appsOf(of)} AS found ORDER BY app_id`.compile(
+		query,
+	);
 }
 
 /** A row a day, or a row a day and app. */
-export function dailyTotals(
-	of: StatisticsOf | StatisticsThere,
-	range: DayRange,
-	byApp: boolean,
-): CompiledQuery<TotalsRow> {
+export function dailyTotals(appIds: readonly string[], range: DayRange, byApp: boolean): CompiledQuery<TotalsRow> {
 	const app = byApp ? sql`app.id` : sql`NULL`;
 	return sql<TotalsRow>`SELECT ${app} AS app, t.day, sum(t.get_count) AS get_count, sum(t.install_count) AS install_count,
 			sum(t.fail_count) AS fail_count, sum(t.bandwidth_bytes) AS bandwidth_bytes, 
 			coalesce(sum(t.device_count) FILTER (WHERE NOT ${isOpen("t")}), 0) AS device_count,
 			coalesce(sum(t.device_count) FILTER (WHERE ${isOpen("t")}), 0) AS open_device_count,
 			sum(t.lost_event_count) AS lost_event_count, sum(t.refused_device_count) AS refused_device_count
-		FROM ${reportsOf(of)} AS app CROSS JOIN daily_totals t ON ${within("t", range)}
+		FROM ${reportsOf(appIds)} AS app CROSS JOIN daily_totals t ON ${within("t", range)}
 		GROUP BY 1, 2 ORDER BY 1, 2`.compile(query);
 }
 
@@ -132,30 +122,30 @@ export function storedNow(of: StatisticsOf, most = MOST_STORED_NOW): CompiledQue
 			LIMIT ${most + 1}) GROUP BY app ORDER BY app`.compile(query);
 }
 
-const sketchesIn = (of: StatisticsOf | StatisticsThere, range: DayRange) =>
-	sql`(SELECT app.id AS app, s.day, s.sketch FROM ${reportsOf(of)} AS app
+const sketchesIn = (appIds: readonly string[], range: DayRange) =>
+	sql`(SELECT app.id AS app, s.day, s.sketch FROM ${reportsOf(appIds)} AS app
 		CROSS JOIN device_sketches s ON ${within("s", range)} AND s.kind = 'all')`;
 
 /** Must precede `dailySketches` in its batch, which then fails instead of filling the memory. */
-export function sketchesFit(of: StatisticsOf | StatisticsThere, range: DayRange, tooMany: () => Error): CompiledQuery {
+export function sketchesFit(appIds: readonly string[], range: DayRange, tooMany: () => Error): CompiledQuery {
 	return guard(
-		sql<boolean>`(SELECT coalesce(sum(octet_length(sketch)), 0) FROM ${sketchesIn(of, range)}) <= ${MOST_SKETCH_BYTES}`,
+		sql<boolean>`(SELECT coalesce(sum(octet_length(sketch)), 0) FROM ${sketchesIn(appIds, range)}) <= ${MOST_SKETCH_BYTES}`,
 		tooMany,
 	);
 }
 
 /** A day may have several, which the caller merges. */
-export function dailySketches(of: StatisticsOf | StatisticsThere, range: DayRange): CompiledQuery<SketchOfDay> {
-	return sql<SketchOfDay>`SELECT app, day, sketch FROM ${sketchesIn(of, range)} ORDER BY 1, 2`.compile(query);
+export function dailySketches(appIds: readonly string[], range: DayRange): CompiledQuery<SketchOfDay> {
+	return sql<SketchOfDay>`SELECT app, day, sketch FROM ${sketchesIn(appIds, range)} ORDER BY 1, 2`.compile(query);
 }
 
 /**
  * Sketches of days whose slots are not merged yet; `device_count` of dailyTotals has the other days. None if there are too many to merge in
  * one request: the last clean-up has counted these days, too.
  */
-export function openSketches(of: StatisticsOf | StatisticsThere, range: DayRange): CompiledQuery<SketchOfDay> {
+export function openSketches(appIds: readonly string[], range: DayRange): CompiledQuery<SketchOfDay> {
 	return sql<SketchOfDay>`WITH open AS MATERIALIZED (
-			SELECT app.id AS app, s.day, s.sketch FROM ${reportsOf(of)} AS app
+			SELECT app.id AS app, s.day, s.sketch FROM ${reportsOf(appIds)} AS app
 				CROSS JOIN device_sketches s ON ${within("s", range)} AND s.kind = 'all' AND ${isOpen("s")})
 		SELECT app, day, sketch FROM open
 		WHERE (SELECT sum(octet_length(sketch)) FROM open) <= ${MOST_SKETCH_BYTES} ORDER BY 1, 2`.compile(query);

@@ -1,10 +1,11 @@
 /**
- * Devices by the store version that they reported last, for statistics. In the database that has the devices.
+ * Store versions that devices reported last, in the telemetry database that has the devices.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { DAY_MS } from "../domain/time";
 import { query } from "./client";
+import type { Flag } from "./schema";
 
 /** Device ids are random, so the first ones are a fair sample of a bounded cost. */
 export const MOST_SAMPLED_DEVICES = 20_000;
@@ -26,4 +27,23 @@ export function devicesByStoreVersion(appId: AppId): CompiledQuery<StoreVersionR
 		FROM (SELECT version_build, created_at_ms, last_seen_at_ms FROM devices
 			WHERE app_id = ${appId} ORDER BY device_id LIMIT ${sql.lit(MOST_SAMPLED_DEVICES)})
 		WHERE last_seen_at_ms IS NOT NULL GROUP BY version_build, first_day, last_day`.compile(query);
+}
+
+/** Devices of the sample from which the problems of channels are derived: a constant cost. */
+const SAMPLED_DEVICES = 100;
+
+interface StoreBuildsRow {
+	/** JSON array of `[version_build, last_seen_at_ms]`. */
+	readonly store_builds: string;
+	/** The app has at least as many devices as the sample. */
+	readonly is_full: Flag;
+}
+
+export function storeBuildsOf(appId: AppId): CompiledQuery<StoreBuildsRow> {
+	return sql<StoreBuildsRow>`WITH sample AS MATERIALIZED (SELECT version_build, last_seen_at_ms FROM devices
+			WHERE app_id = ${appId} ORDER BY device_id LIMIT ${sql.lit(SAMPLED_DEVICES)})
+		SELECT (SELECT json_group_array(json_array(version_build, seen_at_ms)) FROM (
+				SELECT version_build, max(last_seen_at_ms) AS seen_at_ms FROM sample
+				WHERE version_build IS NOT NULL AND last_seen_at_ms IS NOT NULL GROUP BY version_build)) AS store_builds,
+			(SELECT count(*) FROM sample) = ${sql.lit(SAMPLED_DEVICES)} AS is_full`.compile(query);
 }

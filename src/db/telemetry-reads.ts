@@ -6,8 +6,8 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import type { Deps } from "../deps";
 import { causeText } from "../errors";
-import { type Database, openDb, query } from "./client";
-import { telemetryD1 } from "./telemetry-homes";
+import { type Database, lastResult, openDb, query } from "./client";
+import { telemetryD1 } from "./telemetry-databases";
 
 /** The database of the reports of an app. */
 export function openTelemetry(deps: Pick<Deps, "telemetry">, binding: string): Database {
@@ -17,13 +17,13 @@ export function openTelemetry(deps: Pick<Deps, "telemetry">, binding: string): D
 /** How long requests wait that also have an answer without the database. */
 const PATIENCE_MS = 500;
 
-/** Undefined if the database fails, or does not answer in time. */
+/** @returns the rows of the last statement; undefined if the database fails, or does not answer in time */
 export async function tryTelemetry<Row>(
 	deps: Pick<Deps, "telemetry" | "deadline" | "log">,
 	binding: string,
-	statement: CompiledQuery<Row>,
+	...statements: readonly [...CompiledQuery[], CompiledQuery<Row>]
 ): Promise<readonly Row[] | undefined> {
-	const read = async () => (await openTelemetry(deps, binding).batch([statement]))[0].rows;
+	const read = async () => lastResult(await openTelemetry(deps, binding).batch(statements)).rows;
 	try {
 		return await Promise.race([read(), deps.deadline(PATIENCE_MS).then(() => undefined)]);
 	} catch (error) {

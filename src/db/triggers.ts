@@ -38,9 +38,8 @@ const groupsWithNames = () =>
 		afterwards,
 	}));
 
-/** Names of the triggers that a database has. Those of the fence of moved reports come and go with the moves (telemetry-homes.ts). */
-export const TRIGGER_NAMES =
-	"SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name NOT GLOB '*_telemetry_*' ORDER BY name";
+/** Names of the triggers that a database has. */
+export const TRIGGER_NAMES = "SELECT name FROM sqlite_schema WHERE type = 'trigger' ORDER BY name";
 
 export const triggerNames = (): CompiledQuery<{ name: string }> => plain(TRIGGER_NAMES);
 

@@ -49,8 +49,8 @@ interface RolloutState {
 	readonly stepAtMs: number;
 	/** Last action of the gate; null: none in this rollout. */
 	readonly triggeredAtMs: number | null;
-	/** Reports wait: for the app's move to another database, or in the queue, by the time of the oldest one. */
-	readonly delayedReports?: "move" | { readonly sinceMs: number } | undefined;
+	/** Reports wait in the queue; by the time of the oldest one. */
+	readonly delayedReports?: { readonly sinceMs: number } | undefined;
 }
 
 export interface Figures extends Interval {
@@ -203,7 +203,6 @@ function conditionsOfStep(
 }
 
 function delayText(delayed: NonNullable<RolloutState["delayedReports"]>, nowMs: number): string {
-	if (delayed === "move") return "the app's reports, which move to another database";
 	const minutes = Math.round((nowMs - delayed.sinceMs) / MINUTE_MS);
 	return `delayed reports of devices, the oldest of which has waited ${minutes} minutes`;
 }

@@ -2,13 +2,12 @@
  * Reads the target of an authorization decision: a statement in the same batch as the principal, and the target that its row describes.
  * Sources read the raw request, because the decision precedes validation.
  */
-import { type CompiledQuery, sql } from "kysely";
+import type { CompiledQuery } from "kysely";
 import type { Target } from "../authz/decide";
 import { query } from "../db/client";
 import { prepared } from "../db/prepared";
 import { appIdOf } from "../db/public-app-id";
 import type { Flag } from "../db/schema";
-import { homeOf } from "../db/telemetry-homes";
 import { ApiError, type ErrorCode, type RequestIssue } from "../errors";
 
 /** A request before validation. */
@@ -116,8 +115,8 @@ export interface AppScopeRow {
 	readonly owner_org: string;
 	readonly default_upload_channel: string;
 	readonly preview_prereleases_only: Flag;
-	/** Binding of the telemetry database that has the app's reports; null: the main database. Undefined where nothing reads reports. */
-	readonly telemetry?: string | null;
+	/** Binding of the telemetry database that has the app's reports. */
+	readonly telemetry_binding: string;
 }
 
 const APP_SCOPE_COLUMNS = [
@@ -126,15 +125,13 @@ const APP_SCOPE_COLUMNS = [
 	"apps.owner_org",
 	"apps.default_upload_channel",
 	"apps.preview_prereleases_only",
+	"apps.telemetry_binding",
 ] as const;
-
-const TELEMETRY = homeOf(sql.ref("apps.id")).as("telemetry");
 
 const appStatement = prepared<{ appId: string }, AppScopeRow>((value) =>
 	query
 		.selectFrom("apps")
 		.select(APP_SCOPE_COLUMNS)
-		.select(TELEMETRY)
 		.where("apps.id", "=", appIdOf(value("appId")))
 		.compile(),
 );
@@ -192,7 +189,9 @@ export function channelOrAppScope(appPath: string, channel: { name: string }): S
 	};
 }
 
-export function channelTarget(row: Omit<ChannelScopeRow, "app_id" | "preview_prereleases_only">): Target {
+export function channelTarget(
+	row: Omit<ChannelScopeRow, "app_id" | "preview_prereleases_only" | "telemetry_binding">,
+): Target {
 	const app = { orgId: row.owner_org, appId: row.id };
 	if (row.channel_id === null) return app;
 	const isDefault = row.channel_name === row.default_upload_channel;
@@ -220,7 +219,6 @@ const namedChannelStatement = prepared<{ appId: string; name: string }, ChannelS
 			join.onRef("channels.app_id", "=", "apps.id").on("channels.name", "=", value("name")),
 		)
 		.select([...APP_SCOPE_COLUMNS, ...CHANNEL_SCOPE_COLUMNS])
-		.select(TELEMETRY)
 		.where("apps.id", "=", appIdOf(value("appId")))
 		.compile(),
 );
@@ -230,7 +228,6 @@ const numberedChannelStatement = prepared<{ appId: string; id: number }, Channel
 		.selectFrom("apps")
 		.leftJoin("channels", (join) => join.onRef("channels.app_id", "=", "apps.id").on("channels.id", "=", value("id")))
 		.select([...APP_SCOPE_COLUMNS, ...CHANNEL_SCOPE_COLUMNS])
-		.select(TELEMETRY)
 		.where("apps.id", "=", appIdOf(value("appId")))
 		.compile(),
 );

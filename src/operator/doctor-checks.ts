@@ -249,11 +249,6 @@ function size(check: string, bytes: number | null, limit: number): Finding {
 /** One line for each database of reports. */
 function telemetry({ telemetrySchema: own, isLocal }: DoctorOptions, status: Status): Finding[] {
 	if (status.telemetry === undefined) return [];
-	if (status.telemetry.length === 0) {
-		const remedy = `Add the database TELEMETRY to wrangler.toml (docs: Deploying, Reports of devices). Then: ${REDEPLOY}`;
-		const detail = "reports of devices share the main database";
-		return [{ check: "telemetry", state: "warning", detail, remedy }];
-	}
 	return status.telemetry.map(({ binding, schema: name, size_bytes: bytes }) => {
 		const check = binding === "TELEMETRY" ? "telemetry" : `telemetry ${binding}`;
 		if (name === null) {

@@ -180,7 +180,8 @@ CREATE TABLE apps (
   preview_channel_prefix TEXT,
   preview_prereleases_only INTEGER NOT NULL DEFAULT 0 CHECK (preview_prereleases_only IN (0, 1)),
   revision_token TEXT,
-  preview_max_days INTEGER NOT NULL DEFAULT 30 CHECK (preview_max_days BETWEEN 1 AND 365)
+  preview_max_days INTEGER NOT NULL DEFAULT 30 CHECK (preview_max_days BETWEEN 1 AND 365),
+  telemetry_binding TEXT NOT NULL
 ) STRICT;
 CREATE INDEX apps_by_owner ON apps (owner_org, name);
 CREATE TABLE changes (
@@ -528,7 +529,7 @@ CREATE INDEX group_bindings_by_org ON group_bindings (org_id);
 CREATE INDEX group_bindings_by_app ON group_bindings (app_id);
 CREATE INDEX group_bindings_by_channel ON group_bindings (channel_id);
 CREATE TABLE device_overrides (
-  app_id TEXT NOT NULL,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   device_id TEXT NOT NULL,
   channel_id INTEGER REFERENCES channels (id) ON DELETE CASCADE,
   version_id INTEGER REFERENCES bundles (id) ON DELETE CASCADE,
@@ -536,7 +537,6 @@ CREATE TABLE device_overrides (
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
   PRIMARY KEY (app_id, device_id),
-  FOREIGN KEY (app_id, device_id) REFERENCES devices (app_id, device_id) ON DELETE CASCADE,
   CHECK (channel_id IS NOT NULL OR version_id IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX device_overrides_by_channel ON device_overrides (channel_id);
@@ -562,14 +562,11 @@ CREATE TABLE dead_messages (
   died_at_ms INTEGER NOT NULL,
   resend INTEGER NOT NULL DEFAULT 0 CHECK (resend IN (0, 1))
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE telemetry_homes (
+CREATE TABLE report_removals (
   app_id TEXT PRIMARY KEY,
-  binding TEXT NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('copying', 'moved', 'settled', 'removed')),
-  position TEXT,
-  moved_at_ms INTEGER
+  telemetry_binding TEXT NOT NULL,
+  due_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX telemetry_homes_open ON telemetry_homes (state, app_id) WHERE state <> 'settled';
 CREATE TABLE daily_storage (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -750,99 +747,7 @@ CREATE TABLE audit_log (
 CREATE INDEX audit_log_by_org ON audit_log (org_id, id);
 CREATE INDEX audit_log_by_app ON audit_log (app_uuid, id) WHERE app_uuid IS NOT NULL;
 CREATE INDEX audit_log_denied ON audit_log (org_id, at_ms) WHERE action = 'access.denied';
-CREATE TABLE devices (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  device_id TEXT NOT NULL,
-  platform TEXT,
-  version_name TEXT,
-  version_build TEXT,
-  os_version TEXT,
-  plugin_version TEXT,
-  is_prod INTEGER CHECK (is_prod IN (0, 1)),
-  is_emulator INTEGER CHECK (is_emulator IN (0, 1)),
-  custom_id TEXT,
-  install_source TEXT,
-  key_id TEXT,
-  default_channel TEXT,
-  channel_id INTEGER,
-  last_seen_at_ms INTEGER,
-  created_at_ms INTEGER NOT NULL,
-  updated_at_ms INTEGER NOT NULL,
-  told_at TEXT,
-  counted_days TEXT,
-  revision INTEGER NOT NULL DEFAULT 0,
-  custom_id_first_at_ms INTEGER,
-  custom_id_changed_at_ms INTEGER,
-  recent_reports TEXT,
-  PRIMARY KEY (app_id, device_id)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX devices_by_version ON devices (app_id, version_name, channel_id);
-CREATE INDEX devices_by_custom_id ON devices (app_id, custom_id) WHERE custom_id IS NOT NULL;
-CREATE INDEX devices_by_default_channel ON devices (app_id, default_channel) WHERE default_channel IS NOT NULL;
-CREATE INDEX devices_by_key ON devices (app_id, key_id) WHERE key_id IS NOT NULL;
-CREATE TABLE counted_ids (
-  period INTEGER PRIMARY KEY,
-  ids TEXT NOT NULL
-) STRICT;
-CREATE TABLE daily_counts (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  version_name TEXT NOT NULL,
-  channel_name TEXT NOT NULL,
-  metric TEXT NOT NULL CHECK (metric IN ('get', 'install', 'fail', 'bandwidth', 'devices')),
-  amount INTEGER NOT NULL,
-  PRIMARY KEY (app_id, day, version_name, channel_name, metric)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE daily_totals (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  get_count INTEGER NOT NULL DEFAULT 0,
-  install_count INTEGER NOT NULL DEFAULT 0,
-  fail_count INTEGER NOT NULL DEFAULT 0,
-  bandwidth_bytes INTEGER NOT NULL DEFAULT 0,
-  device_count INTEGER NOT NULL DEFAULT 0,
-  new_device_count INTEGER NOT NULL DEFAULT 0,
-  refused_device_count INTEGER NOT NULL DEFAULT 0,
-  lost_event_count INTEGER NOT NULL DEFAULT 0,
-  PRIMARY KEY (app_id, day)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE daily_install_times (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  version_name TEXT NOT NULL,
-  bucket INTEGER NOT NULL,
-  amount INTEGER NOT NULL,
-  PRIMARY KEY (app_id, day, version_name, bucket)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE daily_health (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  version_name TEXT NOT NULL,
-  signal TEXT NOT NULL,
-  bucket INTEGER NOT NULL,
-  amount INTEGER NOT NULL,
-  PRIMARY KEY (app_id, day, version_name, signal, bucket)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE device_events (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  at_ms INTEGER NOT NULL,
-  id TEXT NOT NULL,
-  events TEXT NOT NULL,
-  PRIMARY KEY (app_id, at_ms, id)
-) STRICT, WITHOUT ROWID;
 CREATE TABLE sweep_positions (
   step TEXT PRIMARY KEY,
   position TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE device_sketches (
-  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  day INTEGER NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('all', 'version', 'moved')),
-  version_name TEXT NOT NULL,
-  slot INTEGER NOT NULL,
-  sketch TEXT NOT NULL,
-  devices INTEGER,
-  revision INTEGER NOT NULL,
-  PRIMARY KEY (app_id, day, kind, version_name, slot)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX device_sketches_open ON device_sketches (app_id, day) WHERE slot > 0;

@@ -28,6 +28,7 @@ export interface AppsTable {
 	preview_prereleases_only: Generated<Flag>;
 	revision_token: string | null;
 	preview_max_days: Generated<number>;
+	telemetry_binding: string;
 }
 
 export interface ChangesTable {

@@ -90,12 +90,24 @@ export interface DeadMessagesTable {
 	resend: Generated<Flag>;
 }
 
-export interface TelemetryHomesTable {
+export interface ReportRemovalsTable {
 	app_id: string;
-	binding: string;
-	state: "copying" | "moved" | "settled" | "removed";
-	position: string | null;
-	moved_at_ms: number | null;
+	telemetry_binding: string;
+	due_at_ms: number;
+}
+
+/** A telemetry database's own row of an app. */
+export interface ReportedAppsTable {
+	id: string;
+	app_id: string;
+}
+
+/** A telemetry database's own row of a version. */
+export interface ReportedBundlesTable {
+	app_id: string;
+	name: string;
+	status: Generated<string>;
+	object_key: string | null;
 }
 
 export interface SweepPositionsTable {

@@ -91,10 +91,6 @@ CREATE TABLE device_events (
   events TEXT NOT NULL,
   PRIMARY KEY (app_id, at_ms, id)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE sweep_positions (
-  step TEXT PRIMARY KEY,
-  position TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
 CREATE TABLE device_sketches (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -107,3 +103,7 @@ CREATE TABLE device_sketches (
   PRIMARY KEY (app_id, day, kind, version_name, slot)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX device_sketches_open ON device_sketches (app_id, day) WHERE slot > 0;
+CREATE TABLE sweep_positions (
+  step TEXT PRIMARY KEY,
+  position TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -1,5 +1,5 @@
 /**
- * Creates apps, for POST /app and for sample apps: the statements of one batch, which insert the app with the creator's role on it and the audit
+ * Creates apps, for POST /app and for sample apps: the statements of one batch, which insert the app with the database of its reports, the creator's role on it and the audit
  * entry. The public id must be free in all organizations, and nobody but an administrator may use that of a deleted app again.
  */
 import type { Insertable } from "kysely";
@@ -13,18 +13,19 @@ import { type Actor, auditStatement } from "../../db/audit/entries";
 import { guard, onUnique, type Statement } from "../../db/client";
 import { appIdIsFree, appIdIsUnused } from "../../db/deleted-apps";
 import type { AppsTable } from "../../db/schema";
+import { bindingFor } from "../../db/telemetry-databases";
 import type { Deps } from "../../deps";
 import { ApiError } from "../../errors";
 
 interface Creation {
-	readonly deps: Pick<Deps, "newId">;
+	readonly deps: Pick<Deps, "newId" | "telemetry">;
 	readonly principal: Principal;
 	readonly actor: Actor;
 	readonly scope: Pick<Scope, "orgId">;
 	readonly nowMs: number;
 }
 
-type NewApp = Omit<Insertable<AppsTable>, "id" | "owner_org" | "created_at_ms" | "updated_at_ms">;
+type NewApp = Omit<Insertable<AppsTable>, "id" | "owner_org" | "created_at_ms" | "updated_at_ms" | "telemetry_binding">;
 
 /** @throws {ApiError} `app_id_already_exists`, from the batch */
 export function creationStatements(
@@ -41,7 +42,14 @@ export function creationStatements(
 		// Devices with the deleted app would get the bundles of the new one.
 		...(mayDelete ? [] : [guard(appIdIsUnused(app.app_id, scope.orgId), appIdKept)]),
 		onUnique(
-			insertApp({ ...app, id, owner_org: scope.orgId, created_at_ms: nowMs, updated_at_ms: nowMs }),
+			insertApp({
+				...app,
+				id,
+				owner_org: scope.orgId,
+				created_at_ms: nowMs,
+				updated_at_ms: nowMs,
+				telemetry_binding: bindingFor(id, deps.telemetry),
+			}),
 			"apps.app_id",
 			appIdTaken,
 		),

@@ -7,7 +7,8 @@ import type { AppId } from "../../authz/decide";
 import { DailySums } from "../../db/daily-sums";
 import type { LoggedEvent } from "../../db/device-events";
 import { PREVIEW_CHANNEL_SETTINGS } from "../../db/preview-channels";
-import { insertSample, insertSampleOffers } from "../../db/sample-app";
+import { insertReportedVersions, insertSample, insertSampleOffers, insertSampleReports } from "../../db/sample-app";
+import { insertReportedApps } from "../../db/telemetry-databases";
 import type { Deps } from "../../deps";
 import { dayOf, startOfDayMs } from "../../domain/days";
 import { countDistinct, encodeSketch, type Sketch } from "../../domain/distinct-count";
@@ -55,29 +56,50 @@ const CONFIDENCE_BPS = 9_500;
 const MIN_ATTEMPTS = 8;
 const MIN_FAILURES = 3;
 
-/** For the batch that creates the app. */
-export function historyStatements(
+export interface SampleHistory {
+	/** For the batch that creates the app. */
+	readonly statements: readonly CompiledQuery[];
+	/** For the telemetry database of the app. */
+	readonly reports: readonly CompiledQuery[];
+}
+
+const CHANNELS = [PRODUCTION, BETA, PREVIEW];
+/** Ids of channels that a sample app needs. */
+export const SAMPLE_CHANNELS = CHANNELS.length;
+
+/** @param firstChannelId the first of `SAMPLE_CHANNELS` ids that no other channel gets */
+export function sampleHistory(
 	deps: Pick<Deps, "newId">,
 	appId: AppId,
 	userId: string,
 	nowMs: number,
 	zips: ReadonlyMap<string, StoredZip>,
-): readonly CompiledQuery[] {
+	firstChannelId: number,
+): SampleHistory {
+	const channelIds = new Map(CHANNELS.map((name, index) => [name, firstChannelId + index]));
 	const today = dayOf(nowMs);
 	const sizes = new Map([...zips].map(([version, { sizeBytes }]) => [version, sizeBytes]));
 	const sums = new DailySums();
 	const fleet = sampleFleet(appId, nowMs, sizes, sums);
 	const pauseReason = reasonOfPause(fleet.offers, today);
-	return [
-		...bundleStatements(appId, userId, today, zips),
-		...channelStatements(appId, userId, today, pauseReason),
-		...releaseStatements(appId, today, pauseReason),
-		...rolloutStatements(appId, today, fleet.offers),
-		...deviceStatements(appId, today, fleet),
-		...figureStatements(appId, today, sizes, fleet),
-		...sums.statements(),
-		...logStatements(deps, appId, nowMs, fleet),
-	];
+	return {
+		statements: [
+			...bundleStatements(appId, userId, today, zips),
+			...channelStatements(appId, userId, today, pauseReason, channelIds),
+			...releaseStatements(appId, today, pauseReason),
+			...rolloutStatements(appId, today, fleet.offers),
+			...overrideStatements(appId, today, fleet),
+			...storageStatements(appId, today, sizes, fleet),
+		],
+		reports: [
+			insertReportedApps([appId]),
+			insertReportedVersions(appId, [...zips.keys()]),
+			...deviceStatements(appId, fleet, channelIds),
+			...figureStatements(appId, fleet),
+			...sums.statements(),
+			...logStatements(deps, appId, nowMs, fleet),
+		],
+	};
 }
 
 const uploadedAtMs = (daysAgo: number, today: number) => startOfDayMs(today - daysAgo) + 7 * HOUR_MS;
@@ -105,15 +127,26 @@ function bundleStatements(appId: AppId, userId: string, today: number, zips: Rea
 
 const of = (channel: string) => RELEASES.filter((release) => release.channel === channel);
 
-function channelStatements(appId: AppId, userId: string, today: number, pauseReason: string) {
-	const rows = [PRODUCTION, BETA, PREVIEW].map((name) => {
+function channelStatements(
+	appId: AppId,
+	userId: string,
+	today: number,
+	pauseReason: string,
+	channelIds: ReadonlyMap<string, number>,
+) {
+	const rows = CHANNELS.map((name) => {
 		const own = of(name);
 		const [first, last] = [own[0], own.at(-1)];
 		const rollout = name === PRODUCTION || name === BETA ? ROLLOUTS[name] : undefined;
 		const paused = last?.action === "rollout_paused" ? releasedAtMs(last, today) : null;
 		const isPreview = name === PREVIEW;
 		return [
-			...[name, rollout?.stable ?? own.findLast(goesLive)?.version ?? null, name === PRODUCTION ? 1 : 0],
+			...[
+				channelIds.get(name) ?? null,
+				name,
+				rollout?.stable ?? own.findLast(goesLive)?.version ?? null,
+				name === PRODUCTION ? 1 : 0,
+			],
 			...[name === PRODUCTION ? 0 : 1, isPreview ? 1 : 0],
 			...(isPreview
 				? [PREVIEW_CHANNEL_SETTINGS.disable_auto_update, PREVIEW_CHANNEL_SETTINGS.disable_auto_update_under_native]
@@ -131,6 +164,7 @@ function channelStatements(appId: AppId, userId: string, today: number, pauseRea
 			"channels",
 			{
 				...{
+					id: "value" as const,
 					name: "value",
 					version_id: "bundle",
 					public: "value",
@@ -249,53 +283,57 @@ function rolloutStatements(appId: AppId, today: number, offers: readonly SampleO
 	];
 }
 
-function deviceStatements(appId: AppId, today: number, { devices }: SampleFleet) {
+function overrideStatements(appId: AppId, today: number, { devices }: SampleFleet) {
 	const overrides = [PINNED, SET_TO_BETA].map((set) => {
 		const atMs = startOfDayMs(today - set.daysAgo);
 		const [channel, version] = "version" in set ? [null, set.version] : [BETA, null];
 		const deviceId = sampleUuid(appId, `device ${set.device}`);
 		return { deviceId, row: [deviceId, channel, version, set.by, atMs, atMs] };
 	});
+	return insertSample(
+		appId,
+		"device_overrides",
+		{
+			...{ device_id: "value", channel_id: "channel", version_id: "bundle", created_by: "value" },
+			...{ created_at_ms: "value", updated_at_ms: "value" },
+		},
+		overrides.filter(({ deviceId }) => devices.some(({ id }) => id === deviceId)).map(({ row }) => row),
+	);
+}
+
+function deviceStatements(appId: AppId, { devices }: SampleFleet, channelIds: ReadonlyMap<string, number>) {
 	const rows = devices.map((device) => {
 		const { id, platform, version, build, osVersion, customId, channel, createdAtMs, lastSeenAtMs } = device;
 		const story = { events: device.events, decision: device.decision, decidedAtMs: lastSeenAtMs };
 		return [
-			...[id, platform, version, build, osVersion, PLUGIN, 1, 0, customId, channel === BETA ? BETA : null, channel],
-			...[lastSeenAtMs, createdAtMs, lastSeenAtMs, customId === null ? null : createdAtMs],
-			JSON.stringify({ ids: {}, steps: {}, story }),
+			...[id, platform, version, build, osVersion, PLUGIN, 1, 0, customId, channel === BETA ? BETA : null],
+			...[channelIds.get(channel) ?? null, lastSeenAtMs, createdAtMs, lastSeenAtMs],
+			...[customId === null ? null : createdAtMs, JSON.stringify({ ids: {}, steps: {}, story })],
 		];
 	});
-	return [
-		...insertSample(
-			appId,
-			"devices",
-			{
-				...{
-					device_id: "value",
-					platform: "value",
-					version_name: "value",
-					version_build: "value",
-					os_version: "value",
-				},
-				...{ plugin_version: "value", is_prod: "value", is_emulator: "value", custom_id: "value" },
-				...{ default_channel: "value", channel_id: "channel", last_seen_at_ms: "value", created_at_ms: "value" },
-				...{ updated_at_ms: "value", custom_id_first_at_ms: "value", recent_reports: "value" },
-			},
-			rows,
-		),
-		...insertSample(
-			appId,
-			"device_overrides",
-			{
-				...{ device_id: "value", channel_id: "channel", version_id: "bundle", created_by: "value" },
-				...{ created_at_ms: "value", updated_at_ms: "value" },
-			},
-			overrides.filter(({ deviceId }) => devices.some(({ id }) => id === deviceId)).map(({ row }) => row),
-		),
-	];
+	return insertSampleReports(
+		appId,
+		"devices",
+		[
+			...(["device_id", "platform", "version_name", "version_build", "os_version", "plugin_version"] as const),
+			...(["is_prod", "is_emulator", "custom_id", "default_channel", "channel_id", "last_seen_at_ms"] as const),
+			...(["created_at_ms", "updated_at_ms", "custom_id_first_at_ms", "recent_reports"] as const),
+		],
+		rows,
+	);
 }
 
-function figureStatements(appId: AppId, today: number, sizes: ReadonlyMap<string, number>, { days }: SampleFleet) {
+function storageStatements(appId: AppId, today: number, sizes: ReadonlyMap<string, number>, { days }: SampleFleet) {
+	const stored = days
+		.filter(({ day }) => day < today)
+		.map(({ day }) => {
+			const known = SAMPLE_BUNDLES.filter(({ daysAgo }) => today - daysAgo <= day);
+			return [day, known.reduce((sum, { version }) => sum + (sizes.get(version) ?? 0), 0)];
+		});
+	return insertSample(appId, "daily_storage", { day: "value", size_bytes: "value" }, stored);
+}
+
+function figureStatements(appId: AppId, { days }: SampleFleet) {
 	const sketch = (day: number, kind: string, version: string, all: Sketch) => [
 		...[day, kind, version, 0, encodeSketch(all), countDistinct(all), 1],
 	];
@@ -303,25 +341,15 @@ function figureStatements(appId: AppId, today: number, sizes: ReadonlyMap<string
 		sketch(day, "all", "", all),
 		...[...byVersion].map(([version, own]) => sketch(day, "version", version, own)),
 	]);
-	const stored = days
-		.filter(({ day }) => day < today)
-		.map(({ day }) => {
-			const known = SAMPLE_BUNDLES.filter(({ daysAgo }) => today - daysAgo <= day);
-			return [day, known.reduce((sum, { version }) => sum + (sizes.get(version) ?? 0), 0)];
-		});
 	const totals = days.map(({ day, all, bytes }) => [day, countDistinct(all), bytes]);
 	return [
-		...insertSample(
+		...insertSampleReports(
 			appId,
 			"device_sketches",
-			{
-				...{ day: "value", kind: "value", version_name: "value", slot: "value", sketch: "value", devices: "value" },
-				...{ revision: "value" },
-			},
+			["day", "kind", "version_name", "slot", "sketch", "devices", "revision"],
 			sketches,
 		),
-		...insertSample(appId, "daily_storage", { day: "value", size_bytes: "value" }, stored),
-		...insertSample(appId, "daily_totals", { day: "value", device_count: "value", bandwidth_bytes: "value" }, totals),
+		...insertSampleReports(appId, "daily_totals", ["day", "device_count", "bandwidth_bytes"], totals),
 	];
 }
 
@@ -335,5 +363,5 @@ function logStatements({ newId }: Pick<Deps, "newId">, appId: AppId, nowMs: numb
 		const part = logged.slice(index * EVENTS_A_ROW, (index + 1) * EVENTS_A_ROW);
 		return [part.at(-1)?.[1] ?? nowMs, newId(), JSON.stringify(part)];
 	});
-	return insertSample(appId, "device_events", { at_ms: "value", id: "value", events: "value" }, rows);
+	return insertSampleReports(appId, "device_events", ["at_ms", "id", "events"], rows);
 }

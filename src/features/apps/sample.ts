@@ -1,6 +1,7 @@
 /**
- * POST /app/sample: an app with a month of made-up history, to look around before the first device reports. One batch writes all of it, so an
- * organization has either the whole sample or nothing; the bytes are stored before, and are garbage unless that batch says otherwise.
+ * POST /app/sample: an app with a month of made-up history, to look around before the first device reports. An organization has either the whole
+ * sample or nothing: one batch writes the app, whose bytes are stored before and are garbage unless that batch says otherwise, and the app goes
+ * again if its reports cannot be written.
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
@@ -9,7 +10,10 @@ import type { AppId } from "../../authz/decide";
 import { appRecord } from "../../db/apps";
 import { guard, lastResult, type Statement } from "../../db/client";
 import { appsOfOrganization, bundlesOfApp, channelsOfApp, storageOfOrganization } from "../../db/quotas";
-import { hasNoSampleApp } from "../../db/sample-app";
+import { endReportRemoval, removeReportsLater } from "../../db/report-removals";
+import { hasNoSampleApp, reserveChannelIds } from "../../db/sample-app";
+import { bindingFor } from "../../db/telemetry-databases";
+import { openTelemetry } from "../../db/telemetry-reads";
 import { dropGarbage, toGarbageLater } from "../../db/uploads";
 import { sampleAppId } from "../../domain/sample-app";
 import { sampleZips } from "../../domain/sample-bundles";
@@ -22,7 +26,7 @@ import { orgScope } from "../../http/scope";
 import { putOnce, uploadPrefix, wholeObjectKey } from "../../storage/objects";
 import { creationStatements } from "./creation";
 import { appAnswer, appSchema, EXAMPLE_APP } from "./routes";
-import { historyStatements, type StoredZip } from "./sample-history";
+import { SAMPLE_CHANNELS, type StoredZip, sampleHistory } from "./sample-history";
 
 const NAME = "Sample shop";
 /** A request takes seconds, so bytes without an app are garbage by then. */
@@ -48,7 +52,14 @@ export const createSampleApp = endpoint({
 		const { db, deps, scope, principal, nowMs } = context;
 		const id = deps.newId() as AppId;
 		const isFirst = guard(hasNoSampleApp(scope.orgId), alreadyThere);
-		await db.batch([isFirst, toGarbageLater(`${id}/`, nowMs, nowMs + UNFINISHED_MS)]);
+		const binding = bindingFor(id, deps.telemetry);
+		const dueAtMs = nowMs + UNFINISHED_MS;
+		const [, , , , reserved] = await db.batch([
+			isFirst,
+			toGarbageLater(`${id}/`, nowMs, dueAtMs),
+			removeReportsLater(id, binding, dueAtMs),
+			...reserveChannelIds(SAMPLE_CHANNELS),
+		]);
 		const zips = new Map<string, StoredZip>();
 		for (const [version, bytes] of sampleZips()) {
 			const objectKey = wholeObjectKey(uploadPrefix(id, deps.newId()));
@@ -59,11 +70,16 @@ export const createSampleApp = endpoint({
 				putOnce(deps.bundles, objectKey, bytes, { sha256: hash, contentType: "application/zip" }),
 			),
 		);
+		const firstChannelId = reserved.rows[0]?.first_id;
+		if (firstChannelId === undefined) throw new Error("no ids were reserved");
+		const history = sampleHistory(deps, id, principal.userId, nowMs, zips, firstChannelId);
+		await openTelemetry(deps, binding).batch(history.reports);
 		const statements: readonly Statement[] = [
 			isFirst,
 			...creationStatements(context, id, { app_id: sampleAppId(id), name: NAME, retention: 0 }),
-			...historyStatements(deps, id, principal.userId, nowMs, zips),
+			...history.statements,
 			dropGarbage(`${id}/`),
+			endReportRemoval(id),
 		];
 		const results = await batchInQuotas(
 			db,

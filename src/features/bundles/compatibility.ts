@@ -51,7 +51,7 @@ export const showCompatibility = endpoint({
 			packagesOfChannel(app_id, { name: channel }),
 			bundlesWithSamePackages(app_id, version),
 		] as const,
-	async handle({ deps, db, loaded, scope, scopeRow }) {
+	async handle({ deps, loaded, scope, scopeRow }) {
 		const [bundle] = loaded[0].rows;
 		const [channel] = loaded[1].rows;
 		if (bundle === undefined) throw bundleNotFound();
@@ -59,13 +59,7 @@ export const showCompatibility = endpoint({
 		const live = loaded[2].rows.find(({ id }) => id === channel.version_id);
 		const same = loaded[3].rows.map(({ name }) => name);
 		const running = storeBuildsRunning(scope.appId, same);
-		const { telemetry } = scopeRow;
-		const builds =
-			same.length === 0
-				? []
-				: telemetry == null
-					? (await db.batch([running]))[0].rows
-					: ((await tryTelemetry(deps, telemetry, running)) ?? []);
+		const builds = same.length === 0 ? [] : ((await tryTelemetry(deps, scopeRow.telemetry_binding, running)) ?? []);
 		return {
 			channel: channel.name,
 			required: channel.require_compatible_bundle === 1,

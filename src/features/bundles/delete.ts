@@ -101,12 +101,11 @@ async function wouldRemove(
 	{ deps, db, scope, scopeRow }: Pick<AppContext, "deps" | "db" | "scope" | "scopeRow">,
 	which: RawBuilder<unknown>,
 ) {
-	const { telemetry } = scopeRow;
 	const [{ rows: found }, { rows: kept }] = await db.batch([
 		doomedBundles(which, MOST_BUNDLES_NAMED),
 		bundlesKeptForRollback(scope.appId),
 	]);
-	const doomed = telemetry == null ? found : await withDevices(deps, scope.appId, telemetry, found);
+	const doomed = await withDevices(deps, scope.appId, scopeRow.telemetry_binding, found);
 	const [first] = doomed;
 	return {
 		...OK,

@@ -109,7 +109,7 @@ export const listBundles = endpoint({
 		return [bundlesPage(app_id, version, limit, offset)] as const;
 	},
 	async handle({ deps, loaded, input, scope, scopeRow, request, origin }) {
-		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry, loaded[0].rows);
+		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry_binding, loaded[0].rows);
 		const { version, page, limit } = input.query;
 		const shown = (row: BundleListRow) => ({
 			...bundleAnswer(row),
@@ -148,7 +148,7 @@ export const findBundles = endpoint({
 		[foundBundles(app_id, { search, state, sort, order }, PAGE_SIZE, page * PAGE_SIZE)] as const,
 	async handle({ deps, loaded, scope, scopeRow }) {
 		const [{ rows: found }] = loaded;
-		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry, found);
+		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry_binding, found);
 		const bundles = rows.map((row) => ({ ...bundleAnswer(row), deleted_at: nullableRfc3339(row.deleted_at_ms) }));
 		return { total: found[0]?.total ?? 0, bundles };
 	},
@@ -158,11 +158,11 @@ export const findBundles = endpoint({
 async function withDevices(
 	deps: Deps,
 	appId: AppId,
-	binding: string | null | undefined,
+	binding: string,
 	rows: readonly BundleListRow[],
 ): Promise<readonly BundleListRow[]> {
 	const names = rows.filter(({ kept_until_ms }) => kept_until_ms !== null).map(({ name }) => name);
-	if (binding == null || names.length === 0) return rows;
+	if (names.length === 0) return rows;
 	const seen = (await tryTelemetry(deps, binding, lastSeenRunning(appId, names, MOST_DEVICES_READ))) ?? [];
 	const seenAtMs = new Map(seen.map(({ name, last_seen_at_ms }) => [name, last_seen_at_ms]));
 	return rows.map((row) => ({ ...row, kept_until_ms: keptUntilMs(row, seenAtMs.get(row.name)) }));

@@ -58,7 +58,7 @@ export async function deleteExpiredBundles(deps: Deps): Promise<void> {
 	if (failure !== undefined) throw failure;
 }
 
-/** Those that no device was seen running in the time that the app keeps bundles. Devices of some apps are in a telemetry database. */
+/** Those that no device was seen running in the time that the app keeps bundles. */
 async function withoutDevices(
 	deps: Deps,
 	appId: AppId,
@@ -66,10 +66,10 @@ async function withoutDevices(
 	nowMs: number,
 ): Promise<readonly ExpiredBundle[]> {
 	const [first] = bundles;
-	if (first === undefined || first.telemetry === null) return bundles;
+	if (first === undefined) return [];
 	const names = bundles.map(({ name }) => name);
 	const sinceMs = nowMs - first.retention_ms - REFRESHED_AFTER_DAYS * DAY_MS;
-	const [seen] = await openTelemetry(deps, first.telemetry).batch([versionsSeenSince(appId, names, sinceMs)]);
+	const [seen] = await openTelemetry(deps, first.telemetry_binding).batch([versionsSeenSince(appId, names, sinceMs)]);
 	const kept = new Set(seen.rows.map(({ name }) => name));
 	return bundles.filter(({ name }) => !kept.has(name));
 }

@@ -6,7 +6,6 @@ import * as v from "valibot";
 import type { AppId, ChannelId } from "../../authz/decide";
 import { requireOwnWork } from "../../authz/own-work";
 import type { Principal } from "../../authz/principal";
-import { devicesOfBundles } from "../../db/bundles";
 import { deleteChannelStatements } from "../../db/channel-deletion";
 import { bundleUnusedExceptBy, channelByName, channelContents, channelStillPointsTo } from "../../db/channels";
 import { guard, query } from "../../db/client";
@@ -85,22 +84,16 @@ export const deleteChannel = endpoint({
 			: linked.filter(({ marked, owned, other_channels }) => (marked === 1 || owned === 1) && other_channels === null);
 		if (input.query.dry_run === true) {
 			const ids = deleted.map((bundle) => bundle.id);
-			const [{ rows }, { rows: running }] = await db.batch([
-				channelContents(scope.appId, scope.channelId, ids),
-				devicesOfBundles(scope.appId, ids),
-			]);
+			const [{ rows }] = await db.batch([channelContents(scope.appId, scope.channelId, ids)]);
 			const [contents] = rows;
 			if (contents === undefined) throw new Error("channelContents returned no row");
-			const { telemetry } = scopeRow;
 			const names = deleted.map(({ name }) => name);
 			const reported =
-				telemetry == null || names.length === 0
-					? undefined
-					: (await openTelemetry(deps, telemetry).batch([reportedVersions(scope.appId, names)]))[0].rows;
-			const devicesOf =
-				reported === undefined
-					? new Map(running.map(({ id, devices }) => [id, devices]))
-					: new Map(deleted.map(({ id, name }) => [id, reported.find((row) => row.name === name)?.devices ?? 0]));
+				names.length === 0
+					? []
+					: (await openTelemetry(deps, scopeRow.telemetry_binding).batch([reportedVersions(scope.appId, names)]))[0]
+							.rows;
+			const devicesOf = new Map(reported.map(({ name, devices }) => [name, devices]));
 			const stored = deleted.filter((bundle) => bundle.object_key !== null);
 			return {
 				...OK,
@@ -113,7 +106,7 @@ export const deleteChannel = endpoint({
 					...contents,
 				},
 				bundles: deleted.map(({ id, name, size_bytes }) => ({
-					...{ id, version: name, size: size_bytes, devices: devicesOf.get(id) ?? 0 },
+					...{ id, version: name, size: size_bytes, devices: devicesOf.get(name) ?? 0 },
 				})),
 			};
 		}

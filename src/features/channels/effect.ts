@@ -8,14 +8,7 @@ import type { AppId } from "../../authz/decide";
 import { type AppSnapshot, assembleSnapshot, overrideFrom } from "../../db/app-snapshot";
 import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
 import type { Database } from "../../db/client";
-import {
-	type DeviceFacts,
-	deviceFacts,
-	type FleetDevice,
-	fleetPage,
-	type ReportedDevice,
-	reportedPage,
-} from "../../db/devices";
+import { type DeviceFacts, deviceFacts, type FleetDevice, fleetPage, type ReportedDevice } from "../../db/fleet";
 import { snapshotBundles } from "../../db/snapshot";
 import { type SnapshotBundleRow, type SnapshotChannelRow, snapshotStatements } from "../../db/snapshot-load";
 import { openTelemetry } from "../../db/telemetry-reads";
@@ -76,8 +69,8 @@ const MOST_STORE_BUILDS = 50;
 interface EffectApp {
 	readonly appId: AppId;
 	readonly publicAppId: string;
-	/** Binding of the telemetry database that has its devices; null or undefined: the main database. */
-	readonly telemetry?: string | null | undefined;
+	/** Binding of the telemetry database that has its devices. */
+	readonly telemetry_binding: string;
 }
 
 /** Which page of devices is decided: those seen in the last `days`, after the device `after`. */
@@ -95,7 +88,7 @@ interface PlannedChange {
 }
 
 /**
- * Reads and computes the effect in one round trip, and one more to a telemetry database.
+ * Reads and computes the effect in one round trip, and one more to the telemetry database.
  * @param check validates the app after the change
  * @throws {ApiError} `bundle_not_signed`, as the change itself would
  */
@@ -110,30 +103,29 @@ export async function readEffect(
 	const promoted = promotedBundles(change.values, change.row);
 	const reported = await readReported(context.deps, app, asked.after);
 	return promoting(context, app.appId, promoted, async (signed) => {
-		const reads = effectReads(app, newBundles(change.values), asked.after, reported);
+		const reads = effectReads(app, newBundles(change.values), reported);
 		const [apps, channels, bundles, named, fleet] = await context.db.batch([...reads, ...signed]);
 		return effectOf([apps, channels, bundles, named, fleetOf(fleet.rows, reported)], app, asked, change, nowMs, check);
 	});
 }
 
-/** A page of the app's devices, if a telemetry database has them. */
+/** A page of the app's devices. */
 export async function readReported(
 	deps: Pick<Deps, "telemetry">,
-	{ appId, telemetry }: EffectApp,
+	{ appId, telemetry_binding }: EffectApp,
 	afterDevice?: string,
-): Promise<readonly ReportedDevice[] | undefined> {
-	if (telemetry == null) return undefined;
-	const [page] = await openTelemetry(deps, telemetry).batch([reportedPage(appId, afterDevice ?? "", PAGE_DEVICES + 1)]);
+): Promise<readonly ReportedDevice[]> {
+	const [page] = await openTelemetry(deps, telemetry_binding).batch([
+		fleetPage(appId, afterDevice ?? "", PAGE_DEVICES + 1),
+	]);
 	return page.rows;
 }
 
-/** The devices that `effectReads` read, or what it read about those of `readReported`. */
+/** The devices of `readReported` with what `effectReads` read about them. */
 export function fleetOf(
-	rows: readonly (FleetDevice | DeviceFacts)[],
-	reported: readonly ReportedDevice[] | undefined,
+	facts: readonly DeviceFacts[],
+	reported: readonly ReportedDevice[],
 ): { readonly rows: FleetDevice[] } {
-	if (reported === undefined) return { rows: rows as FleetDevice[] };
-	const facts = rows as readonly DeviceFacts[];
 	return {
 		rows: facts.flatMap(({ position, ...known }) => {
 			const device = reported[position];
@@ -142,17 +134,14 @@ export function fleetOf(
 	};
 }
 
-/** Reads for `effectOf`: the app as it is, bundles that it would serve, and a page of its devices. */
+/** Reads for `effectOf`: the app as it is, bundles that it would serve, and facts about a page of its devices. */
 export function effectReads(
 	{ appId, publicAppId }: EffectApp,
 	bundleIds: readonly number[],
-	afterDevice?: string,
-	reported?: readonly ReportedDevice[],
+	reported: readonly ReportedDevice[],
 ) {
 	const [app, channels, bundles] = snapshotStatements(publicAppId);
-	const fleet: CompiledQuery<FleetDevice | DeviceFacts> =
-		reported === undefined ? fleetPage(appId, afterDevice ?? "", PAGE_DEVICES + 1) : deviceFacts(appId, reported);
-	return [app, channels, bundles, snapshotBundles(appId, bundleIds), fleet] as const;
+	return [app, channels, bundles, snapshotBundles(appId, bundleIds), deviceFacts(appId, reported)] as const;
 }
 
 type RowsOf<Reads> = {

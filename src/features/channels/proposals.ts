@@ -170,13 +170,12 @@ async function effectsOf(
 ): Promise<ReadonlyMap<string, Effect>> {
 	const waiting = rows.filter(({ state }) => state === "pending").slice(0, MOST_EFFECTS);
 	if (waiting.length === 0 || !(mayCount || mayCompare)) return new Map();
-	const app = { appId: scope.appId, publicAppId: scopeRow.app_id, telemetry: scopeRow.telemetry };
-	const reported = mayCount ? await readReported(deps, app) : undefined;
+	const app = { appId: scope.appId, publicAppId: scopeRow.app_id, telemetry_binding: scopeRow.telemetry_binding };
+	const reported = mayCount ? await readReported(deps, app) : [];
 	const proposed = waiting.map((row) => ({ row, values: JSON.parse(row.changes) as ChannelValues }));
 	const reads = effectReads(
 		app,
 		proposed.flatMap(({ values }) => newBundles(values)),
-		undefined,
 		reported,
 	);
 	const [apps, channels, bundles, asked, fleet, ...differences] = await db.batch([

@@ -153,7 +153,7 @@ export const rollBackChannel = endpoint({
 		};
 		if (body.dry_run === true) {
 			const mayCount = holds(principal, "app.read_devices", { orgId: scope.orgId, appId: scope.appId });
-			const app = { appId: scope.appId, publicAppId: scopeRow.app_id, telemetry: scopeRow.telemetry };
+			const app = { appId: scope.appId, publicAppId: scopeRow.app_id, telemetry_binding: scopeRow.telemetry_binding };
 			const change = { values, taken: NO_PLATFORMS, row: channel };
 			const plan = mayCount
 				? await readEffect(context, app, { channel: channel.name, days: DAYS }, change, nowMs)

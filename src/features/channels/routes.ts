@@ -162,9 +162,8 @@ export const listChannels = endpoint({
 		const target = { orgId: scope.orgId, appId: scope.appId };
 		const seesAll = holds(principal, "app.read", target);
 		const sees = (channelId: number) => seesAll || holds(principal, "channel.read", { ...target, channelId });
-		const { telemetry } = scopeRow;
-		const builds = telemetry == null ? undefined : await reportedStoreBuilds(deps, telemetry, scope.appId, nowMs);
-		const shown = (row: ListedChannelRow) => channelAnswer(row, (builds ?? row).store_builds, scopeRow.app_id, nowMs);
+		const builds = await reportedStoreBuilds(deps, scopeRow.telemetry_binding, scope.appId, nowMs);
+		const shown = (row: ListedChannelRow) => channelAnswer(row, builds, scopeRow.app_id, nowMs);
 		if (input.query.channel === undefined) {
 			const { app_id, page, limit: size } = input.query;
 			const channels = seesAll

@@ -4,36 +4,29 @@
  * because it hardly changes then.
  */
 import type { AppId } from "../../authz/decide";
-import { type ListedChannelRow, storeBuildsOf } from "../../db/channels";
+import { storeBuildsOf } from "../../db/store-versions";
 import { tryTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
 import { recentMap } from "../../domain/recent";
 import { MINUTE_MS } from "../../domain/time";
-
-type Builds = Pick<ListedChannelRow, "store_builds">;
 
 const KEPT_MS = 2_000;
 const KEPT_FULL_MS = MINUTE_MS;
 /** About a kilobyte each. */
 const MOST_APPS = 500;
 
-const sampleMap = () => recentMap<{ readonly builds: Builds; readonly untilMs: number }>(MOST_APPS);
+const sampleMap = () => recentMap<{ readonly builds: string; readonly untilMs: number }>(MOST_APPS);
 const samplesOf = new WeakMap<Deps, ReturnType<typeof sampleMap>>();
 
-/** Undefined if the database of the reports does not answer. */
-export async function reportedStoreBuilds(
-	deps: Deps,
-	telemetry: string,
-	appId: AppId,
-	nowMs: number,
-): Promise<Builds | undefined> {
+/** @returns JSON array of `[version_build, last_seen_at_ms]`; empty if the database of the reports does not answer */
+export async function reportedStoreBuilds(deps: Deps, telemetry: string, appId: AppId, nowMs: number): Promise<string> {
 	const samples = samplesOf.get(deps) ?? sampleMap();
 	samplesOf.set(deps, samples);
 	const known = samples.get(appId);
 	if (known !== undefined && nowMs < known.untilMs) return known.builds;
 	const [row] = (await tryTelemetry(deps, telemetry, storeBuildsOf(appId))) ?? [];
-	if (row === undefined) return undefined;
-	const builds = { store_builds: row.store_builds };
+	if (row === undefined) return "[]";
+	const builds = row.store_builds;
 	samples.set(appId, { builds, untilMs: nowMs + (row.is_full === 1 ? KEPT_FULL_MS : KEPT_MS) });
 	return builds;
 }

@@ -129,7 +129,7 @@ export const whatIf = endpoint({
 		const packaged = [...change.promoted, ...loaded[6].rows];
 		if (row !== undefined) refuseIncompatible(values, row, packaged);
 		const compatibility = row === undefined ? undefined : compatibilityOfChange(values, row, packaged);
-		const app = { appId: scope.appId, publicAppId: body.app_id, telemetry: scopeRow.telemetry };
+		const app = { appId: scope.appId, publicAppId: body.app_id, telemetry_binding: scopeRow.telemetry_binding };
 		const check = (after: AppSnapshot) => {
 			if (Object.keys(values).length > 0) refuseMissingForm(after, body.channel);
 		};

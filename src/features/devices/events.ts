@@ -98,12 +98,12 @@ export const deviceEvents = endpoint({
 		response: { events: [EXAMPLE_EVENT], next: null, newest: "1795248000000.0d4fae6e-64a3-4f39-9a5d-6c9a5f0d9f11.0" },
 	},
 	load: ({ query: { app_id, channel } }) => [channelByName(app_id, channel ?? "")] as const,
-	async handle({ deps, db, loaded, input, scope, scopeRow, request, origin, nowMs }) {
+	async handle({ deps, loaded, input, scope, scopeRow, request, origin, nowMs }) {
 		const { query } = input;
 		const channelId = loaded[0].rows[0]?.id;
 		if (query.channel !== undefined && channelId === undefined) throw channelNotFound();
 		const { format = "json", device_id, version, kind, from, to } = query;
-		const reports = scopeRow.telemetry == null ? db : openTelemetry(deps, scopeRow.telemetry);
+		const reports = openTelemetry(deps, scopeRow.telemetry_binding);
 		const filter: LogFilter = {
 			kinds: kind,
 			version,

@@ -2,13 +2,11 @@
  * GET /device/list: devices by their last report, with their number, found by parts of their ids. For people; GET /device lists all devices
  * of an app of any size.
  */
-import { sql } from "kysely";
 import * as v from "valibot";
 import { appByPublicId } from "../../db/apps";
 import { channelByName } from "../../db/channels";
-import { DEVICE_ORDERS, type ListedRow, type ListFilter, listedDevices, MOST_LISTED } from "../../db/device-list";
-import { appIdOf } from "../../db/public-app-id";
-import { joinedColumns } from "../../db/reported-devices";
+import { DEVICE_ORDERS, type ListFilter, listedDevices, MOST_LISTED } from "../../db/device-list";
+import { joinedColumns } from "../../db/devices";
 import { openTelemetry } from "../../db/telemetry-reads";
 import { endpoint } from "../../http/endpoint";
 import { fromTime, optional, PAGE_SIZE, pageNumber, publicAppId, text, toTime } from "../../http/schemas";
@@ -57,32 +55,14 @@ export const listRecentDevices = endpoint({
 		query: { app_id: "com.example.app", search: "b5a3" },
 		response: { total: 1, complete: true, devices: [EXAMPLE_DEVICE_RECORD] },
 	},
-	load: ({ query }) => {
-		const { app_id, channel } = query;
-		const app = appIdOf(app_id);
-		const channelId =
-			channel === undefined ? undefined : sql`(SELECT id FROM channels WHERE app_id = ${app} AND name = ${channel})`;
-		// An app whose custom ids are hidden is searched again below.
-		const filter = { ...filterOf(query, true), channelId };
-		return [
-			listedDevices(app, filter, orderOf(query), PAGE_SIZE, query.page * PAGE_SIZE),
-			appByPublicId(app_id),
-			channelByName(app_id, channel ?? ""),
-		] as const;
-	},
+	load: ({ query: { app_id, channel } }) => [appByPublicId(app_id), channelByName(app_id, channel ?? "")] as const,
 	async handle({ deps, db, loaded, input, scope, scopeRow }) {
 		const { query } = input;
-		const hidesCustomIds = loaded[1].rows[0]?.allow_device_custom_id === 0;
-		const isHere = scopeRow.telemetry == null;
-		const read = async (): Promise<readonly ListedRow[]> => {
-			if (isHere && !(hidesCustomIds && (query.search !== undefined || query.sort === "name"))) return loaded[0].rows;
-			const channelId = query.channel === undefined ? undefined : sql`${loaded[2].rows[0]?.id ?? null}`;
-			const reports = scopeRow.telemetry == null ? db : openTelemetry(deps, scopeRow.telemetry);
-			const filter = { ...filterOf(query, !hidesCustomIds), channelId };
-			const page = listedDevices(sql`${scope.appId}`, filter, orderOf(query), PAGE_SIZE, query.page * PAGE_SIZE);
-			return (await reports.batch([page]))[0].rows;
-		};
-		const rows = await read();
+		const hidesCustomIds = loaded[0].rows[0]?.allow_device_custom_id === 0;
+		const channelId = query.channel === undefined ? undefined : (loaded[1].rows[0]?.id ?? null);
+		const filter = { ...filterOf(query, !hidesCustomIds), channelId };
+		const page = listedDevices(scope.appId, filter, orderOf(query), PAGE_SIZE, query.page * PAGE_SIZE);
+		const [{ rows }] = await openTelemetry(deps, scopeRow.telemetry_binding).batch([page]);
 		const joined = rows.length === 0 ? [] : (await db.batch([joinedColumns(scope.appId, rows)]))[0].rows;
 		const devices = rows.flatMap((row, index) => {
 			const columns = joined[index];

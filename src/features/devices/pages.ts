@@ -5,8 +5,7 @@
 import * as v from "valibot";
 import { appByPublicId } from "../../db/apps";
 import { type DeviceCursor, type DevicesAfter, devicesAfter, MOST_SORTED } from "../../db/device-cursor";
-import { appIdOf } from "../../db/public-app-id";
-import { joinedColumns, type ReportedRow } from "../../db/reported-devices";
+import { joinedColumns, type ReportedRow } from "../../db/devices";
 import { openTelemetry } from "../../db/telemetry-reads";
 import { invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
@@ -99,20 +98,16 @@ export const pageDevices = endpoint({
 		query: { app_id: "com.example.app", limit: "100" },
 		response: { data: [EXAMPLE_DEVICE_RECORD], hasMore: false },
 	},
-	load: ({ query }) =>
-		[devicesAfter(appIdOf(query.app_id), listOf(query, false)), appByPublicId(query.app_id)] as const,
+	load: ({ query }) => [appByPublicId(query.app_id)] as const,
 	async handle({ deps, db, loaded, input, scope, scopeRow }) {
 		const { query } = input;
 		const { limit = PAGE_SIZE } = query;
-		const hidesCustomIds = loaded[1].rows[0]?.allow_device_custom_id === 0;
+		const hidesCustomIds = loaded[0].rows[0]?.allow_device_custom_id === 0;
 		const list = listOf(query, hidesCustomIds);
-		const there = scopeRow.telemetry == null ? undefined : openTelemetry(deps, scopeRow.telemetry);
 		const rows: readonly ReportedRow[] =
 			hidesCustomIds && list.hasCustomId
 				? []
-				: there === undefined
-					? loaded[0].rows
-					: (await there.batch([devicesAfter(scope.appId, list)]))[0].rows;
+				: (await openTelemetry(deps, scopeRow.telemetry_binding).batch([devicesAfter(scope.appId, list)]))[0].rows;
 		if (query.order !== undefined && (rows[0] as { total?: number } | undefined)?.total === MOST_SORTED) {
 			const message = `sorts the devices of an app with fewer than ${MOST_SORTED}; leave it out`;
 			throw invalidRequest([{ path: "order", message }]);

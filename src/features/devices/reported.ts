@@ -1,17 +1,18 @@
 /**
- * Reads devices of an app whose reports are in a telemetry database, with their overrides from the main one.
+ * Reads devices of an app from its telemetry database, with their overrides from the main one.
  */
 import type { AppId } from "../../authz/decide";
 import type { Database } from "../../db/client";
-import type { DeviceFilter, DeviceRow } from "../../db/devices";
+import type { OverrideRow } from "../../db/device-overrides";
 import {
-	channelPlaces,
+	type ChannelPlaces,
+	type DeviceFilter,
+	type DeviceRow,
+	deviceById,
+	devicesPage,
 	joinedColumns,
-	placesOf,
 	type ReportedRow,
-	reportedDevice,
-	reportedDevices,
-} from "../../db/reported-devices";
+} from "../../db/devices";
 import { openTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
 
@@ -22,31 +23,27 @@ interface Reading {
 	readonly binding: string;
 }
 
-/** @param named the row of the main database, which has a device that was only named */
+/** @param override of the device: a device that was only named may have no row yet */
 export async function readDevice(
 	reading: Reading,
 	deviceId: string,
-	named: DeviceRow | undefined,
+	override: OverrideRow | undefined,
 ): Promise<DeviceRow[]> {
 	const { deps, binding, appId } = reading;
-	const [{ rows }] = await openTelemetry(deps, binding).batch([reportedDevice(appId, deviceId)]);
+	const [{ rows }] = await openTelemetry(deps, binding).batch([deviceById(appId, deviceId)]);
 	if (rows.length > 0) return joined(reading, rows);
-	const isSet = named !== undefined && (named.override_channel_id !== null || named.override_version_id !== null);
-	return isSet ? [named] : [];
+	return override === undefined ? [] : joined(reading, [namedDevice(override)]);
 }
 
 export async function readDevices(
 	reading: Reading,
 	filter: DeviceFilter,
+	places: ChannelPlaces | undefined,
 	limit: number,
 	offset: number,
 ): Promise<DeviceRow[]> {
-	const { deps, db, binding, appId } = reading;
-	const places =
-		filter.channel === undefined
-			? undefined
-			: placesOf((await db.batch([channelPlaces(appId, filter.channel)]))[0].rows[0]);
-	const [{ rows }] = await openTelemetry(deps, binding).batch([reportedDevices(appId, filter, places, limit, offset)]);
+	const { deps, binding, appId } = reading;
+	const [{ rows }] = await openTelemetry(deps, binding).batch([devicesPage(appId, filter, places, limit, offset)]);
 	return joined(reading, rows);
 }
 
@@ -58,3 +55,11 @@ async function joined({ db, appId }: Reading, devices: readonly ReportedRow[]): 
 		return columns === undefined ? [] : [{ ...device, ...columns }];
 	});
 }
+
+const namedDevice = ({ device_id, created_at_ms, updated_at_ms }: OverrideRow): ReportedRow => ({
+	...{ device_id, created_at_ms, updated_at_ms, last_seen_at_ms: null, revision: 0, custom_id_devices: 0 },
+	...{ platform: null, version_name: null, version_build: null, os_version: null, plugin_version: null },
+	...{ is_prod: null, is_emulator: null, custom_id: null, install_source: null, key_id: null, default_channel: null },
+	...{ channel_id: null, told_at: null, counted_days: null, recent_reports: null },
+	...{ custom_id_first_at_ms: null, custom_id_changed_at_ms: null },
+});

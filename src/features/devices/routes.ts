@@ -10,16 +10,14 @@ import { bundleById, bundleByName, bundleIsReady } from "../../db/bundles";
 import { channelByName, channelExists } from "../../db/channels";
 import { guard } from "../../db/client";
 import {
-	type DeviceFilter,
-	type DeviceRow,
 	deleteOverride,
-	deviceById,
-	devicesPage,
 	hasOverride,
-	insertNamedDevice,
+	insertNamedDevices,
+	type OverrideRow,
+	overrideOf,
 	setOverride,
-} from "../../db/devices";
-import { insertNamedDevices } from "../../db/reported-devices";
+} from "../../db/device-overrides";
+import { channelPlaces, type DeviceFilter, type DeviceRow, placesOf } from "../../db/devices";
 import { bumpRevision } from "../../db/snapshot";
 import { tryTelemetry } from "../../db/telemetry-reads";
 import { markUsedByDevice } from "../../db/used-versions";
@@ -86,23 +84,19 @@ export const listDevices = endpoint({
 	errors: ["device_not_found"],
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_DEVICE_RECORD] },
 	load: ({ query }) => {
-		const { app_id, page, device_id } = query;
-		const { limit, offset } = pageBounds(page);
-		return [
-			device_id === undefined ? devicesPage(app_id, filterOf(query), limit, offset) : deviceById(app_id, device_id),
-			appByPublicId(app_id),
-		] as const;
+		const { app_id, device_id, channel } = query;
+		return [overrideOf(app_id, device_id ?? ""), appByPublicId(app_id), channelPlaces(app_id, channel)] as const;
 	},
 	async handle({ deps, db, loaded, input, scope, scopeRow, request, origin }) {
 		const hidesCustomIds = loaded[1].rows[0]?.allow_device_custom_id === 0;
 		const shown = (row: DeviceRow) => deviceAnswer(scopeRow.app_id, hidesCustomIds ? { ...row, custom_id: null } : row);
 		const { limit, offset } = pageBounds(input.query.page);
-		const { device_id } = input.query;
+		const { device_id, channel } = input.query;
+		const places = channel === undefined ? undefined : placesOf(loaded[2].rows[0]);
 		const read = async () => {
-			if (scopeRow.telemetry == null) return loaded[0].rows;
-			const reading = { deps, db, appId: scope.appId, binding: scopeRow.telemetry };
+			const reading = { deps, db, appId: scope.appId, binding: scopeRow.telemetry_binding };
 			return device_id === undefined
-				? readDevices(reading, filterOf(input.query), limit, offset)
+				? readDevices(reading, filterOf(input.query), places, limit, offset)
 				: readDevice(reading, device_id, loaded[0].rows[0]);
 		};
 		const { custom_id, search } = input.query;
@@ -148,14 +142,14 @@ export const setDevice = endpoint({
 		[
 			channelByName(body.app_id, body.channel ?? ""),
 			bundleOf(body.app_id, body.version_id ?? 0),
-			deviceById(body.app_id, body.device_id),
+			overrideOf(body.app_id, body.device_id),
 		] as const,
 	async handle(context) {
 		const { deps, db, scope, scopeRow, input, loaded, nowMs, actor, principal, waitUntil } = context;
 		const { body } = input;
 		const [channel] = loaded[0].rows;
 		const [bundle] = loaded[1].rows;
-		const [device] = loaded[2].rows;
+		const [override] = loaded[2].rows;
 		if (body.channel !== undefined && channel === undefined) throw channelNotFound();
 		if (body.version_id !== undefined) {
 			if (bundle === undefined || bundle.status === "deleted") throw bundleNotFound();
@@ -174,7 +168,6 @@ export const setDevice = endpoint({
 				...signed,
 				...(channel === undefined ? [] : [guard(channelExists(scope.appId, channel.id as ChannelId), channelNotFound)]),
 				...(bundle === undefined ? [] : [guard(bundleIsReady(scope.appId, bundle.id), bundleNotFound)]),
-				insertNamedDevice(scope.appId, body.device_id, nowMs),
 				setOverride(
 					scope.appId,
 					{
@@ -192,7 +185,7 @@ export const setDevice = endpoint({
 					action: "device.override",
 					target: { type: "device", id: body.device_id, name: body.device_id },
 					app: { uuid: scope.appId, id: scopeRow.app_id },
-					before: shownOverride(device),
+					before: shownOverride(override),
 					after: {
 						...(channel === undefined ? {} : { channel: channel.name }),
 						...(bundle === undefined ? {} : { version: bundle.name }),
@@ -200,11 +193,9 @@ export const setDevice = endpoint({
 				}),
 			]),
 		);
-		if (scopeRow.telemetry != null) {
-			// For lists; if it fails, clean-up creates the row (src/features/telemetry/move.ts).
-			const named = insertNamedDevices([{ appId: scope.appId, deviceId: body.device_id }], nowMs);
-			waitUntil(tryTelemetry(deps, scopeRow.telemetry, named));
-		}
+		// For lists; if it fails, clean-up creates the row (named.ts).
+		const named = insertNamedDevices([{ appId: scope.appId, deviceId: body.device_id }], nowMs);
+		waitUntil(tryTelemetry(deps, scopeRow.telemetry_binding, ...named));
 		waitUntil(
 			tellStory(deps, {
 				...{ appId: scopeRow.app_id, deviceId: body.device_id, atMs: nowMs, by: actor.name ?? "" },
@@ -228,11 +219,10 @@ export const unsetDevice = endpoint({
 	response: acknowledgement,
 	errors: [],
 	example: { query: { app_id: "com.example.app", device_id: EXAMPLE_DEVICE_RECORD.device_id }, response: OK },
-	load: ({ query }) => [deviceById(query.app_id, query.device_id)] as const,
+	load: ({ query }) => [overrideOf(query.app_id, query.device_id)] as const,
 	async handle({ deps, db, scope, scopeRow, input, loaded, nowMs, actor, waitUntil }) {
-		const [device] = loaded[0].rows;
-		const isSet = device !== undefined && (device.override_channel_id ?? device.override_version_id) !== null;
-		if (!isSet) return OK;
+		const [override] = loaded[0].rows;
+		if (override === undefined) return OK;
 		const { device_id } = input.query;
 		const removal = db.batch([
 			guard(hasOverride(scope.appId, device_id), deviceNotFound),
@@ -243,7 +233,7 @@ export const unsetDevice = endpoint({
 				action: "device.unset",
 				target: { type: "device", id: device_id, name: device_id },
 				app: { uuid: scope.appId, id: scopeRow.app_id },
-				before: shownOverride(device),
+				before: shownOverride(override),
 			}),
 		]);
 		try {
@@ -273,10 +263,8 @@ async function tellStory(deps: Pick<Deps, "events" | "newId" | "log">, changed: 
 	}
 }
 
-function shownOverride(device: DeviceRow | undefined): Record<string, unknown> {
-	if (device === undefined) return {};
-	return {
-		...(device.override_channel_id === null ? {} : { channel: device.channel }),
-		...(device.override_version_id === null ? {} : { version: device.override_version }),
-	};
+function shownOverride(override: OverrideRow | undefined): Record<string, unknown> {
+	if (override === undefined) return {};
+	const { channel, version } = override;
+	return { ...(channel === null ? {} : { channel }), ...(version === null ? {} : { version }) };
 }

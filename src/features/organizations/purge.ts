@@ -13,7 +13,7 @@ import { type Database, guard, lastResult, openDb, query } from "../../db/client
 import { takeGlobalPermissionsWith } from "../../db/foreign-bindings";
 import { Conflict, conflict } from "../../db/optimistic";
 import { RESTORABLE_MS } from "../../db/organizations";
-import { REPORT_TABLES } from "../../db/telemetry-homes";
+import { removeReportsOf } from "../../db/report-removals";
 import { selectedToGarbage } from "../../db/uploads";
 import type { Deps } from "../../deps";
 import { causeText } from "../../errors";
@@ -36,7 +36,6 @@ const MOST_GROUPS = 10;
 export const TABLES_OF_APP = [
 	{ name: "device_overrides", key: ["device_id"] },
 	{ name: "zip_only_devices", key: ["device_id"] },
-	...REPORT_TABLES,
 	{ name: "group_bindings", key: ["id"] },
 	{ name: "daily_storage", key: ["day"] },
 	{ name: "bundle_files", key: ["bundle_id", "file_name"] },
@@ -208,10 +207,8 @@ function appStatements(orgId: string, begins: RawBuilder<unknown>, nowMs: number
 			SELECT app_id, owner_org, ${nowMs} FROM apps WHERE id = ${app} AND app_id <> id AND ${empty(TABLES_OF_APP)}`.compile(
 			query,
 		),
-		// Reports in a telemetry database are deleted after the app, in steps (src/features/telemetry/move.ts).
-		sql`UPDATE telemetry_homes SET state = 'removed', position = NULL WHERE app_id = ${app} AND ${empty(TABLES_OF_APP)}`.compile(
-			query,
-		),
+		// Its reports are deleted after the app, in steps (src/features/statistics/removed-apps.ts).
+		removeReportsOf(sql`id = ${app} AND ${empty(TABLES_OF_APP)}`, nowMs),
 		sql`DELETE FROM apps WHERE id = ${app} AND ${empty(TABLES_OF_APP)}`.compile(query),
 	];
 }

@@ -21,16 +21,15 @@ export async function stopPreviewsOfFleets(deps: Deps): Promise<void> {
 	let failure: unknown;
 	for (let afterId = 0; ; ) {
 		const [{ rows }] = await db.batch([previewsServingByName(afterId, PAGE)]);
-		for (const [telemetry, previews] of Map.groupBy(rows, (row) => row.telemetry)) {
+		for (const [binding, previews] of Map.groupBy(rows, (row) => row.telemetry_binding)) {
 			try {
-				const home = telemetry === null ? db : openTelemetry(deps, telemetry);
-				const [named] = await home.batch([namedByFleet(previews)]);
+				const [named] = await openTelemetry(deps, binding).batch([namedByFleet(previews)]);
 				const ids = new Set(named.rows.map(({ id }) => id));
 				for (const preview of previews.filter(({ id }) => ids.has(id))) {
 					await db.batch(stopByName(actor, nowMs, preview));
 				}
 			} catch (error) {
-				deps.log("error", "preview_devices_not_counted", { telemetry, cause: causeText(error) });
+				deps.log("error", "preview_devices_not_counted", { binding, cause: causeText(error) });
 				failure ??= error;
 			}
 		}

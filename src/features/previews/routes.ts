@@ -111,7 +111,7 @@ export const openPreviewEndpoint = endpoint({
 	async handle(context) {
 		const { deps, origin, nowMs } = context;
 		const { preview, isNew } = await openPreview(context, context.input.body);
-		const [counted = preview] = await withDevices(deps, [preview]);
+		const [counted = { ...preview, devices: null }] = await withDevices(deps, [preview]);
 		return new Reply(isNew ? 201 : 200, previewAnswer(counted, pageUrl(deps, origin, preview.page_id, nowMs)));
 	},
 });

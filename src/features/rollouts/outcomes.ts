@@ -54,8 +54,8 @@ export function activeRollouts(reports: readonly Report[]): CompiledQuery<Active
 			CROSS JOIN rollouts r ON r.app_id = a.id AND r.ended_at_ms IS NULL`.compile(query);
 }
 
-/** When the device of an event was first seen, by its row `d`, or as the event says if another database has the row; null: it is not known. */
-export const CREATED_AT_MS = sql`coalesce(value ->> 'knownSinceMs', d.created_at_ms)`;
+/** SQL: when the device of an event was first seen; null: it is not known. */
+export const CREATED_AT_MS = sql`(value ->> 'knownSinceMs')`;
 
 /** Latest install and failure for each device, network and way of attribution. */
 interface Outcome {
@@ -79,7 +79,7 @@ export function outcomeStatements(
 	reports: readonly Report[],
 	active: readonly ActiveRollout[],
 	pseudonymOf: NetworkPseudonyms,
-	knownSince?: ReadonlyMap<string, number>,
+	knownSince: ReadonlyMap<string, number>,
 ): CompiledQuery[] {
 	const rollouts = Map.groupBy(active, ({ public_app_id }) => public_app_id);
 	const named = new Map<string, Outcome>();
@@ -96,7 +96,7 @@ export function outcomeStatements(
 			const before = outcomes.get(key);
 			const next: Outcome = before ?? {
 				...{ appId, rolloutId, deviceId, network, versionName, ...NOTHING_REPORTED },
-				knownSinceMs: knownSince?.get(rolloutDeviceKey(event)) ?? null,
+				knownSinceMs: knownSince.get(rolloutDeviceKey(event)) ?? null,
 			};
 			outcomes.set(key, { ...next, ...timesOf(next, event) });
 		}
@@ -181,7 +181,6 @@ function writeOutcomes(outcomes: readonly Outcome[], counts: RawBuilder<unknown>
 				LEFT JOIN rollout_devices known ON known.rollout_id = r.id AND known.device_id = value ->> 'deviceId'
 				CROSS JOIN apps a ON a.id = r.app_id AND a.app_id = value ->> 'appId'
 				CROSS JOIN channels c ON c.id = r.channel_id
-				LEFT JOIN devices d ON d.app_id = r.app_id AND d.device_id = value ->> 'deviceId'
 			WHERE ${CREATED_AT_MS} IS NOT NULL AND (${counts})),
 		placed AS (SELECT *, count(*) OVER (PARTITION BY rollout_id, network, place, is_uncounted ORDER BY device_id) AS rank FROM reported)
 		INSERT INTO rollout_devices (rollout_id, device_id, told_network, ${columns})

@@ -31,12 +31,12 @@ const OFFERED_AGAIN_MS = 10 * MINUTE_MS;
 
 /**
  * Records the events in one batch, after the rows of their devices. Reports need one more round trip, to read the active rollouts.
- * @param knownSince when the devices were first seen, by `rolloutDeviceKey`, if the main database does not have their rows
+ * @param knownSince when the devices were first seen, by `rolloutDeviceKey`; devices that are not known do not count
  */
 export async function recordSamples(
 	deps: Deps,
 	events: readonly RolloutEvent[],
-	knownSince?: ReadonlyMap<string, number>,
+	knownSince: ReadonlyMap<string, number>,
 ): Promise<void> {
 	const db = openDb(deps.d1, "first-primary");
 	const pseudonymOf = networkPseudonyms();
@@ -67,7 +67,7 @@ interface ServedRow {
 function byDevice(
 	served: readonly RolloutServed[],
 	pseudonymOf: NetworkPseudonyms,
-	knownSince: ReadonlyMap<string, number> | undefined,
+	knownSince: ReadonlyMap<string, number>,
 ): ServedRow[] {
 	const rows = new Map<string, ServedRow>();
 	for (const event of served) {
@@ -85,7 +85,7 @@ function byDevice(
 		}
 		const network = pseudonymOf(event.rolloutId, event.network);
 		const { appId, rolloutId, deviceId, fromVersion, atMs } = event;
-		const knownSinceMs = knownSince?.get(rolloutDeviceKey(event)) ?? null;
+		const knownSinceMs = knownSince.get(rolloutDeviceKey(event)) ?? null;
 		rows.set(key, { appId, rolloutId, deviceId, fromVersion, network, firstAtMs: atMs, lastAtMs: atMs, knownSinceMs });
 	}
 	return [...rows.values()];
@@ -108,7 +108,6 @@ function writeServed(rows: readonly ServedRow[]): CompiledQuery {
 			FROM json_each(${JSON.stringify(rows)}) CROSS JOIN rollouts r ON r.id = value ->> 'rolloutId' AND r.ended_at_ms IS NULL
 				CROSS JOIN apps a ON a.id = r.app_id AND a.app_id = value ->> 'appId'
 				CROSS JOIN channels c ON c.id = r.channel_id
-				LEFT JOIN devices d ON d.app_id = r.app_id AND d.device_id = value ->> 'deviceId'
 				LEFT JOIN rollout_devices known ON known.rollout_id = r.id AND known.device_id = value ->> 'deviceId'
 			WHERE ${CREATED_AT_MS} IS NOT NULL AND (known.first_served_at_ms IS NOT NULL OR r.sampling = 1 OR r.noting_uncounted = 1)),
 		ranked AS (SELECT *, row_number() OVER (PARTITION BY rollout_id, network, is_counted, is_old_enough

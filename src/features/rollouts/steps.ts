@@ -117,8 +117,7 @@ export function judgeRollout(row: ActiveRolloutRow, nowMs: number): Judgement {
 	);
 }
 
-function delayOf({ reports_move, reports_delayed_since_ms: sinceMs }: ActiveRolloutRow) {
-	if (reports_move === 1) return "move";
+function delayOf({ reports_delayed_since_ms: sinceMs }: ActiveRolloutRow) {
 	return sinceMs === null ? undefined : { sinceMs };
 }
 

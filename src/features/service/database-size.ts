@@ -9,9 +9,15 @@ import type { Deps } from "../../deps";
 const FILLING = 0.7;
 const NEARLY_FULL = 0.9;
 
-/** @param binding name of the database in the log */
-export async function watchDatabaseSize(deps: Deps, binding = "DB"): Promise<void> {
-	const db = openDb(deps.d1, "first-primary");
+/** @throws {Error} if a database does not answer; the others were looked at */
+export async function watchDatabaseSizes(deps: Deps): Promise<void> {
+	const databases = [["DB", deps.d1] as const, ...Object.entries(deps.telemetry)];
+	const results = await Promise.allSettled(databases.map(([binding, d1]) => watchDatabaseSize(deps, binding, d1)));
+	for (const result of results) if (result.status === "rejected") throw result.reason;
+}
+
+async function watchDatabaseSize(deps: Deps, binding: string, d1: D1Database): Promise<void> {
+	const db = openDb(d1, "first-primary");
 	await db.batch([sql`SELECT 1`.compile(query)]);
 	const { telemetryMaxBytes: limitBytes } = deps.config;
 	const sizeBytes = db.sizeBytes ?? 0;

@@ -8,7 +8,7 @@ import { openDb } from "../../db/client";
 import { countDeadMessages } from "../../db/dead-messages";
 import { newestMigration } from "../../db/schema-version";
 import { lastSweepRun } from "../../db/sweep-runs";
-import { usedBindings } from "../../db/telemetry-homes";
+import { usedBindings } from "../../db/telemetry-databases";
 import { dueDeliveries } from "../../db/webhook-deliveries";
 import type { Deps } from "../../deps";
 import { causeText } from "../../errors";
@@ -162,17 +162,19 @@ async function bucketWorks({ bundles, log }: Deps): Promise<boolean> {
 
 /**
  * Bindings that wrangler.toml declares and this deployment lacks. Without DB there is no answer at all.
- * @param databases telemetry databases that have reports
+ * @param databases telemetry databases of apps,
  */
 function missingBindings(
 	{ bundles, events, webhooks, assets, requestLimits, telemetry }: Deps,
 	databases: readonly string[],
 ): string[] {
+	const hasNone = Object.keys(telemetry).length === 0 && databases.length === 0;
 	const found: readonly (readonly [string, unknown])[] = [
 		["BUNDLES", bundles],
 		["EVENTS", events],
 		["WEBHOOKS", webhooks],
 		["ASSETS", assets],
+		...(hasNone ? [["TELEMETRY", undefined] as const] : []),
 		...databases.map((name) => [name, telemetry[name]] as const),
 		...Object.entries(LIMITERS).map(([name, limit]) => [name, requestLimits[limit].limiter] as const),
 	];

@@ -3,14 +3,11 @@
  * people, a recent sign-in, because a key protects nothing if uploaders can replace it.
  */
 import * as v from "valibot";
-import type { AppId, OrgId } from "../../authz/decide";
 import { auditStatement } from "../../db/audit/entries";
-import { type Database, guard, onUnique } from "../../db/client";
+import { guard, onUnique } from "../../db/client";
 import {
-	type DevicesOfKey,
 	deleteSigningKey as deleteSigningKeyStatement,
 	devicesByKey,
-	devicesByKeyThere,
 	hasRoomForSigningKey,
 	insertSigningKey,
 	MOST_COUNTED_DEVICES,
@@ -24,7 +21,6 @@ import {
 	unsignedChannels,
 } from "../../db/signing-keys";
 import { openTelemetry } from "../../db/telemetry-reads";
-import type { Deps } from "../../deps";
 import { keyIdOf, parsePublicKey, signingKeyOf } from "../../domain/signing-key";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
@@ -241,30 +237,15 @@ export const listDeviceKeys = endpoint({
 			},
 		],
 	},
-	load: ({ query }) => [devicesByKey(query.app_id)] as const,
-	async handle({ deps, db, loaded, scope, scopeRow }) {
-		const { telemetry } = scopeRow;
-		const rows = telemetry == null ? loaded[0].rows : await keysOfDevicesThere(deps, db, scope, telemetry);
-		return rows.map((row) => ({
-			key_id: row.key_id,
-			devices: row.devices,
-			more: row.devices === MOST_COUNTED_DEVICES,
-			registered: row.signing_key_name !== null,
-			signing_key: row.signing_key_name,
+	async handle({ deps, db, scope, scopeRow }) {
+		const [[{ rows }], [named]] = await Promise.all([
+			openTelemetry(deps, scopeRow.telemetry_binding).batch([devicesByKey(scope.appId)]),
+			db.batch([signingKeyNames(scope.orgId)]),
+		]);
+		const names = new Map(named.rows.map(({ key_id, name }) => [key_id, name]));
+		return rows.map(({ key_id, devices }) => ({
+			...{ key_id, devices, more: devices === MOST_COUNTED_DEVICES },
+			...{ registered: names.has(key_id), signing_key: names.get(key_id) ?? null },
 		}));
 	},
 });
-
-async function keysOfDevicesThere(
-	deps: Deps,
-	db: Database,
-	{ appId, orgId }: { readonly appId: AppId; readonly orgId: OrgId },
-	binding: string,
-): Promise<readonly DevicesOfKey[]> {
-	const [[{ rows }], [named]] = await Promise.all([
-		openTelemetry(deps, binding).batch([devicesByKeyThere(appId)]),
-		db.batch([signingKeyNames(orgId)]),
-	]);
-	const names = new Map(named.rows.map(({ key_id, name }) => [key_id, name]));
-	return rows.map((row) => ({ ...row, signing_key_name: names.get(row.key_id) ?? null }));
-}

@@ -1,6 +1,6 @@
 /**
- * GET /statistics/apps: the list of apps as a person scans it, with the live bundle, devices and failures of each. One batch reads the apps and
- * the daily totals of two weeks, and one more for each telemetry database that has reports of the page.
+ * GET /statistics/apps: the list of apps as a person scans it, with the live bundle, devices and failures of each. One batch reads the
+ * apps, and one in each telemetry database that has reports of the page their daily totals of two weeks.
  */
 import * as v from "valibot";
 import { type AppId, appsWhere, holds, type OrgId, orgsWhere } from "../../authz/decide";
@@ -102,25 +102,20 @@ export const appsOverview = endpoint({
 			orgId: input.query.org_id,
 		};
 		const range = { firstDay: dayOf(nowMs) - DAYS + 1, lastDay: dayOf(nowMs) };
-		const [apps, counted, open] = await db.batch([
-			appOverviewPage(filter, limit, offset),
-			dailyTotals(filter, range, true),
-			openSketches(filter, range),
-		]);
-		const there = await Promise.all(
-			[...Map.groupBy(apps.rows, ({ telemetry }) => telemetry)].map(async ([binding, those]) => {
-				if (binding === null) return { totals: [], sketches: [] };
-				const of = { there: those.map(({ id }) => id) };
+		const [apps] = await db.batch([appOverviewPage(filter, limit, offset)]);
+		const reports = await Promise.all(
+			[...Map.groupBy(apps.rows, ({ telemetry_binding }) => telemetry_binding)].map(async ([binding, those]) => {
+				const ids = those.map(({ id }) => id);
 				const [totals, sketches] = await openTelemetry(deps, binding).batch([
-					dailyTotals(of, range, true),
-					openSketches(of, range),
+					dailyTotals(ids, range, true),
+					openSketches(ids, range),
 				]);
 				return { totals: totals.rows, sketches: sketches.rows };
 			}),
 		);
 		const totals = withDevicesOfOpenDays(
-			addTotals([...counted.rows, ...there.flatMap(({ totals }) => totals)]),
-			[...open.rows, ...there.flatMap(({ sketches }) => sketches)],
+			addTotals(reports.flatMap(({ totals }) => totals)),
+			reports.flatMap(({ sketches }) => sketches),
 			true,
 		);
 		const byApp = Map.groupBy(totals, ({ app }) => app);

@@ -78,11 +78,11 @@ export const bundleUsage = endpoint({
 		},
 	},
 	load: ({ params, query }) => [releaseMarkers(query.graph === undefined ? undefined : params.app_id)] as const,
-	async handle({ deps, db, nowMs, input, scope, scopeRow, loaded }) {
+	async handle({ deps, nowMs, input, scope, scopeRow, loaded }) {
 		const range = rangeOf(input.query, nowMs);
 		const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
 		const kept = { ...range, firstDay: Math.max(range.firstDay, firstKeptDay) };
-		const reports = scopeRow.telemetry == null ? db : openTelemetry(deps, scopeRow.telemetry);
+		const reports = openTelemetry(deps, scopeRow.telemetry_binding);
 		const [counted, sketches] = await reports.batch([
 			dailyVersions(scope.appId, kept),
 			versionSketches(scope.appId, kept),
@@ -173,17 +173,15 @@ export const installStatistics = endpoint({
 		},
 	},
 	load: ({ params, query }) => [releaseMarkers(query.graph === undefined ? undefined : params.app_id)] as const,
-	async handle({ deps, db, nowMs, input, scope, scopeRow, loaded }) {
-		const { telemetry } = scopeRow;
+	async handle({ deps, nowMs, input, scope, scopeRow, loaded }) {
 		const range = rangeOf(input.query, nowMs);
 		const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
 		const kept = { ...range, firstDay: Math.max(range.firstDay, firstKeptDay) };
-		const reports = telemetry == null ? db : openTelemetry(deps, telemetry);
-		const ofApp = telemetry == null ? { orgIds: [], appIds: [scope.appId] } : { there: [scope.appId] };
+		const reports = openTelemetry(deps, scopeRow.telemetry_binding);
 		const [outcomes, times, totals, timesOfDays] = await reports.batch([
 			outcomesByBundle(scope.appId, kept),
 			installTimesByBundle(scope.appId, kept),
-			dailyTotals(ofApp, kept, false),
+			dailyTotals([scope.appId], kept, false),
 			installTimesByDay(scope.appId, kept),
 		]);
 		const days = byDay(totals.rows, timesOfDays.rows, range, firstKeptDay);

@@ -5,7 +5,7 @@
  */
 
 import { sql } from "kysely";
-import { type Database, openDb, query } from "../../db/client";
+import { type Database, query } from "../../db/client";
 import type { Deps } from "../../deps";
 import { dayOf, firstCountedDay } from "../../domain/days";
 import { isTelemetryFull } from "../../domain/quotas";
@@ -15,13 +15,15 @@ import { writeDevices } from "./device-rows";
 import type { DownloadNews } from "./failures";
 import { addToSketches } from "./sketches";
 
-/** @returns what the reports say of downloads of single files, for `noteDownloads` */
+/**
+ * @param db the telemetry database of the events' apps
+ * @returns what the reports say of downloads of single files, for `noteDownloads`
+ */
 export async function consumeDeviceEvents(
 	deps: Deps,
+	db: Database,
 	events: readonly Exclude<DeviceEvent, RolloutEvent>[],
 ): Promise<readonly DownloadNews[]> {
-	// An event of another version must fail and be repeated, not be dropped as too old.
-	if (!events.every(({ atMs }) => Number.isSafeInteger(atMs))) throw new Error("an event has no time");
 	const nowMs = deps.now();
 	const firstDay = firstCountedDay(deps.config, nowMs);
 	const inTime = events.filter((event) => dayOf(event.atMs) >= firstDay);
@@ -30,7 +32,6 @@ export async function consumeDeviceEvents(
 	}
 	const isOfDevice = (event: (typeof inTime)[number]) =>
 		event.type === "seen" || event.type === "count" || event.type === "override";
-	const db = openDb(deps.d1, "first-primary");
 	const news = await writeDevices(deps, db, inTime.filter(isOfDevice), (added) => addToSketches(deps, db, added));
 	await writeCounts(
 		deps,

@@ -63,10 +63,10 @@ export const failureStatistics = endpoint({
 		query: { from: "2026-11-01", to: "2026-11-01" },
 		response: { total: EXAMPLE, byBundle: [{ version: "1.4.0", ...EXAMPLE }] },
 	},
-	async handle({ deps, db, nowMs, input, scope, scopeRow }) {
+	async handle({ deps, nowMs, input, scope, scopeRow }) {
 		const range = rangeOf(input.query, nowMs);
 		const kept = { ...range, firstDay: Math.max(range.firstDay, firstStatisticsDay(deps.config, nowMs)) };
-		const reports = scopeRow.telemetry == null ? db : openTelemetry(deps, scopeRow.telemetry);
+		const reports = openTelemetry(deps, scopeRow.telemetry_binding);
 		const [{ rows }] = await reports.batch([failuresByCause(scope.appId, kept, input.query.version)]);
 		const byBundle = [...Map.groupBy(rows, ({ version_name }) => version_name)]
 			.map(([name, own]) => ({ version: labelOf(name), ...failureCounts(own) }))

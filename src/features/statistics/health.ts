@@ -59,11 +59,11 @@ export const healthStatistics = endpoint({
 		},
 	},
 	load: ({ params, query }) => [releaseMarkers(query.graph === undefined ? undefined : params.app_id)] as const,
-	async handle({ deps, db, nowMs, input, scope, scopeRow, loaded }) {
+	async handle({ deps, nowMs, input, scope, scopeRow, loaded }) {
 		const range = rangeOf(input.query, nowMs);
 		const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
 		const kept = { ...range, firstDay: Math.max(range.firstDay, firstKeptDay) };
-		const reports = scopeRow.telemetry == null ? db : openTelemetry(deps, scopeRow.telemetry);
+		const reports = openTelemetry(deps, scopeRow.telemetry_binding);
 		const [{ rows }] = await reports.batch([dailyHealth(scope.appId, kept, input.query.version)]);
 		const ofDays = Map.groupBy(rows, ({ day }) => day);
 		const byDay = daysOf(range).map((day) => ({

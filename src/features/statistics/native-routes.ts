@@ -55,10 +55,10 @@ export const nativeUsage = endpoint({
 			],
 		},
 	},
-	async handle({ deps, db, nowMs, input, scope, scopeRow }) {
+	async handle({ deps, nowMs, input, scope, scopeRow }) {
 		const range = rangeOf(input.query, nowMs);
 		const days = daysOf(range);
-		const reports = scopeRow.telemetry == null ? db : openTelemetry(deps, scopeRow.telemetry);
+		const reports = openTelemetry(deps, scopeRow.telemetry_binding);
 		const [found] = await reports.batch([devicesByStoreVersion(scope.appId)]);
 		const datasets = adoptionOf(ofDays(found.rows, days), range, range.firstDay, inOrder);
 		const labels = days.map(nameOfDay);

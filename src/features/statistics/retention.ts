@@ -2,8 +2,8 @@
  * Clean-up of statistics: measures the storage of each app, and removes rows beyond their retention. Each run removes a bounded number of
  * rows and the next run continues, so a large backlog never blocks the database.
  */
-import { type CompiledQuery, type RawBuilder, sql } from "kysely";
-import { openDb, query } from "../../db/client";
+import { type CompiledQuery, sql } from "kysely";
+import { type Database, openDb, query } from "../../db/client";
 import { deleteIdsBefore } from "../../db/counted-ids";
 import { deleteLogBefore } from "../../db/device-events";
 import { type Walk, walk } from "../../db/table-walk";
@@ -23,7 +23,6 @@ const STATISTICS_TABLES = {
 	daily_install_times: ["app_id", "day", "version_name", "bucket"],
 	daily_health: ["app_id", "day", "version_name", "signal", "bucket"],
 	device_sketches: ["app_id", "day", "kind", "version_name", "slot"],
-	daily_storage: ["app_id", "day"],
 } as const;
 
 /**
@@ -49,67 +48,64 @@ export async function measureStorage(deps: Deps): Promise<void> {
 	);
 }
 
+export async function deleteOldStorage(deps: Deps): Promise<void> {
+	const db = openDb(deps.d1, "first-primary");
+	await db.batch([deleteBefore("daily_storage", ["app_id", "day"], firstStatisticsDay(deps.config, deps.now()))]);
+}
+
 /** The consumer does not count events of these days (src/domain/days.ts). */
-export async function deleteOldEvents(deps: Deps): Promise<void> {
+export async function deleteOldEvents(deps: Deps, db: Database): Promise<void> {
 	const firstDay = firstRememberedDay(deps.config, deps.now());
-	await openDb(deps.d1, "first-primary").batch([deleteIdsBefore(startOfDayMs(firstDay))]);
+	await db.batch([deleteIdsBefore(startOfDayMs(firstDay))]);
 }
 
-/** @param isMain the main database alone has the storage of apps */
-export async function deleteOldStatistics(deps: Deps, isMain = true): Promise<void> {
+export async function deleteOldStatistics(deps: Deps, db: Database): Promise<void> {
 	const firstDay = firstStatisticsDay(deps.config, deps.now());
-	const tables = Object.entries(STATISTICS_TABLES).filter(([table]) => isMain || table !== "daily_storage");
-	const removals = tables.map(([table, key]): CompiledQuery => {
-		const columns = sql.join(key.map((column) => sql.ref(column)));
-		const old = sql.join(key.map((column) => sql.ref(`old.${column}`)));
-		// By app, because the primary keys begin with the app: one index lookup each.
-		return sql`DELETE FROM ${sql.table(table)} WHERE (${columns}) IN (SELECT ${old} FROM apps
-			CROSS JOIN ${sql.table(table)} AS old ON old.app_id = apps.id AND old.day < ${firstDay} LIMIT ${MOST_STATISTICS_ROWS})`.compile(
-			query,
-		);
-	});
-	await openDb(deps.d1, "first-primary").batch(removals);
+	await db.batch(Object.entries(STATISTICS_TABLES).map(([table, key]) => deleteBefore(table, key, firstDay)));
 }
 
-/** @param main the main database, if `deps.d1` is a telemetry database */
-export async function deleteOldDevices(deps: Deps, main?: D1Database): Promise<void> {
+/** By app, because the primary keys begin with the app: one index lookup each. */
+function deleteBefore(table: string, key: readonly string[], firstDay: number): CompiledQuery {
+	const columns = sql.join(key.map((column) => sql.ref(column)));
+	const old = sql.join(key.map((column) => sql.ref(`old.${column}`)));
+	return sql`DELETE FROM ${sql.table(table)} WHERE (${columns}) IN (SELECT ${old} FROM apps
+		CROSS JOIN ${sql.table(table)} AS old ON old.app_id = apps.id AND old.day < ${firstDay} LIMIT ${MOST_STATISTICS_ROWS})`.compile(
+		query,
+	);
+}
+
+/** Devices with an override stay; the main database has these. */
+export async function deleteOldDevices(deps: Deps, db: Database): Promise<void> {
 	const unseen = sql`coalesce(last_seen_at_ms, updated_at_ms) < ${deps.now() - deps.config.deviceDays * DAY_MS}`;
-	const isSet = sql`EXISTS (SELECT 1 FROM device_overrides o
-		WHERE o.app_id = devices.app_id AND o.device_id = devices.device_id)`;
-	if (main === undefined) return removeFromRange(deps, async () => sql`${unseen} AND NOT ${isSet}`);
-	await removeFromRange(deps, async (range) => {
-		const [found] = await openDb(deps.d1, "first-primary").batch([
+	const all: Walk = {
+		...{ step: "devices", table: "devices", key: ["app_id", "device_id"] },
+		...{ first: '["",""]', rows: MOST_ROWS_LOOKED_AT },
+	};
+	await walk(db, all, async (range) => {
+		const [found] = await db.batch([
 			sql<{
 				app_id: string;
 				device_id: string;
 			}>`SELECT app_id, device_id FROM devices WHERE ${range} AND ${unseen}`.compile(query),
 		]);
 		const list = JSON.stringify(found.rows.map(({ app_id, device_id }) => [app_id, device_id]));
-		const [set] = await openDb(main, "first-primary").batch([
+		const [set] = await openDb(deps.d1, "first-primary").batch([
 			sql<{ device: string }>`SELECT value AS device FROM json_each(${list})
 				WHERE EXISTS (SELECT 1 FROM device_overrides o WHERE o.app_id = value ->> 0 AND o.device_id = value ->> 1)`.compile(
 				query,
 			),
 		]);
 		const kept = JSON.stringify(set.rows.map(({ device }) => JSON.parse(device)));
-		return sql`${unseen} AND (app_id, device_id) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(${kept}))`;
+		return [
+			sql`DELETE FROM devices WHERE ${range} AND ${unseen}
+				AND (app_id, device_id) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(${kept}))`.compile(query),
+		];
 	});
 }
 
 /** All of them if none is kept. */
-export async function deleteOldDeviceEvents(deps: Deps): Promise<void> {
+export async function deleteOldDeviceEvents(deps: Deps, db: Database): Promise<void> {
 	const nowMs = deps.now();
 	const firstMs = firstEventMs(deps.config, nowMs) ?? nowMs;
-	await openDb(deps.d1, "first-primary").batch([deleteLogBefore(firstMs, MOST_STATISTICS_ROWS)]);
-}
-
-async function removeFromRange(
-	deps: Deps,
-	conditionIn: (range: RawBuilder<unknown>) => Promise<RawBuilder<unknown>>,
-): Promise<void> {
-	const key = ["app_id", "device_id"];
-	const all: Walk = { step: "devices", table: "devices", key, first: '["",""]', rows: MOST_ROWS_LOOKED_AT };
-	await walk(openDb(deps.d1, "first-primary"), all, async (range) => [
-		sql`DELETE FROM devices WHERE ${range} AND ${await conditionIn(range)}`.compile(query),
-	]);
+	await db.batch([deleteLogBefore(firstMs, MOST_STATISTICS_ROWS)]);
 }

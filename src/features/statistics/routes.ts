@@ -2,10 +2,9 @@
  * Figures by day of an app, of an organization, and of all apps that the caller may read. Access is decided first; then one batch reads rows
  * bounded by days times apps. src/features/statistics/definitions.ts defines each figure.
  */
-import { sql } from "kysely";
 import * as v from "valibot";
 import { type AppId, appsWhere, type OrgId, orgsWhere } from "../../authz/decide";
-import { type Database, query } from "../../db/client";
+import type { Database } from "../../db/client";
 import { releaseMarkers } from "../../db/releases";
 import {
 	type DayRange,
@@ -90,9 +89,6 @@ interface Figures {
 
 const NO_APPS: StatisticsOf = { orgIds: [], appIds: [] };
 
-/** In the place of a guard. */
-const NOTHING = sql`SELECT 1`.compile(query);
-
 /** One round trip, and one to each telemetry database that has reports of the apps. */
 async function read(
 	{ deps, db, nowMs }: { readonly deps: Deps; readonly db: Database; readonly nowMs: number },
@@ -104,21 +100,16 @@ async function read(
 	const accumulate = query.noAccumulate !== true;
 	const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
 	const kept = { firstDay: Math.max(range.firstDay, firstKeptDay), lastDay: range.lastDay };
-	const figures = [
+	const [apps, measured, now] = await db.batch([
 		statisticsApps(of),
-		dailyTotals(of, kept, byApp),
 		dailyStorage(of, kept, byApp),
 		storedNow(range.lastDay >= dayOf(nowMs) ? of : NO_APPS),
-	] as const;
-	const [apps, counted, measured, now, , sketched] = accumulate
-		? await db.batch([...figures, sketchesFit(of, kept, tooManyDevices), dailySketches(of, kept)] as const)
-		: await db.batch([...figures, NOTHING, openSketches(of, kept)] as const);
-	const there = await readThere(deps, apps.rows, kept, { byApp, accumulate });
-	const sketches = [...sketched.rows, ...there.sketches];
+	]);
+	const reported = await readReports(deps, apps.rows, kept, { byApp, accumulate });
 	const storage = withStorageOfToday(measured.rows, now.rows, apps.rows, dayOf(nowMs), byApp);
-	const distinct = accumulate ? distinctByApp(sketches, kept) : new Map<string, Map<number, number>>();
-	const added = addTotals([...counted.rows, ...there.totals]);
-	const totals = accumulate ? added : withDevicesOfOpenDays(added, sketches, byApp);
+	const distinct = accumulate ? distinctByApp(reported.sketches, kept) : new Map<string, Map<number, number>>();
+	const added = addTotals(reported.totals);
+	const totals = accumulate ? added : withDevicesOfOpenDays(added, reported.sketches, byApp);
 	const common = { range, firstKeptDay, accumulate };
 	const perApp = byApp
 		? apps.rows.map(({ id, app_id }) => ({
@@ -140,21 +131,25 @@ async function read(
 	return { range, items, byApp: perApp };
 }
 
-/** Figures of apps whose reports are in telemetry databases. */
-async function readThere(
+/** From the telemetry databases of the apps. */
+async function readReports(
 	deps: Deps,
 	apps: readonly StatisticsApp[],
 	kept: DayRange,
 	{ byApp, accumulate }: { readonly byApp: boolean; readonly accumulate: boolean },
 ) {
-	const byBinding = Map.groupBy(apps, ({ telemetry }) => telemetry);
+	const byBinding = Map.groupBy(apps, ({ telemetry_binding }) => telemetry_binding);
 	const reads = [...byBinding].map(async ([binding, those]) => {
-		if (binding === null) return { totals: [], sketches: [] };
-		const of = { there: those.map(({ id }) => id) };
-		const [totals, , sketches] = await openTelemetry(deps, binding).batch([
-			dailyTotals(of, kept, byApp),
-			accumulate ? sketchesFit(of, kept, tooManyDevices) : NOTHING,
-			accumulate ? dailySketches(of, kept) : openSketches(of, kept),
+		const reports = openTelemetry(deps, binding);
+		const ids = those.map(({ id }) => id);
+		if (!accumulate) {
+			const [totals, sketches] = await reports.batch([dailyTotals(ids, kept, byApp), openSketches(ids, kept)]);
+			return { totals: totals.rows, sketches: sketches.rows };
+		}
+		const [totals, , sketches] = await reports.batch([
+			dailyTotals(ids, kept, byApp),
+			sketchesFit(ids, kept, tooManyDevices),
+			dailySketches(ids, kept),
 		]);
 		return { totals: totals.rows, sketches: sketches.rows };
 	});

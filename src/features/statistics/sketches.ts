@@ -1,7 +1,7 @@
 /**
  * Adds devices to the sketches of their days, and merges the slots of past hours. Adding is idempotent, because a sketch is a set.
  */
-import { type Database, openDb } from "../../db/client";
+import type { Database } from "../../db/client";
 import {
 	closeVersionSketches,
 	type MergedSketch,
@@ -65,11 +65,10 @@ function withDevices(known: string | null, devices: ReadonlySet<string>): Sketch
 }
 
 /** Merges slots into slot 0, and counts. */
-export async function mergeSketchSlots(deps: Deps, isMain = true): Promise<void> {
-	const db = openDb(deps.d1, "first-primary");
+export async function mergeSketchSlots(deps: Deps, db: Database): Promise<void> {
 	const [open] = await db.batch([
-		openDays(MOST_DAYS, isMain),
-		...closeVersionSketches(firstRememberedDay(deps.config, deps.now()), isMain),
+		openDays(MOST_DAYS),
+		...closeVersionSketches(firstRememberedDay(deps.config, deps.now())),
 	]);
 	let bytes = 0;
 	for (const day of open.rows) {

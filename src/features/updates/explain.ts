@@ -5,7 +5,6 @@
 import * as v from "valibot";
 import { type AppRow, appByPublicId } from "../../db/apps";
 import { deviceById } from "../../db/devices";
-import { reportedDevice } from "../../db/reported-devices";
 import { tryTelemetry } from "../../db/telemetry-reads";
 import { DECIDED_BY, explainDecision, type Remedy } from "../../domain/explanation";
 import type { Decision, TraceStep } from "../../domain/update-decision";
@@ -141,15 +140,14 @@ export const explainDevice = endpoint({
 			},
 		},
 	},
-	load: ({ query }) => [deviceById(query.app_id, query.device_id ?? ""), appByPublicId(query.app_id)] as const,
+	load: ({ query }) => [appByPublicId(query.app_id)] as const,
 	async handle({ deps, db, input, loaded, scope, scopeRow, snapshots, failedFiles, origin, nowMs }) {
 		const { query } = input;
-		const { telemetry } = scopeRow;
 		const reported =
-			telemetry == null || query.device_id === undefined
+			query.device_id === undefined
 				? undefined
-				: await tryTelemetry(deps, telemetry, reportedDevice(scope.appId, query.device_id));
-		const known = reported?.[0] ?? loaded[0].rows[0];
+				: await tryTelemetry(deps, scopeRow.telemetry_binding, deviceById(scope.appId, query.device_id));
+		const known = reported?.[0];
 		const missing = (["platform", "version_build", "plugin_version"] as const).filter(
 			(field) => query[field] === undefined && (known === undefined || known[field] === null),
 		);
@@ -184,7 +182,7 @@ export const explainDevice = endpoint({
 		const trace: TraceStep[] = [];
 		const explained = explainDecision(decisionInput(snapshot, device, override, exists), device, trace);
 		const { decidedBy, because } = explained;
-		const storeUrl = storeUrlOf(device.platform, loaded[1].rows[0]);
+		const storeUrl = storeUrlOf(device.platform, loaded[0].rows[0]);
 		const remedy = withStoreUrl(explained.remedy, decision, storeUrl);
 		return {
 			outcome: decision.outcome,

@@ -17,11 +17,7 @@ export async function compareStored(product: SimulatedProduct, apps: readonly Ap
 	for (const { truth, appId } of apps) {
 		const text =
 			"SELECT day, version_name, metric, sum(amount) AS amount FROM daily_counts WHERE app_id = ? GROUP BY day, version_name, metric";
-		const read = async (database: D1Database) =>
-			(await database.prepare(text).bind(truth.uuid).all<CountRow>()).results;
-		const moved = await read(product.telemetry);
-		// Until the next clean-up, the old rows are there, too.
-		const results = moved.length > 0 ? moved : await read(product.database);
+		const { results } = await product.telemetry.prepare(text).bind(truth.uuid).all<CountRow>();
 		const keyOf = (day: number, version: string, metric: string) => `${appId} ${day} ${version} ${metric}`;
 		const stored = new Map(results.map((row) => [keyOf(row.day, row.version_name, row.metric), row] as const));
 		const known = new Map<string, { metric: string; amount: number }>();

@@ -79,17 +79,14 @@ describe("a fleet of 240 devices over four days", () => {
 	test(
 		"the comparison finds one additional install, one missing byte, and a device that never existed",
 		async () => {
-			const { database, telemetry } = fleet.product;
-			// The reports of the app are in one of them.
-			const change = async (one: typeof database) =>
-				one.batch(
-					[
-						"UPDATE daily_counts SET amount = amount + 1 WHERE metric = 'install' AND (app_id, day, version_name, channel_name) = (SELECT app_id, day, version_name, channel_name FROM daily_counts WHERE metric = 'install' LIMIT 1)",
-						"UPDATE daily_totals SET bandwidth_bytes = bandwidth_bytes - 1 WHERE (app_id, day) = (SELECT app_id, day FROM daily_totals WHERE bandwidth_bytes > 0 LIMIT 1)",
-						"INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT id, '00000000-0000-4000-8000-000000000000', 0, 0 FROM apps LIMIT 1",
-					].map((sql) => one.prepare(sql)),
-				);
-			for (const one of [database, telemetry]) await change(one);
+			const { telemetry } = fleet.product;
+			await telemetry.batch(
+				[
+					"UPDATE daily_counts SET amount = amount + 1 WHERE metric = 'install' AND (app_id, day, version_name, channel_name) = (SELECT app_id, day, version_name, channel_name FROM daily_counts WHERE metric = 'install' LIMIT 1)",
+					"UPDATE daily_totals SET bandwidth_bytes = bandwidth_bytes - 1 WHERE (app_id, day) = (SELECT app_id, day FROM daily_totals WHERE bandwidth_bytes > 0 LIMIT 1)",
+					"INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT id, '00000000-0000-4000-8000-000000000000', 0, 0 FROM apps LIMIT 1",
+				].map((sql) => telemetry.prepare(sql)),
+			);
 			expect(differing(await compareFleet(fleet, quietly))).toEqual(
 				expect.arrayContaining([
 					"stored install, by day and version",

@@ -193,8 +193,6 @@ export interface Bystander {
 	changes(): Promise<string[]>;
 }
 
-/** Tables that devices write; anyone who knows an app's id can act as one of its devices. */
-const FROM_DEVICES = ["devices", "counted_ids", "daily_counts", "device_sketches"];
 /** Columns that change because time goes by. */
 const RESTLESS = ["last_used_at_ms"];
 /** Columns that hold what clients call things, ids of others among them. */
@@ -214,8 +212,7 @@ export async function createBystander(db: D1Database, organization: Organization
 	const ids = [organization.orgId, organization.userId, organization.adminKeyId, app.uuid, app.appId, key.id];
 	// A column that binds a row to the organization; free text may quote anything.
 	const bound = new RegExp(`\\["\\w*(?:id|org|key|by)","(?:${ids.filter((id) => id !== app.appId).join("|")})"\\]`);
-	const ownRows = async () =>
-		(await rowsOf(db)).filter((row) => bound.test(row) && !FROM_DEVICES.includes(row.split(" ")[0] ?? ""));
+	const ownRows = async () => (await rowsOf(db)).filter((row) => bound.test(row));
 	const before = await ownRows();
 	return {
 		organization,

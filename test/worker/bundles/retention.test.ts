@@ -2,6 +2,7 @@
  * Retention: unused bundles that are older than their app's retention are deleted, to the millisecond, with their bytes and an audit entry. A
  * bundle that is in use, comes into use during the clean-up, or is the app's newest is kept.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
@@ -9,6 +10,7 @@ import { JOBS, sweep } from "../../../src/schedule";
 import { register, rows, run, storedKeys } from "../support/bytes";
 import { beforeSecondTrip } from "../support/interleave";
 import { violations } from "../support/invariants";
+import { reportsOf } from "../support/reports";
 import { setTestChannel, testEnv } from "../support/world";
 import {
 	app,
@@ -83,9 +85,14 @@ describe("an unused bundle", () => {
 		const before = await rowsReadBySweep();
 		const many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)";
 		const made = "created_at_ms, updated_at_ms";
+		const reports = await reportsOf(app.uuid);
+		await reports
+			.prepare(`${many} INSERT INTO devices (app_id, device_id, version_name, last_seen_at_ms, ${made})
+				SELECT ?1, 'device-' || i, '2.1.0', 0, 0, 0 FROM n`)
+			.bind(app.uuid)
+			.run();
 		await testEnv.DB.batch(
 			[
-				`devices (app_id, device_id, version_name, last_seen_at_ms, ${made}) SELECT ?1, 'device-' || i, '2.1.0', 0, 0, 0`,
 				`channels (app_id, name, created_by, ${made}) SELECT ?1, 'channel-' || i, 'test', 0, 0`,
 				`bundles (app_id, name, status, storage_provider, created_by, deleted_at_ms, ${made})
 					SELECT ?1, '1.0.' || i, 'deleted', 'r2', 'test', 0, 0, 0`,

@@ -2,10 +2,12 @@
  * GET /channel marks a channel whose settings refuse its bundle to every device. Each test checks a refused device, then follows the remedy
  * and sees the mark disappear.
  */
+
 import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { DAY_MS } from "../../../src/domain/time";
-import { createTestApp, createWorld, type TestApp, testEnv, uploadTestBundle, type World } from "../support/world";
+import { REPORTS, reportsOf } from "../support/reports";
+import { createTestApp, createWorld, type TestApp, uploadTestBundle, type World } from "../support/world";
 
 let world: World;
 let app: TestApp;
@@ -145,11 +147,14 @@ describe("GET /channel: a bundle that no store build accepts", () => {
 	test("is not misconfigured if the store builds were last seen more than 30 days ago", async () => {
 		const own = await withDevices("2.3.0");
 		await set("production", { public: true, version: "1.0.1" }, own);
-		const seenAt = (timeMs: number) =>
-			testEnv.DB.prepare("UPDATE devices SET last_seen_at_ms = ? WHERE app_id = ?").bind(timeMs, own.uuid).run();
-		await seenAt(world.clock.nowMs - 30 * DAY_MS + 1);
+		const seenAt = async (timeMs: number) => {
+			await REPORTS.prepare("UPDATE devices SET last_seen_at_ms = ? WHERE app_id = ?").bind(timeMs, own.uuid).run();
+			// An isolate keeps what it read for a moment.
+			world.clock.nowMs += 3_000;
+		};
+		await seenAt(world.clock.nowMs - 30 * DAY_MS + 3_001);
 		expect(await show("production", own)).toMatchObject([{ code: "no_store_build" }]);
-		await seenAt(world.clock.nowMs - 30 * DAY_MS);
+		await seenAt(world.clock.nowMs - 30 * DAY_MS + 3_000);
 		expect(await show("production", own)).toEqual([]);
 	});
 
@@ -164,11 +169,13 @@ describe("GET /channel: a bundle that no store build accepts", () => {
 	test("costs the same number of read devices in a large app as in a small one", async () => {
 		const own = await withDevices();
 		await set("production", { public: true, version: "1.0.1" }, own);
-		await testEnv.DB.prepare(
-			`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+		const reports = await reportsOf(own.uuid);
+		await reports
+			.prepare(
+				`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
 			INSERT INTO devices (app_id, device_id, version_build, last_seen_at_ms, created_at_ms, updated_at_ms)
 			SELECT ?, printf('%08d', i), '2.' || i || '.0', ?, 0, 0 FROM n`,
-		)
+			)
 			.bind(own.uuid, world.clock.nowMs)
 			.run();
 		const [problem] = await show("production", own);

@@ -2,11 +2,13 @@
  * POST /channel/rollback, checked on devices: it returns to the previous live bundle or a named one, ends a rollout, is refused after a
  * concurrent change, and its dry run predicts the effect.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
-import { rows, run } from "../support/bytes";
+import { rows } from "../support/bytes";
 import { readThenWrite } from "../support/interleave";
 import { historyViolations } from "../support/invariants";
+import { openReports, reportQuery, reportsOf } from "../support/reports";
 import {
 	type Answer,
 	createTestApp,
@@ -288,7 +290,13 @@ describe("POST /channel/rollback with dry_run", () => {
 			...{ is_prod: 1, is_emulator: 0, last_seen_at_ms: world.clock.nowMs },
 			...{ created_at_ms: world.clock.nowMs, updated_at_ms: world.clock.nowMs, ...fields },
 		};
-		await run(query.insertInto("devices").values(row as never));
+		await reportsOf(app.uuid);
+		await openReports().batch([
+			reportQuery
+				.insertInto("devices")
+				.values(row as never)
+				.compile(),
+		]);
 		return id;
 	};
 

@@ -2,18 +2,22 @@
  * The devices of a protected channel, which a channel of the name that they send would take from it: opening such a channel is for
  * administrators, by every door.
  */
+
 import { beforeEach, expect, test } from "vitest";
+import { reportsOf } from "../support/reports";
 import { signIn } from "../support/sessions";
-import { createTestKey, createTestMember, testEnv } from "../support/world";
+import { createTestKey, createTestMember } from "../support/world";
 import { admin, app, type Caller, keyed, prepareChannel, protect, send, world } from "./protected-scene";
 
 let developer: Caller;
 beforeEach(async () => {
 	await prepareChannel();
 	developer = keyed((await createTestKey(world, "app_developer", app)).text);
-	await testEnv.DB.prepare(
-		"INSERT INTO devices (app_id, device_id, default_channel, created_at_ms, updated_at_ms) VALUES (?, ?, 'stable', 0, 0)",
-	)
+	const reports = await reportsOf(app.uuid);
+	await reports
+		.prepare(
+			"INSERT INTO devices (app_id, device_id, default_channel, created_at_ms, updated_at_ms) VALUES (?, ?, 'stable', 0, 0)",
+		)
 		.bind(app.uuid, crypto.randomUUID())
 		.run();
 });

@@ -1,11 +1,13 @@
 /**
  * POST /channel/what_if predicts the answers that all devices get after the change, and writes nothing.
  */
+
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { DAY_MS } from "../../../src/domain/time";
 import { databaseText } from "../support/database-text";
+import { reportsOf } from "../support/reports";
 import {
 	createTestApp,
 	createTestKey,
@@ -305,12 +307,14 @@ describe("the devices of POST /channel/what_if", () => {
 	test("are read in pages of 5,000, and the pages add up", async () => {
 		const { app: large } = await appWithFleet(0);
 		await setTestChannel(world, large, "production", { public: true });
-		await testEnv.DB.prepare(
-			`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5003)
+		const reports = await reportsOf(large.uuid);
+		await reports
+			.prepare(
+				`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5003)
 			INSERT INTO devices (app_id, device_id, platform, version_name, version_build, plugin_version, is_prod, is_emulator,
 				last_seen_at_ms, created_at_ms, updated_at_ms)
 			SELECT ?, printf('00000000-0000-4000-8000-%012d', i), 'ios', 'builtin', '1.0.0', '8.51.23', 1, 0, ?, 0, 0 FROM n`,
-		)
+			)
 			.bind(large.uuid, world.clock.nowMs)
 			.run();
 		const page = async (after?: string) =>

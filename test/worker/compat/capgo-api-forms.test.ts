@@ -1,8 +1,10 @@
 /**
  * Requests of scripts for Capgo's public API whose names or shapes differ from this server's, one by one.
  */
+
 import { beforeAll, describe, expect, test } from "vitest";
 import { type CapgoScene, createCapgoScene, problemOf, RECORDS } from "../support/capgo-api-scene";
+import { REPORTS } from "../support/reports";
 import { createTestApp, createTestKey, createWorld } from "../support/world";
 
 let scene: CapgoScene;
@@ -302,13 +304,12 @@ describe("the shares of store versions", () => {
 	test("have the shape of those of bundles, and add up to 100 %", async () => {
 		const { world, check, send } = await createCapgoScene();
 		await check(crypto.randomUUID(), crypto.randomUUID());
-		await world.deps.d1
-			.prepare(
-				"UPDATE devices SET version_build = '1.10' WHERE device_id IN (SELECT device_id FROM devices WHERE app_id = (SELECT id FROM apps WHERE owner_org = ?) LIMIT 1)",
-			)
-			.bind(world.orgId)
+		const [{ app_id, id }] = (await send("GET", "/app")).body;
+		await REPORTS.prepare(
+			"UPDATE devices SET version_build = '1.10' WHERE device_id IN (SELECT device_id FROM devices WHERE app_id = ? LIMIT 1)",
+		)
+			.bind(id)
 			.run();
-		const [{ app_id }] = (await send("GET", "/app")).body;
 		const path = `/statistics/app/${app_id}/native_usage`;
 		const days = { from: "2026-11-20", to: "2026-11-21" };
 		const { body } = await send("GET", path, { query: days });

@@ -2,23 +2,20 @@
  * The story of a device and the log of an app: what a person reads of what devices did, once, newest first, for the app's own people, and
  * nothing that costs a returning device a row.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { deleteOldDeviceEvents } from "../../../src/features/statistics/retention";
-import { moveTelemetry } from "../../../src/features/telemetry/move";
 import { sweep } from "../../../src/schedule";
+import { openReports, REPORTS } from "../support/reports";
 import {
 	createTestApp,
 	createWorld,
 	setTestChannel,
 	type TestApp,
-	testEnv,
 	uploadTestBundle,
 	type World,
 } from "../support/world";
-
-const { TELEMETRY: telemetry } = testEnv;
-if (telemetry === undefined) throw new Error("wrangler.toml has no telemetry database");
 
 let world: World;
 let app: TestApp;
@@ -92,12 +89,8 @@ async function update(device: string, version: string): Promise<void> {
 }
 
 describe("GET /device/events", () => {
-	test.each([
-		["main", {}],
-		["telemetry", { bindings: { telemetry: { TELEMETRY: telemetry } } }],
-	])("lists each event of a device once, newest first, from the %s database", async (_, options) => {
-		await prepare(options);
-		await moveTelemetry(world.deps);
+	test("lists each event of a device once, newest first", async () => {
+		await prepare();
 		const device = newDevice();
 		await update(device, "1.0.1");
 		await report(device, "app_crash_native", "1.0.1", { metadata: { exit_description: "SIGSEGV in libapp.so" } });
@@ -132,11 +125,11 @@ describe("GET /device/events", () => {
 		const device = newDevice();
 		await update(device, "1.0.1");
 		const revision = async () =>
-			(await testEnv.DB.prepare("SELECT revision FROM devices WHERE device_id = ?")
+			(await REPORTS.prepare("SELECT revision FROM devices WHERE device_id = ?")
 				.bind(device)
 				.first("revision")) as number;
 		const rows = async () =>
-			(await testEnv.DB.prepare("SELECT count(*) AS rows FROM device_events WHERE app_id = ?")
+			(await REPORTS.prepare("SELECT count(*) AS rows FROM device_events WHERE app_id = ?")
 				.bind(app.uuid)
 				.first("rows")) as number;
 		const before = [await revision(), await rows()];
@@ -244,13 +237,13 @@ describe("GET /device/events", () => {
 		expect((await events()).events).toEqual([]);
 		expect((await events({ device_id: device })).events).toEqual([]);
 		await sweep(world.deps);
-		await deleteOldDeviceEvents(world.deps);
+		await deleteOldDeviceEvents(world.deps, openReports());
 		const rows = "SELECT count(*) AS rows FROM device_events WHERE app_id = ?";
-		expect(await testEnv.DB.prepare(rows).bind(app.uuid).first("rows")).toBe(0);
+		expect(await REPORTS.prepare(rows).bind(app.uuid).first("rows")).toBe(0);
 
 		await prepare({ config: { EVENT_DAYS: "0" } });
 		await update(newDevice(), "1.0.1");
-		expect(await testEnv.DB.prepare(rows).bind(app.uuid).first("rows")).toBe(0);
+		expect(await REPORTS.prepare(rows).bind(app.uuid).first("rows")).toBe(0);
 		expect((await events()).events).toEqual([]);
 	});
 });
@@ -264,12 +257,8 @@ describe("GET /device/list", () => {
 			devices: { device_id: string; channel: string | null }[];
 		};
 
-	test.each([
-		["main", {}],
-		["telemetry", { bindings: { telemetry: { TELEMETRY: telemetry } } }],
-	])("lists by the last report with the total, and finds parts of ids, in the %s database", async (_, options) => {
-		await prepare(options);
-		await moveTelemetry(world.deps);
+	test("lists by the last report with the total, and finds parts of ids", async () => {
+		await prepare();
 		const ids = Array.from({ length: 55 }, newDevice);
 		for (const [index, id] of ids.entries()) {
 			await check(id, "builtin", { custom_id: index === 3 ? "Ada@Example.com" : "" });

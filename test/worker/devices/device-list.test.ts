@@ -1,8 +1,12 @@
 /** GET /device: pages and filters of the list, whose cost does not depend on other devices. */
+
 import { beforeAll, describe, expect, test } from "vitest";
+import type { AppId } from "../../../src/authz/decide";
 import { consume } from "../../../src/consumer";
-import { type DeviceFilter, deviceById, devicesPage } from "../../../src/db/devices";
+import { openDb } from "../../../src/db/client";
+import { channelPlaces, type DeviceFilter, deviceById, devicesPage, placesOf } from "../../../src/db/devices";
 import { plansOf } from "../support/plans";
+import { REPORTS, reportsOf } from "../support/reports";
 import {
 	createTestApp,
 	createWorld,
@@ -87,7 +91,7 @@ describe("the list", () => {
 			world.request("GET", "/device", { key: world.adminKey, query: { app_id: own.appId, ...query } });
 		const first = await list();
 		expect(first.body).toHaveLength(50);
-		expect(first).toMatchObject({ trips: 1 });
+		expect(first).toMatchObject({ trips: 2 });
 		expect(first.headers.get("link")).toContain("page=1");
 		const second = await list({ page: "1" });
 		expect([...first.body, ...second.body].map((row: { device_id: string }) => row.device_id)).toEqual([...ids].sort());
@@ -141,7 +145,7 @@ describe("the list of a custom id", () => {
 		await report(nameless, undefined);
 		const found = async (custom_id: string, more: Record<string, string> = {}) => {
 			const { body: devices, trips } = await show({ app_id: own.appId, custom_id, ...more });
-			expect(trips).toBe(1);
+			expect(trips).toBeLessThanOrEqual(2);
 			return devices.map(({ device_id }: { device_id: string }) => device_id);
 		};
 		expect(await found("Ada 50% O'Neill")).toEqual([phone, tablet]);
@@ -231,25 +235,38 @@ describe("the list of a channel", () => {
 		await setTestChannel(world, own, "production", { public: true });
 		await setTestChannel(world, own, "set");
 		const many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)";
-		const channelOf =
-			"(SELECT id FROM channels WHERE app_id = ?1 AND name = CASE WHEN i % 1000 = 0 THEN 'beta' ELSE 'production' END)";
+		const ids = await testEnv.DB.prepare("SELECT name, id FROM channels WHERE app_id = ?")
+			.bind(own.uuid)
+			.all<{ name: string; id: number }>();
+		const idOf = (name: string) => ids.results.find((row) => row.name === name)?.id ?? null;
 		const setTo = "(SELECT id FROM channels WHERE app_id = ?1 AND name = 'set')";
-		for (const statement of [
-			`${many} INSERT INTO devices (app_id, device_id, channel_id, version_name, created_at_ms, updated_at_ms)
-				SELECT ?1, printf('device-%05d', i), ${channelOf}, CASE WHEN i % 3 THEN '1.0.' || (i % 3) END, 0, 0 FROM n`,
-			// More than half of those that were seen on production were set to another.
+		const reports = await reportsOf(own.uuid);
+		await reports
+			.prepare(`${many} INSERT INTO devices (app_id, device_id, channel_id, version_name, created_at_ms, updated_at_ms)
+				SELECT ?1, printf('device-%05d', i), CASE WHEN i % 1000 = 0 THEN ?2 ELSE ?3 END, CASE WHEN i % 3 THEN '1.0.' || (i % 3) END, 0, 0 FROM n`)
+			.bind(own.uuid, idOf("beta"), idOf("production"))
+			.run();
+		// More than half of those that were seen on production were set to another.
+		await testEnv.DB.prepare(
 			`${many} INSERT INTO device_overrides (app_id, device_id, channel_id, created_by, created_at_ms, updated_at_ms)
 				SELECT ?1, printf('device-%05d', i), ${setTo}, 'test', 0, 0 FROM n WHERE i > 1000 AND i % 1000 > 0`,
-		]) {
-			await testEnv.DB.prepare(statement).bind(own.uuid).run();
-		}
+		)
+			.bind(own.uuid)
+			.run();
 		const read = async (filtered: Partial<DeviceFilter>) => {
 			const filter = { ...ANY_DEVICE, ...filtered };
-			const { sql, parameters } = devicesPage(own.appId, filter, 50, 0);
-			const { results, meta } = await testEnv.DB.prepare(sql)
+			const db = openDb(testEnv.DB, "first-primary");
+			const places =
+				filter.channel === undefined
+					? undefined
+					: placesOf((await db.batch([channelPlaces(own.appId, filter.channel)]))[0].rows[0]);
+			const { sql, parameters } = devicesPage(own.uuid as AppId, filter, places, 50, 0);
+			const { results, meta } = await REPORTS.prepare(sql)
 				.bind(...parameters)
 				.all();
-			expect(meta.rows_read, JSON.stringify(filtered)).toBeLessThan(700);
+			// Besides the lists of devices with an override.
+			const listed = (places?.overridden.length ?? 0) + 2 * (places?.set.length ?? 0);
+			expect(meta.rows_read - listed, JSON.stringify(filtered)).toBeLessThan(700);
 			return results.map(({ device_id }) => Number(String(device_id).slice(-5)));
 		};
 		expect(await read({ channel: "beta" })).toEqual([1_000, 2_000, 3_000]);
@@ -270,17 +287,20 @@ describe("the list by an index", () => {
 	test("is ordered by id with every other filter: custom id, channel, version, none", async () => {
 		const others = [{}, { platform: "ios" }, { seenFromMs: NOW_MS, seenToMs: NOW_MS }];
 		const found = async (filter: Partial<DeviceFilter>, ...by: readonly string[]) => {
-			const steps = await plansOf([devicesPage(app.appId, { ...ANY_DEVICE, ...filter }, 50, 0)]);
+			const places =
+				filter.channel === undefined ? undefined : { channelId: 1, set: ["device"], overridden: ["device"] };
+			const page = devicesPage(app.uuid as AppId, { ...ANY_DEVICE, ...filter }, places, 50, 0);
+			const steps = await plansOf([page]);
 			// Without another filter, the index has everything.
 			const plan = steps.map((step) => step.replace("COVERING ", ""));
 			for (const step of by) expect(plan, JSON.stringify(filter)).toContain(`SEARCH ${step}`);
-			// Devices with the same custom id are counted up to ten. The lists of pairs and of the page's ids are short.
-			const isShort = /^SCAN (CONSTANT ROW|\(subquery-\d+\)|pairs|found|ids VIRTUAL TABLE INDEX 1:)$/;
+			// Devices with the same custom id are counted up to ten. Lists of pairs and ids are short.
+			const isShort = /^SCAN (CONSTANT ROW|\(subquery-\d+\)|pairs|found|(ids|json_each) VIRTUAL TABLE INDEX 1:)$/;
 			const isBad = (step: string) => /^SCAN|AUTOMATIC/.test(step) && !isShort.test(step);
 			expect(plan.filter(isBad)).toEqual([]);
 		};
-		const customId = "devices USING INDEX devices_by_custom_id (app_id=? AND custom_id=?)";
-		const set = "o USING INDEX device_overrides_by_channel (channel_id=? AND app_id=?)";
+		const customId = "d USING INDEX devices_by_custom_id (app_id=? AND custom_id=?)";
+		const set = "d USING PRIMARY KEY (app_id=? AND device_id=?)";
 		const pair = "d USING INDEX devices_by_version (app_id=? AND version_name=? AND channel_id=?)";
 		const versions = "d USING INDEX devices_by_version (app_id=? AND version_name>?)";
 		const channels = "d USING INDEX devices_by_version (app_id=? AND version_name=? AND channel_id>?)";
@@ -289,10 +309,10 @@ describe("the list by an index", () => {
 			await found({ ...other, version: "1.0.1", channel: "beta" }, pair, set);
 			await found({ ...other, channel: "beta" }, versions, pair, set);
 			await found({ ...other, version: "1.0.1" }, channels, pair);
-			await found(other, "devices USING PRIMARY KEY (app_id=?)");
+			await found(other, "d USING PRIMARY KEY (app_id=?)");
 		}
-		expect(await plansOf([deviceById(app.appId, "device")])).toContain(
-			"SEARCH devices USING PRIMARY KEY (app_id=? AND device_id=?)",
+		expect(await plansOf([deviceById(app.uuid as AppId, "device")])).toContain(
+			"SEARCH d USING PRIMARY KEY (app_id=? AND device_id=?)",
 		);
 	});
 });

@@ -8,15 +8,8 @@ import { DAY_MS, MINUTE_MS } from "../../../src/domain/time";
 import { adoption } from "../../../src/features/statistics/active-devices";
 import type { DeviceEvents, DeviceSeen } from "../../../src/messages";
 import { beforeSecondTrip } from "../support/interleave";
-import {
-	createTestApp,
-	createWorld,
-	NOW_MS,
-	type TestApp,
-	testEnv,
-	uploadTestBundle,
-	type World,
-} from "../support/world";
+import { REPORTS } from "../support/reports";
+import { createTestApp, createWorld, NOW_MS, type TestApp, uploadTestBundle, type World } from "../support/world";
 import {
 	BUNDLES,
 	countedAs,
@@ -64,15 +57,15 @@ async function consumeFor(app: TestApp, batch: readonly DeviceEvents[], deps = w
 
 async function deleteAll(): Promise<void> {
 	const apps = [inOrder, ...badly].map(({ uuid }) => `'${uuid}'`).join();
-	await testEnv.DB.batch(
+	await REPORTS.batch(
 		["devices", "daily_counts", "daily_totals", "device_sketches"].map((table) =>
-			testEnv.DB.prepare(`DELETE FROM ${table} WHERE app_id IN (${apps})`),
+			REPORTS.prepare(`DELETE FROM ${table} WHERE app_id IN (${apps})`),
 		),
 	);
 }
 
 async function keptOf(app: TestApp) {
-	const rows = async (text: string) => (await testEnv.DB.prepare(text).bind(app.uuid).all()).results;
+	const rows = async (text: string) => (await REPORTS.prepare(text).bind(app.uuid).all()).results;
 	const columns = [...Object.keys(FACTS), "is_prod", "default_channel"].join();
 	const devices = await rows(
 		`SELECT device_id, ${columns}, last_seen_at_ms FROM devices WHERE app_id = ? ORDER BY device_id`,
@@ -246,8 +239,8 @@ describe("two consumers that write the same device at once", () => {
 		]);
 		if (early === undefined || late === undefined) throw new Error("two messages were expected");
 		// Between what the first reads of the device and what it writes.
-		const { d1 } = beforeSecondTrip(testEnv.DB, () => consumeFor(inOrder, [late]));
-		await consumeFor(inOrder, [early], { ...world.deps, d1 });
+		const { d1 } = beforeSecondTrip(REPORTS, () => consumeFor(inOrder, [late]));
+		await consumeFor(inOrder, [early], { ...world.deps, telemetry: { TELEMETRY: d1 } });
 		expect(await keptOf(inOrder)).toMatchObject({
 			devices: [{ version_name: "1.0.2", channel_id: 2, platform: "android" }],
 			versions: [{ version_name: "1.0.2", amount: 1 }],
@@ -267,8 +260,8 @@ describe("a change of version that a consumer began to count, and another one br
 		if (before === undefined || yesterday === undefined || today === undefined) throw new Error("three were expected");
 		await consumeFor(inOrder, [before]);
 		// Between what the first reads of the device and what it writes.
-		const { d1 } = beforeSecondTrip(testEnv.DB, () => consumeFor(inOrder, [yesterday]));
-		await consumeFor(inOrder, [today], { ...world.deps, d1 });
+		const { d1 } = beforeSecondTrip(REPORTS, () => consumeFor(inOrder, [yesterday]));
+		await consumeFor(inOrder, [today], { ...world.deps, telemetry: { TELEMETRY: d1 } });
 		const { versions } = await keptOf(inOrder);
 		expect(versions.map(({ version_name, amount }) => ({ version_name, amount }))).toEqual([
 			{ version_name: "1.0.2", amount: 1 },

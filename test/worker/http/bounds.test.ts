@@ -173,8 +173,8 @@ test("a key that was revoked costs one request of more, and then a look-up", asy
 		const { status } = await own("GET", "/device", { key: key.text, query: { app_id: app.appId } });
 		return [status, rows.trips - before];
 	};
+	expect(await list()).toEqual([200, 3]);
 	expect(await list()).toEqual([200, 2]);
-	expect(await list()).toEqual([200, 1]);
 	await world.admin("DELETE /apikey/:id", { params: { id: key.id } });
 	expect((await list())[0]).toBe(401);
 	const { statements } = rows;

@@ -122,10 +122,7 @@ describe("GET /service/status", () => {
 		);
 
 	test("reports to the operator what works, and no secret", async () => {
-		const { TELEMETRY } = testEnv;
-		if (TELEMETRY === undefined) throw new Error("wrangler.toml has no telemetry database");
-		const bindings = { telemetry: { TELEMETRY } };
-		const world = await createWorld({ bindings, config: { PUBLIC_URL: "https://updates.example.com" } });
+		const world = await createWorld({ config: { PUBLIC_URL: "https://updates.example.com" } });
 		const metrics = async () => ({ backlogCount: 3, backlogBytes: 99, oldestMessageTimestamp: new Date(1_000) });
 		const { status, body } = await read(world, { cache, events: { ...world.deps.events, metrics } });
 		expect(status).toBe(200);
@@ -194,12 +191,9 @@ describe("GET /service/status", () => {
 
 	test("names a telemetry database that has reports and is gone from wrangler.toml", async () => {
 		const world = await createWorld();
-		const home = testEnv.DB.prepare(
-			"INSERT INTO telemetry_homes (app_id, binding, state) VALUES ('app', 'TELEMETRY_3', 'moved')",
-		);
-		await home.run();
+		await testEnv.DB.prepare("INSERT INTO report_removals VALUES ('app', 'TELEMETRY_3', 1)").run();
 		expect((await read(world, { cache })).body.missing_bindings).toEqual(["TELEMETRY_3"]);
-		await testEnv.DB.prepare("DELETE FROM telemetry_homes").run();
+		await testEnv.DB.prepare("DELETE FROM report_removals").run();
 	});
 
 	test("is only for owners of the first organization", async () => {

@@ -2,8 +2,10 @@
  * Dry runs of deleting a channel and bundles: they show what would be deleted, refuse what the deletion refuses, and change nothing. The
  * tests compare each dry run with the deletion.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { databaseText } from "../support/database-text";
+import { reportsOf } from "../support/reports";
 import {
 	type Answer,
 	createTestApp,
@@ -147,11 +149,14 @@ describe("a dry run of deleting bundles", () => {
 		const id = await uploadTestBundle(world, app, "1.0.0");
 		await uploadTestBundle(world, app, "1.1.0");
 		const other = await createTestApp(world);
+		const reports = await reportsOf(app.uuid, other.uuid);
 		const device = (of: string) =>
-			testEnv.DB.prepare(
-				"INSERT INTO devices (app_id, device_id, version_name, created_at_ms, updated_at_ms) VALUES (?, ?, '1.0.0', 1, 1)",
-			).bind(of, crypto.randomUUID());
-		await testEnv.DB.batch([device(app.uuid), device(app.uuid), device(other.uuid)]);
+			reports
+				.prepare(
+					"INSERT INTO devices (app_id, device_id, version_name, created_at_ms, updated_at_ms) VALUES (?, ?, '1.0.0', 1, 1)",
+				)
+				.bind(of, crypto.randomUUID());
+		await reports.batch([device(app.uuid), device(app.uuid), device(other.uuid)]);
 		expect((await announce("/bundle", { all: "true" })).body).toMatchObject({
 			removes: { bundles: 2, devices: 2 },
 			bundles: [

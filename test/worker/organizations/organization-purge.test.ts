@@ -2,6 +2,7 @@
  * Purging a deleted organization in steps: each step is bounded, a crash between steps loses nothing, the tables of an app are searched by
  * indexes, and organizations that lose a key or a binding get audit entries.
  */
+
 import type { CompiledQuery } from "kysely";
 import { beforeEach, describe, expect, test } from "vitest";
 import { auditBindingsOfApp } from "../../../src/db/audit/bindings";
@@ -42,10 +43,10 @@ beforeEach(async () => {
 const remove = (of: World = world) =>
 	of.request("DELETE", "/organization", { key: of.adminKey, query: { orgId: of.orgId } });
 
-async function addDevices(count: number): Promise<void> {
+async function addDays(count: number): Promise<void> {
 	await testEnv.DB.prepare(
 		`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?, 'device-' || i, 0, 0 FROM n`,
+		INSERT INTO daily_storage (app_id, day, size_bytes) SELECT ?, i, 1 FROM n`,
 	)
 		.bind(count, app.uuid)
 		.run();
@@ -71,9 +72,9 @@ function counting(refuseFrom = Number.POSITIVE_INFINITY) {
 				async batch(statements: D1PreparedStatement[]) {
 					if (statements.length === 1) return session.batch(statements);
 					if (removed.length >= refuseFrom) throw new Error("D1_ERROR: Network connection lost.");
-					const before = await count("devices");
+					const before = await count("daily_storage");
 					const results = await session.batch(statements);
-					removed.push(before - (await count("devices")));
+					removed.push(before - (await count("daily_storage")));
 					return results;
 				},
 			};
@@ -84,7 +85,7 @@ function counting(refuseFrom = Number.POSITIVE_INFINITY) {
 
 describe("a large organization", () => {
 	test("is purged by statements of at most a thousand rows, twenty steps per run, its own row last", async () => {
-		await addDevices(20 * MOST_ROWS + 1);
+		await addDays(20 * MOST_ROWS + 1);
 		await uploadTestBundle(world, app, "1.0.0");
 		await setTestChannel(world, app, "production", { version: "1.0.0", public: true });
 		await remove();
@@ -92,7 +93,7 @@ describe("a large organization", () => {
 		const first = counting();
 		await purgeOrganizations({ ...world.deps, d1: first.d1 });
 		expect(first.removed).toEqual(Array.from({ length: 20 }, () => MOST_ROWS));
-		expect([await count("devices"), await count("bundles"), await count("channels")]).toEqual([1, 1, 1]);
+		expect([await count("daily_storage"), await count("bundles"), await count("channels")]).toEqual([1, 1, 1]);
 		// Objects become garbage together with the rows that name them, after all rows of earlier tables.
 		expect(
 			await rows(query.selectFrom("garbage_objects").selectAll().where("object_prefix", "=", `${app.uuid}/`)),
@@ -107,21 +108,21 @@ describe("a large organization", () => {
 	});
 
 	test("is purged further after a crash between two steps, without an object that no row names", async () => {
-		await addDevices(3 * MOST_ROWS);
+		await addDays(3 * MOST_ROWS);
 		await uploadTestBundle(world, app, "1.0.0");
 		await remove();
 		world.clock.nowMs += THIRTY_DAYS_MS;
 		await expect(purgeOrganizations({ ...world.deps, d1: counting(2).d1 })).rejects.toThrow();
-		expect(await count("devices")).toBe(MOST_ROWS);
+		expect(await count("daily_storage")).toBe(MOST_ROWS);
 		expect(await isThere()).toBe(true);
 		expect(await violations(app.uuid)).toEqual([]);
 		await sweep(world.deps);
-		expect([await isThere(), await count("devices"), await count("bundles")]).toEqual([false, 0, 0]);
+		expect([await isThere(), await count("daily_storage"), await count("bundles")]).toEqual([false, 0, 0]);
 		expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
 	});
 
 	test("does not delay a small one", async () => {
-		await addDevices(25 * MOST_ROWS);
+		await addDays(25 * MOST_ROWS);
 		await remove();
 		const small = await createWorld();
 		await createTestApp(small);

@@ -170,7 +170,7 @@ describe("the clean-up", () => {
 		expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
 		// Only the second listing of its object prefix is left, and the change feed of the last day.
 		const left = await rowsNaming(app.uuid);
-		expect(left.filter((table) => table !== "changes")).toEqual(["garbage_objects"]);
+		expect(left.filter((table) => table !== "changes")).toEqual(["garbage_objects", "report_removals"]);
 		world.clock.nowMs += DAY_MS;
 		await run(query.updateTable("changes").set({ at_ms: 0 }));
 		await sweep(world.deps);

@@ -2,8 +2,10 @@
  * The preview rules over the life of a channel: a preview key loses access to a channel that others depend on, and cannot use a name that
  * devices may still have. Each refusal stands beside a legitimate use that succeeds.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { readThenWrite } from "../support/interleave";
+import { reportsOf } from "../support/reports";
 import {
 	createTestApp,
 	createTestKey,
@@ -43,14 +45,18 @@ const bindingsOn = async (channel: string) =>
 			.bind(channel, app.uuid)
 			.first<{ bindings: number }>()
 	)?.bindings;
-const addDevices = (channel: string, devices: number, createdAtMs = 0) =>
-	testEnv.DB.batch(
+const addDevices = async (channel: string, devices: number, createdAtMs = 0) => {
+	const reports = await reportsOf(app.uuid);
+	return reports.batch(
 		Array.from({ length: devices }, () =>
-			testEnv.DB.prepare(
-				"INSERT INTO devices (app_id, device_id, default_channel, created_at_ms, updated_at_ms) VALUES (?, ?, ?, ?, 0)",
-			).bind(app.uuid, crypto.randomUUID(), channel, createdAtMs),
+			reports
+				.prepare(
+					"INSERT INTO devices (app_id, device_id, default_channel, created_at_ms, updated_at_ms) VALUES (?, ?, ?, ?, 0)",
+				)
+				.bind(app.uuid, crypto.randomUUID(), channel, createdAtMs),
 		),
 	);
+};
 
 describe("the access of a preview key to its channel", () => {
 	test("ends when the channel becomes the default upload channel, and the administrator's answer names the key", async () => {

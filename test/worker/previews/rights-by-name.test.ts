@@ -10,9 +10,11 @@
  * | Seeing a preview's page | the address of the page | its replacement, the app's transfer, 30 days after the preview's end |
  * | Opening a preview by a link | the page, GET /preview/link | the page's replacement, the app's transfer, the channel's end, seven days |
  */
+
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { stopPreviewsOfFleets } from "../../../src/features/previews/fleets";
 import { putBytes } from "../support/bytes";
+import { REPORTS, reportsOf } from "../support/reports";
 import { createTestApp, createTestKey, setTestChannel, testEnv, uploadTestBundle } from "../support/world";
 import { bundleOf } from "../support/zip";
 import {
@@ -42,14 +44,18 @@ beforeEach(startRequest);
 
 const post = (key: string, path: string, body: object) =>
 	world.request("POST", path, { key, body: { app_id: app.appId, ...body }, mostTrips: 8 });
-const addDevices = (channel: string, devices: number) =>
-	testEnv.DB.batch(
+const addDevices = async (channel: string, devices: number) => {
+	const reports = await reportsOf(app.uuid);
+	return reports.batch(
 		Array.from({ length: devices }, () =>
-			testEnv.DB.prepare(
-				"INSERT INTO devices (app_id, device_id, default_channel, created_at_ms, updated_at_ms) VALUES (?, ?, ?, ?, 0)",
-			).bind(app.uuid, crypto.randomUUID(), channel, world.clock.nowMs),
+			reports
+				.prepare(
+					"INSERT INTO devices (app_id, device_id, default_channel, created_at_ms, updated_at_ms) VALUES (?, ?, ?, ?, 0)",
+				)
+				.bind(app.uuid, crypto.randomUUID(), channel, world.clock.nowMs),
 		),
 	);
+};
 const show = async (channel: string) =>
 	(await world.request("GET", "/channel", { key: world.adminKey, query: { app_id: app.appId, channel } })).body;
 
@@ -102,9 +108,7 @@ describe("the name that builds send", () => {
 		world.clock.nowMs += 5_000;
 		expect(await offered(channel)).toBe("1.0.0");
 		expect((await show(channel)).misconfigured).toMatchObject([{ code: "named_by_many_devices" }]);
-		await testEnv.DB.prepare("DELETE FROM devices WHERE app_id = ? AND default_channel = ?")
-			.bind(app.uuid, channel)
-			.run();
+		await REPORTS.prepare("DELETE FROM devices WHERE app_id = ? AND default_channel = ?").bind(app.uuid, channel).run();
 		await stopPreviewsOfFleets(world.deps);
 		world.clock.nowMs += 5_000;
 		expect(await offered(channel), "the devices come back").toBe("1.0.0");

@@ -4,10 +4,8 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
-import { stepRollouts } from "../../../src/features/rollouts/steps";
 import { sweep } from "../../../src/schedule";
 import {
-	app,
 	begin,
 	check,
 	deliver,
@@ -21,7 +19,6 @@ import {
 	show,
 	world,
 } from "../support/rollout-scene";
-import { testEnv } from "../support/world";
 
 beforeEach(prepareRollout);
 
@@ -95,21 +92,6 @@ describe("an automatic rollout with delayed reports", () => {
 		later(2 * MINUTE_MS);
 		for (const id of running.keys()) await check(id, STABLE);
 		await deliver();
-		expect(await show()).toMatchObject({ percentageBps: 10_000 });
-	});
-
-	test("while the app moves to another database, waits for the move", async () => {
-		await healthy();
-		await testEnv.DB.prepare("INSERT INTO telemetry_homes (app_id, binding, state) VALUES (?, 'TELEMETRY', 'copying')")
-			.bind(app.uuid)
-			.run();
-		await stepRollouts(world.deps);
-		expect(await show()).toMatchObject({
-			percentageBps: 5_000,
-			reason: "Waiting for the app's reports, which move to another database.",
-		});
-		await testEnv.DB.prepare("DELETE FROM telemetry_homes WHERE app_id = ?").bind(app.uuid).run();
-		await stepRollouts(world.deps);
 		expect(await show()).toMatchObject({ percentageBps: 10_000 });
 	});
 

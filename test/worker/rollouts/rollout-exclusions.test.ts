@@ -2,11 +2,13 @@
  * Devices that were offered a rollout's bundle and do not count towards its health: `GET /channel/rollout` has their number by reason, for
  * every order and repetition of messages, and looser rules of the channel count them.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { MOST_SAMPLED } from "../../../src/features/rollouts/samples";
 import type { QueueMessage } from "../../../src/messages";
 import { sweep } from "../../../src/schedule";
+import { reportsOf } from "../support/reports";
 import {
 	app,
 	begin,
@@ -186,10 +188,12 @@ describe("excluded devices", () => {
 	test("stop being recorded within one large batch, without effect on the sample", async () => {
 		await begin({ rolloutSteps: [100] });
 		const rolloutId: string = (await show()).rollout_id;
-		await testEnv.DB.prepare(
-			`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 11999)
+		const reports = await reportsOf(app.uuid);
+		await reports
+			.prepare(
+				`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 11999)
 			INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?1, 'wave-' || i, ?2, ?2 FROM n`,
-		)
+			)
 			.bind(app.uuid, world.clock.nowMs)
 			.run();
 		const wave = (first: number): QueueMessage => ({

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { deleteEarlyOutcomes, deleteEndedRollouts } from "../../../src/db/rollouts";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { recordSamples } from "../../../src/features/rollouts/samples";
-import { isRolloutEvent } from "../../../src/messages";
+import { isRolloutEvent, rolloutDeviceKey } from "../../../src/messages";
 import { sweep } from "../../../src/schedule";
 import { notingStatements, plansOf, scansIn } from "../support/plans";
 import {
@@ -181,7 +181,9 @@ test("events of devices never scan a table, for any number of devices and rollou
 	for (const id of ids) await check(id, NEW);
 	const { d1, statements } = notingStatements();
 	const events = messages().flatMap((message) => (message.kind === "device_events" ? message.events : []));
-	await recordSamples({ ...world.deps, d1 }, events.filter(isRolloutEvent));
+	const rolloutEvents = events.filter(isRolloutEvent);
+	const knownSince = new Map(rolloutEvents.map((event) => [rolloutDeviceKey(event), 1]));
+	await recordSamples({ ...world.deps, d1 }, rolloutEvents, knownSince);
 	expect(statements.length).toBe(5);
 	expect(scansIn(await plansOf(statements), ["reported", "served", "ranked", "placed"])).toEqual([]);
 	// A scan of `rollouts` is expected: it has one month of rollouts, and their devices are found by an index.

@@ -5,7 +5,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS } from "../../../src/domain/time";
 import { recordSamples } from "../../../src/features/rollouts/samples";
-import { isRolloutEvent } from "../../../src/messages";
+import { isRolloutEvent, rolloutDeviceKey } from "../../../src/messages";
 import { sweep } from "../../../src/schedule";
 import { historyViolations } from "../support/invariants";
 import {
@@ -162,7 +162,8 @@ test("a device costs a few written rows in a rollout, for any number of messages
 			.filter(isRolloutEvent);
 	const costOf = async (events: ReturnType<typeof rolloutEvents>) => {
 		written = 0;
-		await recordSamples({ ...world.deps, d1: counting }, events);
+		const knownSince = new Map(events.map((event) => [rolloutDeviceKey(event), 1]));
+		await recordSamples({ ...world.deps, d1: counting }, events, knownSince);
 		return written;
 	};
 	for (const id of ids) await check(id);

@@ -1,11 +1,13 @@
 /**
  * Health samples of rollouts: which devices count, with which outcome, and what they cost.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { rolloutNetworkOf } from "../../../src/features/rollouts/reports";
 import type { QueueMessage } from "../../../src/messages";
 import { sweep } from "../../../src/schedule";
+import { reportsOf } from "../support/reports";
 import {
 	about,
 	app,
@@ -234,10 +236,12 @@ describe("the health samples of a rollout", () => {
 				return { type: "rollout_served" as const, ...of, rolloutId, fromVersion: STABLE, network: "192.0.2.0/24" };
 			}),
 		});
-		await testEnv.DB.prepare(
-			`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 11999)
+		const reports = await reportsOf(app.uuid);
+		await reports
+			.prepare(
+				`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 11999)
 			INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?1, 'wave-' || i, 0, 0 FROM n`,
-		)
+			)
 			.bind(app.uuid)
 			.run();
 		await deliver([wave(0), wave(3_000), wave(6_000), wave(9_000)]);

@@ -2,9 +2,9 @@
  * The signing policy: only bundles that a registered key verifies are accepted and promoted, on every path to devices. Each refusal has a
  * positive control with a signed bundle.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
-import { query } from "../../../src/db/client";
 import { sha256OfDecrypted } from "../../../src/domain/encrypted-bytes";
 import { openValue, parsePublicKey, signingKeyOf } from "../../../src/domain/signing-key";
 import {
@@ -15,12 +15,12 @@ import {
 	patterned,
 	putBytes,
 	register,
-	rows,
 	tusCreate,
 	tusPatch,
 	zipName,
 } from "../support/bytes";
 import { readThenWrite } from "../support/interleave";
+import { REPORTS } from "../support/reports";
 import { signIn } from "../support/sessions";
 import { createSigner, type Signer } from "../support/signing";
 import {
@@ -339,7 +339,8 @@ describe("GET /device/key", () => {
 			expect(status).toBe(200);
 		}
 		await consume(world.deps, { messages: world.deps.sent.map((message) => ({ body: message })) as never });
-		expect(await rows(query.selectFrom("devices").select("key_id").where("app_id", "=", app.uuid))).toHaveLength(4);
+		const stored = await REPORTS.prepare("SELECT key_id FROM devices WHERE app_id = ?").bind(app.uuid).all();
+		expect(stored.results).toHaveLength(4);
 		expect((await admin("GET", "/device/key", { query: { app_id: app.appId } })).body).toEqual([
 			{ key_id: signer.keyId, devices: 2, more: false, registered: true, signing_key: "Release key" },
 			{ key_id: old, devices: 1, more: false, registered: false, signing_key: null },

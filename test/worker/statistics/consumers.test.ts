@@ -2,13 +2,16 @@
  * Consumers that run at the same time, as the Queue starts them when messages wait: they do not abort each other's batches, lose no device,
  * and need no more round trips than one. Clean-up merges what they wrote.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
+import { openDb } from "../../../src/db/client";
 import { SLOTS } from "../../../src/db/device-sketches";
 import { countDistinct, decodeSketch, mergeSketches } from "../../../src/domain/distinct-count";
 import { mergeSketchSlots } from "../../../src/features/statistics/sketches";
 import type { DeviceEvents, DeviceSeen } from "../../../src/messages";
 import { beforeEachTrip } from "../support/interleave";
+import { openReports, REPORTS } from "../support/reports";
 import {
 	createTestApp,
 	createWorld,
@@ -42,7 +45,7 @@ const batchOf = (number: number) => {
 };
 const sketches = async () =>
 	(
-		await testEnv.DB.prepare(
+		await REPORTS.prepare(
 			"SELECT slot, sketch, devices FROM device_sketches WHERE app_id = ? AND kind = 'all' AND day = ?",
 		)
 			.bind(app.uuid, TODAY)
@@ -64,17 +67,17 @@ describe.each([1, 2, 4, 8])("%i consumers at the same time", (consumers) => {
 		const waiting = Array.from({ length: BATCHES }, (_, index) => batchOf(index));
 		await Promise.all(
 			Array.from({ length: consumers }, async () => {
-				const { d1 } = beforeEachTrip(testEnv.DB, () => {
+				const { d1 } = beforeEachTrip(testEnv.TELEMETRY, () => {
 					trips += 1;
 				});
-				const deps = { ...world.deps, d1, log: (...line: unknown[]) => failures.push(line) };
+				const deps = { ...world.deps, telemetry: { TELEMETRY: d1 }, log: (...line: unknown[]) => failures.push(line) };
 				for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) await consume(deps, batch);
 			}),
 		);
 		expect(failures).toEqual([]);
 		expect(await devices()).toBe(BATCHES * DEVICES);
 		expect(await mauOfToday()).toBe(BATCHES * DEVICES);
-		// Two for the rows, two for the sketches, and one pair more for each slot that two consumers drew at once.
+		// One for the app, two for the rows, two for the sketches, and one pair more for each slot that two consumers drew at once.
 		expect(trips).toBeLessThan(BATCHES * 6);
 	});
 });
@@ -87,12 +90,13 @@ describe("two consumers that draw the same slot", () => {
 		const deps = { ...world.deps, randomBytes, log: (...line: unknown[]) => failures.push(line) };
 		let isFirst = true;
 		// Before the first one writes its slot.
-		const { d1 } = beforeEachTrip(testEnv.DB, async (trip) => {
-			if (trip !== 4 || !isFirst) return;
+		const { d1 } = beforeEachTrip(testEnv.TELEMETRY, async (trip) => {
+			// The first trip tells the database of the app.
+			if (trip !== 5 || !isFirst) return;
 			isFirst = false;
 			await consume(deps, batchOf(1));
 		});
-		await consume({ ...deps, d1 }, batchOf(0));
+		await consume({ ...deps, telemetry: { TELEMETRY: d1 } }, batchOf(0));
 		expect(failures).toEqual([]);
 		expect((await sketches()).map(({ slot }) => slot)).toEqual([4, 6]);
 		expect(await devices()).toBe(2 * DEVICES);
@@ -106,17 +110,17 @@ describe("clean-up", () => {
 		}
 		expect(await sketches()).toHaveLength(SLOTS);
 		let isFirst = true;
-		const { d1 } = beforeEachTrip(testEnv.DB, async (trip) => {
+		const { d1 } = beforeEachTrip(testEnv.TELEMETRY, async (trip) => {
 			// Between what the run read of the day and what it writes.
 			if (trip !== 3 || !isFirst) return;
 			isFirst = false;
 			await consume(world.deps, batchOf(100));
-			await mergeSketchSlots(world.deps);
+			await mergeSketchSlots(world.deps, openReports());
 			await consume(world.deps, batchOf(101));
 		});
-		await mergeSketchSlots({ ...world.deps, d1 });
+		await mergeSketchSlots(world.deps, openDb(d1, "first-primary"));
 		expect(await devices()).toBe((SLOTS + 2) * DEVICES);
-		await mergeSketchSlots(world.deps);
+		await mergeSketchSlots(world.deps, openReports());
 		expect(await sketches()).toMatchObject([{ slot: 0, devices: (SLOTS + 2) * DEVICES }]);
 		expect(await mauOfToday()).toBe((SLOTS + 2) * DEVICES);
 	});

@@ -1,4 +1,5 @@
 /** Retention and storage of events: the time until each kind is deleted, and the rows that a day of events costs. */
+
 import { describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { DAY_MS } from "../../../src/domain/time";
@@ -6,12 +7,14 @@ import {
 	deleteOldDevices,
 	deleteOldEvents,
 	deleteOldStatistics,
+	deleteOldStorage,
 	measureStorage,
 } from "../../../src/features/statistics/retention";
 import type { DeviceEvent, DeviceSeen } from "../../../src/messages";
 import { storedKeys } from "../support/bytes";
 import { app, counted, installs, message, prepareEventScene, rowsOf, world } from "../support/event-scene";
 import { notingStatements, plansOf, scansIn } from "../support/plans";
+import { openReports, REPORTS, reportsOf } from "../support/reports";
 import { NOW_MS, testEnv, uploadTestBundle } from "../support/world";
 import { bundleOf, testBundle } from "../support/zip";
 
@@ -25,7 +28,7 @@ describe("retention", () => {
 		for (let day = 0; day < 40; day++) {
 			for (const hour of [0, 15, 15.99]) {
 				world.clock.nowMs = NOW_MS + day * DAY_MS + hour * 3_600_000;
-				await deleteOldEvents(world.deps);
+				await deleteOldEvents(world.deps, openReports());
 				// A run that began before the sweep did.
 				world.clock.nowMs -= 15 * 60_000;
 				await consume(world.deps, { messages: [{ body: once }] });
@@ -38,39 +41,44 @@ describe("retention", () => {
 		const served = { type: "served", id: "bytes", appUuid: app.uuid, atMs: NOW_MS, bytes: { x: 7 } } as const;
 		await consume(world.deps, { messages: [{ body: message(served) }] });
 		world.clock.nowMs = (TODAY + 14) * DAY_MS;
-		await deleteOldEvents(world.deps);
+		await deleteOldEvents(world.deps, openReports());
 		expect(await rowsOf("counted_ids")).toHaveLength(1);
 		world.clock.nowMs += DAY_MS;
-		await deleteOldEvents(world.deps);
+		await deleteOldEvents(world.deps, openReports());
 		expect(await rowsOf("counted_ids")).toHaveLength(0);
 	});
 
 	test("removes statistics by day, and devices without an override by their last check or report", async () => {
 		const old = TODAY - 400;
 		for (const [index, day] of [old, old + 1].entries()) {
-			const run = (text: string, ...values: (string | number)[]) =>
-				testEnv.DB.prepare(text)
-					.bind(app.uuid, ...values)
-					.run();
+			const runIn =
+				(db: D1Database) =>
+				(text: string, ...values: (string | number)[]) =>
+					db
+						.prepare(text)
+						.bind(app.uuid, ...values)
+						.run();
+			const [run, runInMain] = [runIn(await reportsOf(app.uuid)), runIn(testEnv.DB)];
 			await run("INSERT INTO daily_counts VALUES (?, ?, '', '', 'get', 1)", day);
 			await run("INSERT INTO daily_totals (app_id, day) VALUES (?, ?)", day);
 			await run("INSERT INTO daily_install_times VALUES (?, ?, '', 1, 1)", day);
 			await run("INSERT INTO device_sketches VALUES (?, ?, 'all', '', 0, '', 1, 1)", day);
-			await run("INSERT INTO daily_storage VALUES (?, ?, 1)", day);
+			await runInMain("INSERT INTO daily_storage VALUES (?, ?, 1)", day);
 			for (const kind of ["plain", "set"]) {
 				await run(
 					"INSERT INTO devices (app_id, device_id, last_seen_at_ms, created_at_ms, updated_at_ms) VALUES (?, ?, ?, 1, 1)",
 					...([`${kind}${index}`, NOW_MS - (400 - index) * DAY_MS - 1] as const),
 				);
 			}
-			await run(
+			await runInMain(
 				"INSERT INTO device_overrides (app_id, device_id, channel_id, created_by, created_at_ms, updated_at_ms) SELECT ?, ?, id, '', 1, 1 FROM channels LIMIT 1",
 				`set${index}`,
 			);
 		}
-		await deleteOldStatistics(world.deps);
+		await deleteOldStatistics(world.deps, openReports());
+		await deleteOldStorage(world.deps);
 		// The tests before left more than one run's worth of devices.
-		for (let run = 0; run < 4; run++) await deleteOldDevices(world.deps);
+		for (let run = 0; run < 4; run++) await deleteOldDevices(world.deps, openReports());
 		const mine = `app_id = '${app.uuid}'`;
 		for (const table of ["daily_counts", "daily_totals", "daily_install_times", "device_sketches", "daily_storage"]) {
 			expect(
@@ -82,20 +90,23 @@ describe("retention", () => {
 	});
 
 	test("scans a large table in ranges, and starts again after the last one", async () => {
-		await testEnv.DB.prepare(
-			`INSERT INTO devices (app_id, device_id, last_seen_at_ms, created_at_ms, updated_at_ms)
+		const reports = await reportsOf(app.uuid);
+		await reports
+			.prepare(
+				`INSERT INTO devices (app_id, device_id, last_seen_at_ms, created_at_ms, updated_at_ms)
 			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 11000)
 			SELECT '${app.uuid}', printf('%05d', i), CASE WHEN i % 2 THEN 1 ELSE ${NOW_MS} END, 1, 1 FROM n`,
-		).run();
+			)
+			.run();
 		const left = async () => (await rowsOf("devices", `app_id = '${app.uuid}'`)).length;
 		const seen: number[] = [];
 		for (let run = 0; run < 12; run++) {
-			await deleteOldDevices(world.deps);
+			await deleteOldDevices(world.deps, openReports());
 			seen.push(await left());
 		}
 		expect(seen[0]).toBeGreaterThanOrEqual(11_000 - 5_000);
 		expect(seen.at(-1)).toBe(5_500);
-		await testEnv.DB.prepare("DELETE FROM devices WHERE app_id = ?").bind(app.uuid).run();
+		await REPORTS.prepare("DELETE FROM devices WHERE app_id = ?").bind(app.uuid).run();
 	});
 });
 
@@ -154,7 +165,7 @@ describe("the cost", () => {
 		let written = 0;
 		const d1 = {
 			withSession(constraint: D1SessionConstraint) {
-				const session = testEnv.DB.withSession(constraint);
+				const session = testEnv.TELEMETRY.withSession(constraint);
 				return {
 					prepare: (text: string) => session.prepare(text),
 					async batch(statements: D1PreparedStatement[]) {
@@ -170,7 +181,10 @@ describe("the cost", () => {
 		const randomBytes = (length: number) => new Uint8Array(length).fill(++draws);
 		const costOf = async (list: readonly DeviceEvent[]) => {
 			written = 0;
-			await consume({ ...world.deps, randomBytes, d1 }, { messages: [{ body: message(...list) }] });
+			await consume(
+				{ ...world.deps, randomBytes, telemetry: { TELEMETRY: d1 } },
+				{ messages: [{ body: message(...list) }] },
+			);
 			return written;
 		};
 		const fleet = Array.from({ length: 100 }, (_, index) => seen({ deviceId: `fleet-${index}` }));
@@ -183,9 +197,9 @@ describe("the cost", () => {
 			seventhDay: await costOf(later(7 * DAY_MS)),
 		};
 		// All devices: one slot each in the sketches of the day and of the version, with their indexes, the new devices of the day, and
-		// one row of the app's events. Each
+		// one row of the app's events; once, the app and the version, with their indexes. Each
 		// device: its row and an index entry at first, none on other days, and its row once a week.
-		expect(devices).toEqual({ first: 206, sameDay: 4, nextDay: 4, sixthDay: 4, seventhDay: 104 });
+		expect(devices).toEqual({ first: 210, sameDay: 4, nextDay: 4, sixthDay: 4, seventhDay: 104 });
 		const named = Array.from({ length: 100 }, (_, index) =>
 			seen({ deviceId: `named-${index}`, customId: `person-${index}` }),
 		);
@@ -198,43 +212,53 @@ describe("the cost", () => {
 	});
 
 	test("does not grow with devices, events and keys: no statement scans a table", async () => {
-		const { d1, statements } = notingStatements();
+		const [main, reports] = [notingStatements(), notingStatements(testEnv.TELEMETRY)];
+		const deps = { ...world.deps, d1: main.d1, telemetry: { TELEMETRY: reports.d1 } };
 		const of = { appId: app.appId, deviceId: "device-1", atMs: NOW_MS };
 		const report = { type: "rollout_reported", ...of, network: "192.0.2.0/24" } as const;
-		await consume(
-			{ ...world.deps, d1 },
-			{
-				messages: [
-					{ body: { kind: "key_used", keyId: world.adminKeyId, orgId: world.orgId, atMs: NOW_MS } },
-					{
-						body: message(
-							seen({ moved: true }),
-							counted({ timed: true, metric: "start", deviceId: "device-1" }),
-							counted({ timed: true, atMs: NOW_MS + 1, deviceId: "device-1" }),
-							{ type: "served", id: "bytes", appUuid: app.uuid, atMs: NOW_MS, bytes: { "bundles/x": 7 } },
-							{ type: "rollout_served", ...of, rolloutId: "rollout", fromVersion: "1.0.0", network: "192.0.2.0/24" },
-							{ type: "rollout_runs", ...of, versionName: "1.0.1", network: "192.0.2.0/24" },
-							...(["installed", "failed", "download_failed"] as const).map((outcome) => ({
-								...report,
-								outcome,
-								versionName: "1.0.1",
-							})),
-						),
-					},
-				],
-			},
-		);
+		await consume(deps, {
+			messages: [
+				{ body: { kind: "key_used", keyId: world.adminKeyId, orgId: world.orgId, atMs: NOW_MS } },
+				{
+					body: message(
+						seen({ moved: true }),
+						counted({ timed: true, metric: "start", deviceId: "device-1" }),
+						counted({ timed: true, atMs: NOW_MS + 1, deviceId: "device-1" }),
+						{ type: "served", id: "bytes", appUuid: app.uuid, atMs: NOW_MS, bytes: { "bundles/x": 7 } },
+						{ type: "rollout_served", ...of, rolloutId: "rollout", fromVersion: "1.0.0", network: "192.0.2.0/24" },
+						{ type: "rollout_runs", ...of, versionName: "1.0.1", network: "192.0.2.0/24" },
+						...(["installed", "failed", "download_failed"] as const).map((outcome) => ({
+							...report,
+							outcome,
+							versionName: "1.0.1",
+						})),
+					),
+				},
+			],
+		});
 		// A week later as well: what is known already is written by another statement.
-		await consume({ ...world.deps, d1 }, { messages: [{ body: message(seen({ atMs: NOW_MS + 7 * DAY_MS })) }] });
+		await consume(deps, { messages: [{ body: message(seen({ atMs: NOW_MS + 7 * DAY_MS })) }] });
+		const statements = [...main.statements, ...reports.statements];
 		expect(statements.filter(({ sql }) => sql.startsWith("UPDATE devices SET"))).toHaveLength(1);
 		const written = new Set(statements.map(({ sql }) => /(?:INSERT INTO|UPDATE) (\w+)/.exec(sql)?.[1]));
 		expect([...written].filter((table) => table !== undefined).sort()).toEqual([
-			...["api_keys", "counted_ids", "daily_counts", "daily_install_times", "daily_totals", "device_events"],
+			...[
+				"api_keys",
+				"apps",
+				"bundles",
+				"counted_ids",
+				"daily_counts",
+				"daily_install_times",
+				"daily_totals",
+				"device_events",
+			],
 			...["device_sketches", "devices", "rollout_devices"],
 		]);
 		const made = ["served", "ranked", "placed"];
 		// Rollouts that are under way and webhooks are few, and are looked at once a minute.
-		const scans = new Set(scansIn(await plansOf(statements), made));
+		const scans = new Set(
+			scansIn([...(await plansOf(main.statements, testEnv.DB)), ...(await plansOf(reports.statements, REPORTS))], made),
+		);
 		expect(scans).toEqual(new Set(["SCAN due USING INDEX rollouts_under_way", "SCAN w"]));
 	});
 });

@@ -44,20 +44,20 @@ describe("a message that fails", () => {
 
 	test("is found by bisection: all good messages of a hundred are counted, in a bounded number of D1 batches", async () => {
 		let batches = 0;
-		const { d1 } = beforeEachTrip(testEnv.DB, () => {
+		const { d1 } = beforeEachTrip(testEnv.TELEMETRY, () => {
 			batches += 1;
 		});
 		const poison = { kind: "device_events", id: "x", events: [counted({ atMs: "soon" as never })] };
 		const bodies = Array.from({ length: 100 }, (_, index) => (index === 41 ? poison : message(counted())));
 		const batch = batchOf(bodies);
-		await consumeAndSettle({ ...world.deps, d1 }, batch as never);
+		await consumeAndSettle({ ...world.deps, telemetry: { TELEMETRY: d1 } }, batch as never);
 		const result = await getQueueResult(batch, createExecutionContext());
 		expect(result.retryMessages.map(({ msgId }: { msgId: string }) => msgId)).toEqual(["41"]);
 		expect(await installs()).toBe(99);
 		expect(batches).toBeLessThan(50);
 		batches = 0;
 		const all = batchOf(Array.from({ length: 100 }, () => poison));
-		await consumeAndSettle({ ...world.deps, d1 }, all as never);
+		await consumeAndSettle({ ...world.deps, telemetry: { TELEMETRY: d1 } }, all as never);
 		expect((await getQueueResult(all, createExecutionContext())).retryMessages).toHaveLength(100);
 		expect(batches).toBeLessThan(50);
 	});

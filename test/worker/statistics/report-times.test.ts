@@ -1,15 +1,9 @@
 /** The time of a report, in every spelling that clients send: the report is counted once, or its answer says that it is not. */
+
 import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
-import {
-	createTestApp,
-	createWorld,
-	NOW_MS,
-	type TestApp,
-	testEnv,
-	uploadTestBundle,
-	type World,
-} from "../support/world";
+import { REPORTS } from "../support/reports";
+import { createTestApp, createWorld, NOW_MS, type TestApp, uploadTestBundle, type World } from "../support/world";
 
 let world: World;
 let app: TestApp;
@@ -33,7 +27,7 @@ const installs = async (): Promise<number> => {
 	const messages = world.deps.sent.filter((message) => message.kind === "device_events");
 	await consume(world.deps, { messages: [...messages, ...messages].map((body) => ({ body })) as never });
 	world.deps.sent.length = 0;
-	const row = await testEnv.DB.prepare("SELECT sum(install_count) AS installs FROM daily_totals WHERE app_id = ?")
+	const row = await REPORTS.prepare("SELECT sum(install_count) AS installs FROM daily_totals WHERE app_id = ?")
 		.bind(app.uuid)
 		.first<{ installs: number | null }>();
 	return row?.installs ?? 0;

@@ -2,13 +2,15 @@
  * Rows that D1 bills for the reports of a fleet, by its own counters: indexes count, and so do deletions. Events pass the isolate's buffer and
  * the consumer as in production. Daily figures are a few rows per batch of the Queue, shared by its devices.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
+import { type Database, openDb } from "../../../src/db/client";
 import { DAY_MS } from "../../../src/domain/time";
-import { consumeDeviceEvents } from "../../../src/features/statistics/device-events";
 import { deleteOldEvents } from "../../../src/features/statistics/retention";
 import type { CountedEvent, DeviceEvent, DeviceSeen } from "../../../src/messages";
 import { countingRows } from "../support/counting";
+import { REPORTS, reportsOf } from "../support/reports";
 import {
 	createTestApp,
 	createWorld,
@@ -30,7 +32,7 @@ beforeEach(async () => {
 	app = await createTestApp(world);
 	for (const version of ["1.0.1", "1.0.2"]) await uploadTestBundle(world, app, version);
 	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
-	await testEnv.DB.prepare("DELETE FROM counted_ids").run();
+	await REPORTS.prepare("DELETE FROM counted_ids").run();
 });
 
 const seen = (device: number, fields: Partial<DeviceSeen> = {}): DeviceSeen => ({
@@ -49,21 +51,22 @@ const ofFleet = (eventsOf: (device: number) => readonly DeviceEvent[]) =>
 	Array.from({ length: FLEET }, (_, device) => eventsOf(device)).flat();
 
 /** Rows written for a batch of the Queue, and for the clean-up of what it left behind. */
-async function written(work: (deps: World["deps"]) => Promise<unknown>, database = testEnv.DB): Promise<number> {
-	const counting = countingRows(database);
-	await work({ ...world.deps, d1: counting.d1 });
-	return counting.written;
+async function written(work: (deps: World["deps"], reports: Database) => Promise<unknown>): Promise<number> {
+	const [main, reports] = [countingRows(testEnv.DB), countingRows(REPORTS)];
+	const deps = { ...world.deps, d1: main.d1, telemetry: { TELEMETRY: reports.d1 } };
+	await work(deps, openDb(reports.d1, "first-primary"));
+	return main.written + reports.written;
 }
 const consumed = (events: readonly DeviceEvent[]) =>
 	written((deps) => consume(deps, { messages: [{ body: { kind: "device_events", id: "message", events } }] }));
 
 const totals = () =>
-	testEnv.DB.prepare("SELECT get_count, install_count FROM daily_totals WHERE app_id = ? AND day = ?")
+	REPORTS.prepare("SELECT get_count, install_count FROM daily_totals WHERE app_id = ? AND day = ?")
 		.bind(app.uuid, TODAY)
 		.first<Record<string, number>>();
 const timed = async () =>
 	(
-		await testEnv.DB.prepare("SELECT bucket, amount FROM daily_install_times WHERE app_id = ? ORDER BY 1")
+		await REPORTS.prepare("SELECT bucket, amount FROM daily_install_times WHERE app_id = ? ORDER BY 1")
 			.bind(app.uuid)
 			.all<{ bucket: number; amount: number }>()
 	).results;
@@ -73,11 +76,6 @@ describe("rows written", () => {
 	const A_BATCH = 14;
 
 	test("are 2 for a new device, and none for a device that returns without news", async () => {
-		const { TELEMETRY } = testEnv;
-		if (TELEMETRY === undefined) throw new Error("wrangler.toml has no telemetry database");
-		await TELEMETRY.prepare("INSERT INTO apps VALUES (?, ?)").bind(app.uuid, app.appId).run();
-		const consumed = (events: readonly DeviceEvent[]) =>
-			written((deps) => consumeDeviceEvents(deps, events as readonly DeviceSeen[]), TELEMETRY);
 		expect(await consumed(ofFleet((device) => [seen(device)]))).toBeLessThanOrEqual(2 * FLEET + A_BATCH);
 		expect(await consumed(ofFleet((device) => [seen(device)]))).toBeLessThanOrEqual(A_BATCH);
 		world.clock.nowMs += DAY_MS;
@@ -135,9 +133,7 @@ describe("a repeated report", () => {
 		for (let again = 0; again < 2; again++) await consumed([counted(7, "install")]);
 		await consumed([counted(8, "install", { crowded: true })]);
 		expect(await totals()).toEqual({ get_count: 0, install_count: 1 });
-		const rows = await testEnv.DB.prepare(
-			"SELECT device_id, last_seen_at_ms, created_at_ms FROM devices WHERE app_id = ?",
-		)
+		const rows = await REPORTS.prepare("SELECT device_id, last_seen_at_ms, created_at_ms FROM devices WHERE app_id = ?")
 			.bind(app.uuid)
 			.all();
 		expect(rows.results).toEqual([{ device_id: "device-7", last_seen_at_ms: null, created_at_ms: NOW_MS }]);
@@ -156,12 +152,13 @@ describe("bytes that many isolates served", () => {
 		bytes: { "bundles/unknown": 10 },
 	});
 	const bytes = async () =>
-		(await testEnv.DB.prepare("SELECT sum(bandwidth_bytes) AS sum FROM daily_totals WHERE app_id = ?")
+		(await REPORTS.prepare("SELECT sum(bandwidth_bytes) AS sum FROM daily_totals WHERE app_id = ?")
 			.bind(app.uuid)
 			.first<number>("sum")) ?? 0;
 
 	test("cost a row of ids for five minutes, beside the two of their sums", async () => {
 		const events = Array.from({ length: 60 }, (_, isolate) => served(isolate));
+		await reportsOf(app.uuid);
 		expect(await consumed(events)).toBe(3);
 		expect(await bytes()).toBe(600);
 	});
@@ -177,11 +174,11 @@ describe("bytes that many isolates served", () => {
 
 	test("count even if the row of their ids is full", async () => {
 		const ids = "x".repeat(400_000);
-		await testEnv.DB.prepare("INSERT INTO counted_ids VALUES (?, ?)")
+		await REPORTS.prepare("INSERT INTO counted_ids VALUES (?, ?)")
 			.bind(NOW_MS / 300_000, ids)
 			.run();
 		await consumed([served(1), served(2)]);
 		expect(await bytes()).toBe(20);
-		expect(await testEnv.DB.prepare("SELECT ids FROM counted_ids").first("ids")).toBe(ids);
+		expect(await REPORTS.prepare("SELECT ids FROM counted_ids").first("ids")).toBe(ids);
 	});
 });

@@ -6,23 +6,11 @@
 import { describe, expect, test } from "vitest";
 import { BatchFailed, consume } from "../../../src/consumer";
 import { DAY_MS } from "../../../src/domain/time";
-import { moveTelemetry } from "../../../src/features/telemetry/move";
 import type { QueueMessage } from "../../../src/messages";
 import { withFault } from "../support/faults";
-import {
-	createTestApp,
-	createWorld,
-	NOW_MS,
-	setTestChannel,
-	type TestApp,
-	testEnv,
-	uploadTestBundle,
-} from "../support/world";
+import { createTestApp, createWorld, NOW_MS, setTestChannel, type TestApp, uploadTestBundle } from "../support/world";
 import { bundleOf } from "../support/zip";
 
-const { TELEMETRY: telemetry } = testEnv;
-if (telemetry === undefined) throw new Error("wrangler.toml has no telemetry database");
-const bindings = { telemetry: { TELEMETRY: telemetry } };
 const DAYS = 4;
 const DEVICES = 24;
 const VERSIONS = ["1.0.1", "1.0.2"];
@@ -50,7 +38,7 @@ interface DayTruth {
 async function liveThrough(seed: number) {
 	const draw = draws(seed);
 	const chance = (share: number) => draw() < share;
-	const world = await createWorld({ bindings });
+	const world = await createWorld();
 	const app: TestApp = await createTestApp(world);
 	for (const version of VERSIONS) await uploadTestBundle(world, app, version, undefined, bundleOf(1000 + seed));
 	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
@@ -131,27 +119,15 @@ async function liveThrough(seed: number) {
 	return { world, app, truth, outcomes, draw };
 }
 
-/** How far messages are out of order; `moving`: the app moves to its telemetry database meanwhile. */
-type Reach = "day" | "all" | "moving";
+/** How far messages are out of order. */
+type Reach = "day" | "all";
 
 type Lived = Awaited<ReturnType<typeof liveThrough>>;
-
-/** Moves the app a few steps further, as a clean-up of some of the time would. */
-async function moveOn({ world, app }: Pick<Lived, "world" | "app">, trips: number): Promise<string | undefined> {
-	// Apps of other tests are not moved.
-	const others =
-		"INSERT OR IGNORE INTO telemetry_homes (app_id, binding, state) SELECT id, 'TELEMETRY', 'settled' FROM apps WHERE id <> ?";
-	await testEnv.DB.prepare(others).bind(app.uuid).run();
-	await moveTelemetry(world.deps, trips);
-	const home = "SELECT state FROM telemetry_homes WHERE app_id = ?";
-	return (await testEnv.DB.prepare(home).bind(app.uuid).first<{ state: string }>())?.state;
-}
 
 /** Everything arrives, some of it often; whatever the consumer could not do arrives again. */
 async function deliverBadly(lived: Lived, messages: readonly QueueMessage[], reach: Reach) {
 	const { world, draw } = lived;
 	world.deps.sent.length = 0;
-	const states = new Set<string | undefined>();
 	const pick = <Item>(items: Item[]) => items.splice(Math.floor(draw() * items.length), 1)[0] as Item;
 	const shuffled = <Item>(items: readonly Item[]) => {
 		const left = [...items];
@@ -172,10 +148,7 @@ async function deliverBadly(lived: Lived, messages: readonly QueueMessage[], rea
 		await Promise.all(
 			batches.map(async (batch) => {
 				const kind = draw() < 0.5 ? "refused" : "answer lost";
-				// The Worker of the release before knows no telemetry database.
-				const old = { ...world.deps, telemetry: {} };
-				const own = reach === "moving" && draw() < 0.3 ? old : world.deps;
-				const faulty = draw() < 0.5 && own !== old ? withFault(world, 1 + Math.floor(draw() * 5), kind).deps : own;
+				const faulty = draw() < 0.5 ? withFault(world, 1 + Math.floor(draw() * 5), kind).deps : world.deps;
 				const delivered = batch.map((body) => ({ body }));
 				try {
 					await consume(faulty, { messages: delivered });
@@ -186,13 +159,6 @@ async function deliverBadly(lived: Lived, messages: readonly QueueMessage[], rea
 				}
 			}),
 		);
-		if (reach === "moving" && waiting.length < several.length * 0.8) states.add(await moveOn(lived, 3));
-		// Events of an app that is being copied were sent again.
-		waiting.push(...world.deps.sent.splice(0).filter(({ kind }) => kind === "device_events"));
-	}
-	if (reach === "moving") {
-		for (let run = 0; run < 50 && !states.has("settled"); run++) states.add(await moveOn(lived, 10));
-		expect([...states]).toEqual(expect.arrayContaining(["copying", "moved", "settled"]));
 	}
 	return failures;
 }
@@ -200,85 +166,82 @@ async function deliverBadly(lived: Lived, messages: readonly QueueMessage[], rea
 const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, number) => sum + number, 0);
 
 describe.each([1, 2, 3])("the statistics of a fleet (%i)", (seed) => {
-	test.each(seed === 3 ? (["day", "all", "moving"] as const) : (["day", "all"] as const))(
-		"equal its true history, with messages out of order within: %s",
-		async (reach) => {
-			const lived = await liveThrough(seed * 2 + (reach === "day" ? 0 : 1));
-			const { world, app, truth, outcomes } = lived;
-			const messages = world.deps.sent.filter((message) => message.kind === "device_events");
-			expect(messages.length).toBeGreaterThan(100);
-			expect(await deliverBadly(lived, messages, reach)).toBeGreaterThan(3);
+	test.each(["day", "all"] as const)("equal its true history, with messages out of order within: %s", async (reach) => {
+		const lived = await liveThrough(seed * 2 + (reach === "day" ? 0 : 1));
+		const { world, app, truth, outcomes } = lived;
+		const messages = world.deps.sent.filter((message) => message.kind === "device_events");
+		expect(messages.length).toBeGreaterThan(100);
+		expect(await deliverBadly(lived, messages, reach)).toBeGreaterThan(3);
 
-			const day = (offset: number) => new Date(NOW_MS + offset * DAY_MS).toISOString().slice(0, 10);
-			const query = { from: day(0), to: day(DAYS - 1) };
-			const get = async (path: string, more = {}) => {
-				const answer = await world.request("GET", path, { key: world.adminKey, query: { ...query, ...more } });
-				expect(answer.status).toBe(200);
-				return answer.body;
-			};
-			const plain = (items: readonly Record<string, unknown>[]) =>
-				items.map(({ mau, bandwidth, get, install, fail }) => ({ mau, bandwidth, get, install, fail }));
-			const daily = truth.map(({ devices, get, install, fail, bandwidth }) => ({
-				...{ mau: devices.size, bandwidth, get, install, fail },
-			}));
-			const paths = [`/statistics/app/${app.appId}`, "/statistics/user", `/statistics/org/${world.orgId}`];
-			for (const path of paths) expect(plain(await get(path, { noAccumulate: "true" })), path).toEqual(daily);
-			const sum = (of: "bandwidth" | "get" | "install" | "fail", until: number) =>
-				daily.slice(0, until + 1).reduce((total, item) => total + item[of], 0);
-			const running = daily.map((_, until) => ({
-				mau: new Set(truth.slice(0, until + 1).flatMap(({ devices }) => [...devices.keys()])).size,
-				bandwidth: sum("bandwidth", until),
-				get: sum("get", until),
-				install: sum("install", until),
-				fail: sum("fail", until),
-			}));
-			for (const path of paths) expect(plain(await get(path)), path).toEqual(running);
+		const day = (offset: number) => new Date(NOW_MS + offset * DAY_MS).toISOString().slice(0, 10);
+		const query = { from: day(0), to: day(DAYS - 1) };
+		const get = async (path: string, more = {}) => {
+			const answer = await world.request("GET", path, { key: world.adminKey, query: { ...query, ...more } });
+			expect(answer.status).toBe(200);
+			return answer.body;
+		};
+		const plain = (items: readonly Record<string, unknown>[]) =>
+			items.map(({ mau, bandwidth, get, install, fail }) => ({ mau, bandwidth, get, install, fail }));
+		const daily = truth.map(({ devices, get, install, fail, bandwidth }) => ({
+			...{ mau: devices.size, bandwidth, get, install, fail },
+		}));
+		const paths = [`/statistics/app/${app.appId}`, "/statistics/user", `/statistics/org/${world.orgId}`];
+		for (const path of paths) expect(plain(await get(path, { noAccumulate: "true" })), path).toEqual(daily);
+		const sum = (of: "bandwidth" | "get" | "install" | "fail", until: number) =>
+			daily.slice(0, until + 1).reduce((total, item) => total + item[of], 0);
+		const running = daily.map((_, until) => ({
+			mau: new Set(truth.slice(0, until + 1).flatMap(({ devices }) => [...devices.keys()])).size,
+			bandwidth: sum("bandwidth", until),
+			get: sum("get", until),
+			install: sum("install", until),
+			fail: sum("fail", until),
+		}));
+		for (const path of paths) expect(plain(await get(path)), path).toEqual(running);
 
-			const usage = await get(`/statistics/app/${app.appId}/bundle_usage`);
-			const counted = usage.labels.map((_: string, index: number) =>
-				Object.fromEntries(
-					usage.datasets
-						.map((bundle: { label: string; metaCounts: number[] }) => [bundle.label, bundle.metaCounts[index]])
-						.filter(([, devices]: [string, number]) => devices > 0),
-				),
+		const usage = await get(`/statistics/app/${app.appId}/bundle_usage`);
+		const counted = usage.labels.map((_: string, index: number) =>
+			Object.fromEntries(
+				usage.datasets
+					.map((bundle: { label: string; metaCounts: number[] }) => [bundle.label, bundle.metaCounts[index]])
+					.filter(([, devices]: [string, number]) => devices > 0),
+			),
+		);
+		const run = truth.map(({ devices }) => {
+			const byVersion: Record<string, number> = {};
+			for (const version of devices.values()) byVersion[version] = (byVersion[version] ?? 0) + 1;
+			return byVersion;
+		});
+		if (reach === "day") expect(counted).toEqual(run);
+		// A message that arrives after those of later days may count under another version of its day; no device counts twice.
+		for (const [index, byVersion] of counted.entries()) {
+			const devices = truth[index]?.devices.size ?? 0;
+			const wrong = Object.entries(run[index] ?? {}).map(([version, amount]) =>
+				Math.abs(amount - (byVersion[version] ?? 0)),
 			);
-			const run = truth.map(({ devices }) => {
-				const byVersion: Record<string, number> = {};
-				for (const version of devices.values()) byVersion[version] = (byVersion[version] ?? 0) + 1;
-				return byVersion;
-			});
-			if (reach === "day") expect(counted).toEqual(run);
-			// A message that arrives after those of later days may count under another version of its day; no device counts twice.
-			for (const [index, byVersion] of counted.entries()) {
-				const devices = truth[index]?.devices.size ?? 0;
-				const wrong = Object.entries(run[index] ?? {}).map(([version, amount]) =>
-					Math.abs(amount - (byVersion[version] ?? 0)),
-				);
-				expect(sumOf(Object.values<number>(byVersion))).toBeLessThanOrEqual(devices);
-				expect(sumOf(wrong)).toBeLessThan(Math.max(4, devices / 3));
-			}
-			for (let index = 0; index < DAYS; index++) {
-				const shares = usage.datasets.map((bundle: { data: number[] }) => Math.round((bundle.data[index] ?? 0) * 10));
-				expect(shares.reduce((total: number, share: number) => total + share, 0)).toBe(1000);
-			}
+			expect(sumOf(Object.values<number>(byVersion))).toBeLessThanOrEqual(devices);
+			expect(sumOf(wrong)).toBeLessThan(Math.max(4, devices / 3));
+		}
+		for (let index = 0; index < DAYS; index++) {
+			const shares = usage.datasets.map((bundle: { data: number[] }) => Math.round((bundle.data[index] ?? 0) * 10));
+			expect(shares.reduce((total: number, share: number) => total + share, 0)).toBe(1000);
+		}
 
-			const installs = await get(`/statistics/app/${app.appId}/installs`);
-			const byBoth = installs.byBundleAndChannel.map((row: Record<string, unknown>) => [
-				`${row.version} ${row.channel}`,
-				{ install: row.install, fail: row.fail },
-			]);
-			expect(Object.fromEntries(byBoth)).toEqual(Object.fromEntries(outcomes));
-			const durations = truth.flatMap((of) => of.durations).sort((one, other) => one - other);
-			expect(installs.total.timed).toBe(durations.length);
-			for (const [percent, field] of [
-				[50, "p50_ms"],
-				[95, "p95_ms"],
-			] as const) {
-				const exact = durations[Math.ceil((durations.length * percent) / 100) - 1] ?? Number.NaN;
-				expect(Math.abs(installs.total[field] / exact - 1), `${field} ${installs.total[field]} ${exact}`).toBeLessThan(
-					0.0255,
-				);
-			}
-		},
-	);
+		const installs = await get(`/statistics/app/${app.appId}/installs`);
+		const byBoth = installs.byBundleAndChannel.map((row: Record<string, unknown>) => [
+			`${row.version} ${row.channel}`,
+			{ install: row.install, fail: row.fail },
+		]);
+		expect(Object.fromEntries(byBoth)).toEqual(Object.fromEntries(outcomes));
+		const durations = truth.flatMap((of) => of.durations).sort((one, other) => one - other);
+		expect(installs.total.timed).toBe(durations.length);
+		for (const [percent, field] of [
+			[50, "p50_ms"],
+			[95, "p95_ms"],
+		] as const) {
+			const exact = durations[Math.ceil((durations.length * percent) / 100) - 1] ?? Number.NaN;
+			expect(Math.abs(installs.total[field] / exact - 1), `${field} ${installs.total[field]} ${exact}`).toBeLessThan(
+				0.0255,
+			);
+		}
+	});
 });

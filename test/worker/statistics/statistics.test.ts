@@ -1,6 +1,7 @@
 /**
  * Statistics compared with a known history, through real requests and the real consumer, with messages that arrive twice and in any order.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import type { AppId, OrgId } from "../../../src/authz/decide";
 import { consume } from "../../../src/consumer";
@@ -8,6 +9,7 @@ import { storedNow } from "../../../src/db/statistics";
 import { DAY_MS } from "../../../src/domain/time";
 import { bundleOf, storedKeys } from "../support/bytes";
 import { plansOf, scansIn } from "../support/plans";
+import { reportsOf } from "../support/reports";
 import {
 	createTestApp,
 	createTestKey,
@@ -365,11 +367,12 @@ describe("a range with more sketches than fit into memory", () => {
 	test("is refused with a remedy, and works with noAccumulate", async () => {
 		const full = "A".repeat(1_000_000);
 		const today = Math.floor(NOW_MS / DAY_MS);
-		await testEnv.DB.batch(
+		const reports = await reportsOf(app.uuid);
+		await reports.batch(
 			Array.from({ length: 26 }, (_, index) =>
-				testEnv.DB.prepare("INSERT INTO device_sketches VALUES (?, ?, 'all', '', 0, ?, 1, 1)").bind(
-					...[app.uuid, today - index, full],
-				),
+				reports
+					.prepare("INSERT INTO device_sketches VALUES (?, ?, 'all', '', 0, ?, 1, 1)")
+					.bind(...[app.uuid, today - index, full]),
 			),
 		);
 		const refused = await get(`/statistics/app/${app.appId}`);

@@ -1,11 +1,13 @@
 /**
  * Events of devices: validated one by one, buffered into few messages, and counted exactly once in any order and with any repetition.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { deleteOldEvents } from "../../../src/features/statistics/retention";
 import type { QueueMessage } from "../../../src/messages";
 import { beforeEachTrip } from "../support/interleave";
+import { openReports, REPORTS } from "../support/reports";
 import {
 	type Answer,
 	createTestApp,
@@ -48,7 +50,7 @@ const sent = () => world.deps.sent.filter((message) => message.kind === "device_
 const deliver = (messages: readonly QueueMessage[]) =>
 	consume(world.deps, { messages: messages.map((body) => ({ body })) as never });
 async function counts(): Promise<Record<string, number>> {
-	const { results } = await testEnv.DB.prepare(
+	const { results } = await REPORTS.prepare(
 		"SELECT day, version_name, metric, sum(amount) AS amount FROM daily_counts WHERE app_id = ? AND metric <> 'devices' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
 	)
 		.bind(app.uuid)
@@ -172,10 +174,10 @@ describe("counts", () => {
 		const late = event();
 		const dated = event({ timestamp: new Date(NOW_MS).toISOString() });
 		const lastSeen = () =>
-			testEnv.DB.prepare("SELECT last_seen_at_ms FROM devices WHERE device_id = ?").bind(late.device_id).first();
+			REPORTS.prepare("SELECT last_seen_at_ms FROM devices WHERE device_id = ?").bind(late.device_id).first();
 		for (const day of [0, 1, 14, 15, 16, 40]) {
 			world.clock.nowMs = NOW_MS + day * 86_400_000;
-			await deleteOldEvents(world.deps);
+			await deleteOldEvents(world.deps, openReports());
 			world.deps.sent.length = 0;
 			await report([late, dated]);
 			await deliver(sent());
@@ -188,10 +190,10 @@ describe("counts", () => {
 		for (let index = 0; index < 30; index++) await report([event(), event({ action: "update_fail" })]);
 		const messages = sent();
 		expect(messages.length).toBeGreaterThan(10);
-		const { d1 } = beforeEachTrip(testEnv.DB, (trip) => {
+		const { d1 } = beforeEachTrip(testEnv.TELEMETRY, (trip) => {
 			if (trip > 1) throw new Error("Network connection lost.");
 		});
-		const failing = { ...world.deps, d1 };
+		const failing = { ...world.deps, telemetry: { TELEMETRY: d1 } };
 		await expect(consume(failing, { messages: messages.map((body) => ({ body })) as never })).rejects.toThrow();
 		await Promise.all([deliver(messages.slice(0, 20)), deliver([...messages].reverse())]);
 		await deliver(messages);
@@ -201,7 +203,7 @@ describe("counts", () => {
 
 describe("devices", () => {
 	const row = (deviceId: string) =>
-		testEnv.DB.prepare("SELECT * FROM devices WHERE app_id = ? AND device_id = ?").bind(app.uuid, deviceId).first();
+		REPORTS.prepare("SELECT * FROM devices WHERE app_id = ? AND device_id = ?").bind(app.uuid, deviceId).first();
 
 	test("are written for checks and reports, once a week unless something changed", async () => {
 		const device_id = newDevice();

@@ -64,9 +64,11 @@ async function columnsOf(db: D1Database, table: string): Promise<Column[]> {
 	return results.map(({ name, type, notnull, pk }) => ({ name, type, nullable: notnull === 0 && pk === 0 }));
 }
 
+const bodyOf = (type: string) => new RegExp(`export interface ${type} \\{([^}]*)\\}`).exec(rowTypes)?.[1] ?? "";
+
 /** The columns of a table's interface in src/db/schema/, in the form of `columnsOf`. */
-function typedColumnsOf(source: string, table: string): Column[] {
-	const name = new RegExp(`\\b${table}: (\\w+);`).exec(source)?.[1];
+function typedColumnsOf(source: string, type: string, table: string): Column[] {
+	const name = new RegExp(`\\b${table}: (\\w+);`).exec(bodyOf(type))?.[1];
 	const body = new RegExp(`export interface ${name} \\{([^}]*)\\}`).exec(source)?.[1];
 	if (body === undefined) throw new Error(`no interface for ${table}`);
 	return [...body.matchAll(/^\s*(\w+): (.+);$/gm)].map(([, column = "", type = ""]) => ({
@@ -83,7 +85,6 @@ describe("the schema", () => {
 		["main", testEnv.DB],
 		["telemetry", testEnv.TELEMETRY],
 	] as const)("of schema.sql is that of the migrations: %s databases", async (kind, db) => {
-		if (db === undefined) throw new Error("wrangler.toml has no telemetry database");
 		const migrated = await schemaOf(db);
 		expect(migrated.length).toBeGreaterThan(10);
 		expect(await schemaOfText(kind)).toEqual(migrated);
@@ -96,21 +97,30 @@ describe("the schema", () => {
 		expect(() => statementsOf(renamed, "main")).toThrow("schema.sql has the headings Another database");
 	});
 
-	test("the row types have the columns of the tables, their types and whether they may be null", async () => {
-		const { results } = await testEnv.DB.prepare(
-			"SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'd1_%' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
-		).all<{ name: string }>();
-		expect(results.length).toBeGreaterThan(10);
-		const typed = [...(/export interface Schema \{([^}]*)\}/.exec(rowTypes)?.[1] ?? "").matchAll(/^\s*(\w+):/gm)];
-		expect(typed.map(([, table]) => table).sort(), "a row type without a table, or a table without one").toEqual(
-			results.map((row) => row.name).sort(),
-		);
-		for (const { name } of results) {
-			expect(typedColumnsOf(rowTypes, name), name).toEqual(await columnsOf(testEnv.DB, name));
-		}
+	test.each([
+		["Schema", testEnv.DB],
+		["TelemetrySchema", testEnv.TELEMETRY],
+	] as const)(
+		"the row types have the columns of the tables, their types and whether they may be null: %s",
+		async (type, db) => {
+			const { results } = await db
+				.prepare(
+					"SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'd1_%' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
+				)
+				.all<{ name: string }>();
+			expect(results.length).toBeGreaterThan(10);
+			const typed = [...bodyOf(type).matchAll(/^\s*(\w+):/gm)];
+			expect(typed.map(([, table]) => table).sort(), "a row type without a table, or a table without one").toEqual(
+				results.map((row) => row.name).sort(),
+			);
+			for (const { name } of results) {
+				expect(typedColumnsOf(rowTypes, type, name), name).toEqual(await columnsOf(db, name));
+			}
+		},
+	);
+
+	test("the comparison of columns sees a difference", async () => {
 		const broken = rowTypes.replace("created_at_ms: number;", "created_at_ms: string;");
-		expect(typedColumnsOf(broken, "users"), "the comparison does not see a difference").not.toEqual(
-			await columnsOf(testEnv.DB, "users"),
-		);
+		expect(typedColumnsOf(broken, "Schema", "users")).not.toEqual(await columnsOf(testEnv.DB, "users"));
 	});
 });

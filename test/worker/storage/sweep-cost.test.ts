@@ -2,6 +2,7 @@
  * Rows that the clean-up reads. They are billed and D1 has one thread, so a run that finds nothing to do must stay cheap in a large
  * installation, and everything that has a retention must still go.
  */
+
 import { beforeAll, describe, expect, test } from "vitest";
 import { removeTombstones } from "../../../src/db/bundle-deletion";
 import { openDb } from "../../../src/db/client";
@@ -10,6 +11,7 @@ import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import { removeAuditEntries } from "../../../src/features/audit/retention";
 import { JOBS, sweep } from "../../../src/schedule";
 import { countingRows } from "../support/counting";
+import { reportsOf } from "../support/reports";
 import {
 	createTestApp,
 	createWorld,
@@ -92,8 +94,11 @@ describe("rows of deleted bundles", () => {
 		for (const version of ["1.0.0", "1.0.1"]) {
 			await world.request("DELETE", "/bundle", { key: world.adminKey, query: { app_id: app.appId, version } });
 		}
-		await run(`INSERT INTO devices (app_id, device_id, version_name, created_at_ms, updated_at_ms)
-			VALUES ('${app.uuid}', 'device', '1.0.1', 1, 1)`);
+		const reports = await reportsOf(app.uuid);
+		await reports
+			.prepare(`INSERT INTO devices (app_id, device_id, version_name, created_at_ms, updated_at_ms)
+			VALUES ('${app.uuid}', 'device', '1.0.1', 1, 1)`)
+			.run();
 		const names = async () =>
 			(
 				await testEnv.DB.prepare("SELECT name FROM bundles WHERE app_id = ? ORDER BY name").bind(app.uuid).all()
@@ -102,7 +107,7 @@ describe("rows of deleted bundles", () => {
 		expect(await names()).toEqual(["1.0.0", "1.0.1", "1.0.2"]);
 		await removeTombstones(world.deps, world.clock.nowMs + 90 * DAY_MS);
 		expect(await names()).toEqual(["1.0.1", "1.0.2"]);
-		await run(`UPDATE devices SET version_name = '1.0.2' WHERE app_id = '${app.uuid}'`);
+		await reports.prepare(`UPDATE devices SET version_name = '1.0.2' WHERE app_id = '${app.uuid}'`).run();
 		await removeTombstones(world.deps, world.clock.nowMs + 90 * DAY_MS);
 		expect(await names()).toEqual(["1.0.2"]);
 	});

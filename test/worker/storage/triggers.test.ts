@@ -35,7 +35,8 @@ test("the first installation counts from scratch, a later one changes nothing", 
 		"INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms) VALUES ('org', 'org', 'user', 1, 1)",
 	);
 	await run(
-		"INSERT INTO apps (id, app_id, owner_org, name, created_at_ms, updated_at_ms) VALUES ('app', 'com.example.app', 'org', 'app', 1, 1)",
+		`INSERT INTO apps (id, app_id, owner_org, name, created_at_ms, updated_at_ms, telemetry_binding)
+			VALUES ('app', 'com.example.app', 'org', 'app', 1, 1, 'TELEMETRY')`,
 	);
 	await run(`INSERT INTO bundles (app_id, name, status, storage_provider, object_key, size_bytes, created_by,
 			deleted_at_ms, created_at_ms, updated_at_ms) VALUES

@@ -1,6 +1,6 @@
 /**
- * The whole database as text, for tests that must show that a request changed nothing. SQLite lists the tables, so that a later table
- * is included.
+ * The whole database as text, for tests that must show that a request changed nothing: the main database and the telemetry database. SQLite
+ * lists the tables, so that a later table is included.
  */
 import { FEED_ROWS } from "../../../src/db/change-triggers";
 import { testEnv } from "./world";
@@ -8,72 +8,84 @@ import { testEnv } from "./world";
 const OWN_TABLES =
 	"SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'd1\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_cf%' ESCAPE '\\' ORDER BY name";
 
-let tables: Promise<string[]> | undefined;
-
-/** Names of the service's tables. */
-export function tableNames(): Promise<string[]> {
-	tables ??= testEnv.DB.prepare(OWN_TABLES)
-		.all<{ name: string }>()
-		.then(({ results }) => results.map((row) => row.name));
-	return tables;
+export interface Table {
+	readonly name: string;
+	/** The name, for a telemetry database after `telemetry.`, because both have tables of some names. */
+	readonly label: string;
+	/** Columns of the primary key. */
+	readonly key: readonly string[];
 }
 
-/** Every row of every table, as JSON: `[[table, [row, …]], …]`. SQLite writes the rows, because values one by one cost three times as much. */
-export async function databaseText(): Promise<string> {
-	rowTexts ??= readRowTexts();
-	const statements = (await rowTexts).map((sql) => testEnv.DB.prepare(sql));
-	const texts = (await tableNames()).map((): string[] => []);
-	for (const { results } of await testEnv.DB.batch<{ table: number; row: string }>(statements)) {
-		for (const { table, row } of results) texts[table]?.push(row);
-	}
-	return `[${(await tableNames()).map((name, index) => `["${name}",[${texts[index]?.join()}]]`).join()}]`;
+export interface Tables {
+	readonly d1: D1Database;
+	readonly tables: readonly Table[];
+	/** Statements that write every row as text. */
+	readonly rowTexts: readonly string[];
+}
+
+let databases: Promise<readonly [main: Tables, telemetry: Tables]> | undefined;
+
+/** The service's tables. */
+export function tablesOfAll(): Promise<readonly [main: Tables, telemetry: Tables]> {
+	databases ??= Promise.all([readTables(testEnv.DB, ""), readTables(testEnv.TELEMETRY, "telemetry.")]);
+	return databases;
+}
+
+/** Names of the tables of the main database. */
+export async function tableNames(): Promise<string[]> {
+	const [main] = await tablesOfAll();
+	return main.tables.map(({ name }) => name);
 }
 
 /** A statement costs more than the rows of most tables, and D1 takes five tables in one. */
 const TABLES_PER_STATEMENT = 5;
-let rowTexts: Promise<readonly string[]> | undefined;
 
-async function readRowTexts(): Promise<readonly string[]> {
-	const names = await tableNames();
-	const results = await testEnv.DB.batch<{ name: string }>(
-		names.map((name) => testEnv.DB.prepare(`SELECT name FROM pragma_table_info('${name}')`)),
+async function readTables(d1: D1Database, prefix: string): Promise<Tables> {
+	const { results: found } = await d1.prepare(OWN_TABLES).all<{ name: string }>();
+	const columnsOf = await d1.batch<{ name: string; pk: number }>(
+		found.map(({ name }) => d1.prepare(`SELECT name, pk FROM pragma_table_info('${name}')`)),
 	);
-	const ofTables = results.map((columns, index) => {
-		const fields = columns.results.map(({ name }) => `('"${name}":' || json_quote("${name}"))`);
+	const ofTables = columnsOf.map(({ results: columns }, index) => {
+		const fields = columns.map(({ name }) => `('"${name}":' || json_quote("${name}"))`);
 		// D1 limits how deep an expression is nested, and a chain of operators is as deep as it is long.
 		const groups: string[] = [];
 		while (fields.length > 0) groups.push(`(${fields.splice(0, 10).join(" || ',' || ")})`);
-		return `SELECT ${index} AS "table", '{' || ${groups.join(" || ',' || ")} || '}' AS row FROM "${names[index]}"`;
+		return `SELECT ${index} AS "table", '{' || ${groups.join(" || ',' || ")} || '}' AS row FROM "${found[index]?.name}"`;
 	});
-	const statements: string[] = [];
-	while (ofTables.length > 0) statements.push(ofTables.splice(0, TABLES_PER_STATEMENT).join(" UNION ALL "));
-	return statements;
+	const rowTexts: string[] = [];
+	while (ofTables.length > 0) rowTexts.push(ofTables.splice(0, TABLES_PER_STATEMENT).join(" UNION ALL "));
+	const tables = found.map(({ name }, index) => {
+		const key = columnsOf[index]?.results.filter(({ pk }) => pk > 0).map((column) => column.name);
+		return { name, label: prefix + name, key: key ?? [] };
+	});
+	return { d1, tables, rowTexts };
+}
+
+/** Every row of every table, as JSON: `[[table, [row, …]], …]`. SQLite writes the rows, because values one by one cost three times as much. */
+export async function databaseText(): Promise<string> {
+	const texts = await Promise.all((await tablesOfAll()).map(textsOfTables));
+	return `[${texts.flat().join()}]`;
+}
+
+async function textsOfTables({ d1, tables, rowTexts }: Tables): Promise<string[]> {
+	const texts = tables.map((): string[] => []);
+	for (const { results } of await d1.batch<{ table: number; row: string }>(rowTexts.map((sql) => d1.prepare(sql)))) {
+		for (const { table, row } of results) texts[table]?.push(row);
+	}
+	return tables.map(({ label }, index) => `["${label}",[${texts[index]?.join()}]]`);
 }
 
 /** Forgets everything, so that what a test compares stays small. */
 export async function emptyDatabase(): Promise<void> {
-	const names = await tableNames();
-	await testEnv.DB.batch([
-		testEnv.DB.prepare("PRAGMA defer_foreign_keys = on"),
-		...names.map((name) => testEnv.DB.prepare(`DELETE FROM "${name}"`)),
-		...FEED_ROWS.map((statement) => testEnv.DB.prepare(statement)),
+	const [main, telemetry] = await tablesOfAll();
+	const deletions = ({ d1, tables }: Tables) => [
+		d1.prepare("PRAGMA defer_foreign_keys = on"),
+		...tables.map(({ name }) => d1.prepare(`DELETE FROM "${name}"`)),
+	];
+	await Promise.all([
+		main.d1.batch([...deletions(main), ...FEED_ROWS.map((statement) => main.d1.prepare(statement))]),
+		telemetry.d1.batch(deletions(telemetry)),
 	]);
-}
-
-let primaryKeys: Promise<ReadonlyMap<string, readonly string[]>> | undefined;
-
-/** The columns of each table's primary key. */
-export function primaryKeysOf(): Promise<ReadonlyMap<string, readonly string[]>> {
-	primaryKeys ??= readPrimaryKeys();
-	return primaryKeys;
-}
-
-async function readPrimaryKeys(): Promise<ReadonlyMap<string, readonly string[]>> {
-	const names = await tableNames();
-	const results = await testEnv.DB.batch<{ name: string }>(
-		names.map((name) => testEnv.DB.prepare(`SELECT name FROM pragma_table_info('${name}') WHERE pk > 0`)),
-	);
-	return new Map(results.map((result, index) => [names[index] ?? "", result.results.map((row) => row.name)]));
 }
 
 /**
@@ -82,7 +94,7 @@ async function readPrimaryKeys(): Promise<ReadonlyMap<string, readonly string[]>
  */
 export async function changesBetween(before: string, after: string): Promise<string[]> {
 	if (before === after) return [];
-	const keysOf = await primaryKeysOf();
+	const keysOf = new Map((await tablesOfAll()).flatMap(({ tables }) => tables.map(({ label, key }) => [label, key])));
 	type Row = Record<string, unknown>;
 	const tablesOf = (text: string) => {
 		const parsed: [string, Row[]][] = JSON.parse(text);

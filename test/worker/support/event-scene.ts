@@ -1,6 +1,8 @@
 /** An app with a released bundle, and messages of counted events for the consumer. */
+
 import { beforeEach } from "vitest";
 import type { CountedEvent, DeviceEvent, DeviceEvents } from "../../../src/messages";
+import { databaseOf, REPORTS } from "./reports";
 import {
 	createTestApp,
 	createWorld,
@@ -23,9 +25,8 @@ export function prepareEventScene(): void {
 		await uploadTestBundle(world, app, "1.0.1");
 		await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
 		world.deps.sent.length = 0;
-		await testEnv.DB.batch(
-			["counted_ids", "dead_messages", "sweep_positions"].map((table) => testEnv.DB.prepare(`DELETE FROM ${table}`)),
-		);
+		for (const table of ["counted_ids", "dead_messages"]) await databaseOf(table).prepare(`DELETE FROM ${table}`).run();
+		for (const db of [testEnv.DB, REPORTS]) await db.prepare("DELETE FROM sweep_positions").run();
 	});
 }
 let events = 0;
@@ -51,11 +52,11 @@ export const message = (...list: readonly DeviceEvent[]): DeviceEvents => ({
 });
 
 export const installs = async () => {
-	const row = await testEnv.DB.prepare("SELECT sum(install_count) AS installs FROM daily_totals WHERE app_id = ?")
+	const row = await REPORTS.prepare("SELECT sum(install_count) AS installs FROM daily_totals WHERE app_id = ?")
 		.bind(app.uuid)
 		.first<{ installs: number | null }>();
 	return row?.installs ?? 0;
 };
 
 export const rowsOf = async (table: string, where = "true") =>
-	(await testEnv.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`).all()).results;
+	(await databaseOf(table).prepare(`SELECT * FROM ${table} WHERE ${where}`).all()).results;

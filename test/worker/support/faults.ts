@@ -84,26 +84,27 @@ export function withFault(world: World, failAt: number, kind: FaultKind, text = 
 		throw faultOf(name, text);
 	}
 
-	const { d1, bundles: bucket, events: queue } = world.deps;
-	const faultyD1 = {
-		withSession(constraint: D1SessionConstraint) {
-			if (kind === "no session") {
-				failed = "d1.withSession";
-				throw faultOf(failed, text);
-			}
-			const session = d1.withSession(constraint);
-			const failing = () => session.prepare(`SELECT json_extract('{}', '${FAULT_MARK}')`);
-			return {
-				prepare: (statement: string) => session.prepare(statement),
-				batch: (statements: D1PreparedStatement[]) =>
-					through(
-						"d1.batch",
-						() => session.batch(statements),
-						kind === "statement fails" ? () => session.batch([...statements, failing()]) : undefined,
-					),
-			};
-		},
-	} as unknown as D1Database;
+	const { d1: main, telemetry, bundles: bucket, events: queue } = world.deps;
+	const faultyDatabase = (d1: D1Database) =>
+		({
+			withSession(constraint: D1SessionConstraint) {
+				if (kind === "no session") {
+					failed = "d1.withSession";
+					throw faultOf(failed, text);
+				}
+				const session = d1.withSession(constraint);
+				const failing = () => session.prepare(`SELECT json_extract('{}', '${FAULT_MARK}')`);
+				return {
+					prepare: (statement: string) => session.prepare(statement),
+					batch: (statements: D1PreparedStatement[]) =>
+						through(
+							"d1.batch",
+							() => session.batch(statements),
+							kind === "statement fails" ? () => session.batch([...statements, failing()]) : undefined,
+						),
+				};
+			},
+		}) as unknown as D1Database;
 	const faultyBucket = Object.fromEntries(
 		R2_METHODS.map((method) => {
 			const call = bucket[method].bind(bucket) as (...given: unknown[]) => Promise<unknown>;
@@ -128,7 +129,8 @@ export function withFault(world: World, failAt: number, kind: FaultKind, text = 
 	};
 	const deps: Deps = {
 		...world.deps,
-		d1: faultyD1,
+		d1: faultyDatabase(main),
+		telemetry: Object.fromEntries(Object.entries(telemetry).map(([name, d1]) => [name, faultyDatabase(d1)])),
 		bundles: faultyBucket,
 		events,
 		log: (level, event, facts) => log.push(JSON.stringify({ level, event, ...facts })),

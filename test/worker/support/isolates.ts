@@ -100,9 +100,6 @@ export async function addOverrides(app: TestApp, count: number): Promise<void> {
 	const many = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
 	await testEnv.DB.batch([
 		testEnv.DB.prepare(
-			`${many} INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?, 'device-' || i, 0, 0 FROM n`,
-		).bind(app.uuid),
-		testEnv.DB.prepare(
 			`${many} INSERT INTO device_overrides (app_id, device_id, version_id, created_by, created_at_ms, updated_at_ms)
 				SELECT ?1, 'device-' || i, (SELECT max(id) FROM bundles WHERE app_id = ?1), 'test', 0, 0 FROM n`,
 		).bind(app.uuid),

@@ -85,8 +85,9 @@ interface Gone {
 }
 
 export async function createCast(): Promise<Cast> {
-	const { d1, changes } = countingD1();
-	const world = await createWorld({ bindings: { d1 } });
+	const [main, reports] = [countingD1(testEnv.DB), countingD1(testEnv.TELEMETRY)];
+	const changes = () => main.changes() + reports.changes();
+	const world = await createWorld({ bindings: { d1: main.d1, telemetry: { TELEMETRY: reports.d1 } } });
 	const app = await createTestApp(world);
 	const [own, sibling, deleted, expiring, expiringBinding] = [
 		await keysFor(world, app),
@@ -128,7 +129,7 @@ export async function createCast(): Promise<Cast> {
 		expiringBinding: secrets(expiringBinding),
 		bare: bare.body.key,
 		goneApp: await createGoneApp(world),
-		goneOrganization: await createGoneOrganization(d1),
+		goneOrganization: await createGoneOrganization(main.d1),
 	};
 }
 
@@ -157,11 +158,11 @@ export function secrets(keys: ReadonlyMap<RoleName, TestKey>): Keys {
 }
 
 /** D1 that counts the rows which are changed through it. */
-function countingD1(): { d1: D1Database; changes: () => number } {
+function countingD1(database: D1Database): { d1: D1Database; changes: () => number } {
 	let changes = 0;
 	const d1 = {
 		withSession(constraint: D1SessionConstraint) {
-			const session = testEnv.DB.withSession(constraint);
+			const session = database.withSession(constraint);
 			return {
 				prepare: (text: string) => session.prepare(text),
 				batch: async (statements: D1PreparedStatement[]) => {

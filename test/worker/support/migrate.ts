@@ -48,6 +48,6 @@ beforeAll(async () => {
 	if (other.length > 0) {
 		// Children were created after their parents.
 		const drops = other.reverse().map((table) => `DROP TABLE ${table}`);
-		await runBatch(SECOND_DB, [...deletionOf(other), FORGET_SEQUENCES, ...drops]);
+		await runBatch(SECOND_DB, [...deletionOf(other), ...drops]);
 	}
 });

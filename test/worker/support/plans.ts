@@ -2,6 +2,7 @@
  * How SQLite finds the rows of a statement. A statement that reads a whole table is quick in every test and ruinous in a large
  * installation, where each row read is paid for; so tests ask for the plan, which does not depend on how much there is.
  */
+import { databaseOf } from "./reports";
 import { testEnv } from "./world";
 
 export interface PlannedStatement {
@@ -10,10 +11,11 @@ export interface PlannedStatement {
 }
 
 /** The lines of the plans of all of them. */
-export async function plansOf(statements: readonly PlannedStatement[]): Promise<string[]> {
+export async function plansOf(statements: readonly PlannedStatement[], database?: D1Database): Promise<string[]> {
 	const details: string[] = [];
 	for (const { sql, parameters } of statements) {
-		const plan = await testEnv.DB.prepare(`EXPLAIN QUERY PLAN ${sql}`)
+		const plan = await (database ?? databaseOf(sql))
+			.prepare(`EXPLAIN QUERY PLAN ${sql}`)
 			.bind(...parameters)
 			.all<{ detail: string }>();
 		details.push(...plan.results.map(({ detail }) => detail));
@@ -27,12 +29,15 @@ export function scansIn(details: readonly string[], made: readonly string[] = []
 	return details.filter((detail) => detail.startsWith("SCAN ") && !isMade.test(detail));
 }
 
-/** The test database, which notes what it is asked. */
-export function notingStatements(): { readonly d1: D1Database; readonly statements: PlannedStatement[] } {
+/** A test database, which notes what it is asked. */
+export function notingStatements(database = testEnv.DB): {
+	readonly d1: D1Database;
+	readonly statements: PlannedStatement[];
+} {
 	const statements: PlannedStatement[] = [];
 	const d1 = {
 		withSession(constraint: D1SessionConstraint) {
-			const session = testEnv.DB.withSession(constraint);
+			const session = database.withSession(constraint);
 			return {
 				prepare(sql: string) {
 					const prepared = session.prepare(sql);

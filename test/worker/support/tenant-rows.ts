@@ -1,8 +1,10 @@
 /**
- * The rows of the two tenants and of the third one, and the database that consists of them. A new table needs rows here, so that its statements
+ * The rows of the two tenants and of the third one, and the databases that consist of them. A new table needs rows here, so that its statements
  * can be tested for their conditions on tenant, id and deletion.
  */
 import { emptyDatabase } from "./database-text";
+import { reportsOf } from "./reports";
+import { isReportTable } from "./tenant-statements";
 import { A, B, CROSSED, DAY, KEY_ID, otherThan, type TenantRows } from "./tenants";
 import { NOW_MS, testEnv } from "./world";
 
@@ -10,13 +12,15 @@ type Values = Readonly<Record<string, string | number | null>>;
 type Row = readonly [table: string, values: Values];
 
 const made = { created_at_ms: 1, updated_at_ms: 1 };
+/** A device that was offered a rollout's bundle, as old as its row in the telemetry database. */
+const offered = { first_served_at_ms: 1, device_created_at_ms: 1 };
 
 function organization(id: string, user: string, rest: Values = {}): Row {
 	return ["organizations", { id, name: "Same", created_by: user, ...made, ...rest }];
 }
 
 function app(id: string, publicAppId: string, org: string): Row {
-	return ["apps", { id, app_id: publicAppId, owner_org: org, name: "Same", ...made }];
+	return ["apps", { id, app_id: publicAppId, owner_org: org, name: "Same", telemetry_binding: "TELEMETRY", ...made }];
 }
 
 function binding(
@@ -59,6 +63,15 @@ function file(appId: string, bundleId: number, name: string): Row {
 function override(appId: string, deviceId: string, channelId: number | null, versionId: number | null): Row {
 	const values = { app_id: appId, device_id: deviceId, channel_id: channelId, version_id: versionId };
 	return ["device_overrides", { ...values, created_by: "Same", ...made }];
+}
+
+function device(of: TenantRows, id: string, rest: Values): Row {
+	const where = { channel_id: of.channel, default_channel: `channel-of-${of.name}` };
+	const reported = {
+		version_build: id.replace("device-", "build-").concat("-", of.name),
+		last_seen_at_ms: of.seenAtMs,
+	};
+	return ["devices", { app_id: of.app, device_id: id, ...where, ...reported, ...made, ...rest }];
 }
 
 function rollout(id: string, of: TenantRows, rest: Values): Row {
@@ -110,6 +123,14 @@ function statisticsOf(appId: string, day: number, amount: number): Row[] {
 		],
 		["daily_storage", { ...of, size_bytes: amount }],
 	];
+}
+
+/** Versions that the telemetry database knows. */
+function reportedVersionsOf({ app: appId, stable, next, unused }: TenantRows): Row[] {
+	return Object.entries({ "1.0.0": stable, "1.1.0": next, "1.2.0": unused }).map(([name, id]) => [
+		"bundles",
+		{ app_id: appId, name, object_key: `${appId}/${id}` },
+	]);
 }
 
 function signingKey(name: string, org: string): Row {
@@ -215,20 +236,13 @@ function rowsOf(of: TenantRows): Row[] {
 		rollout(of.pausedRollout, of, { channel_id: of.beta }),
 		rollout(`1-${of.name}`, of, { app_id: of.deletedApp, channel_id: of.beta + 1 }),
 		rollout(of.endedRollout, of, { step_at_ms: 7, ended_at_ms: 2, ended_as: "promoted" }),
+		device(of, "device-1", { version_name: "1.0.0", custom_id: "somebody", key_id: KEY_ID }),
+		device(of, "device-2", { version_name: `9.0.${of.name}` }),
 		...["device-1", "device-2"].flatMap((deviceId): Row[] => [
-			[
-				"devices",
-				{
-					...{ app_id: of.app, device_id: deviceId, channel_id: of.channel, ...made },
-					version_name: deviceId === "device-1" ? "1.0.0" : `9.0.${of.name}`,
-					custom_id: deviceId === "device-1" ? "somebody" : null,
-					key_id: deviceId === "device-1" ? KEY_ID : null,
-				},
-			],
-			["rollout_devices", { rollout_id: of.rollout, device_id: deviceId, first_served_at_ms: 1, installed_at_ms: 2 }],
+			["rollout_devices", { rollout_id: of.rollout, device_id: deviceId, ...offered, installed_at_ms: 2 }],
 		]),
 		...[of.endedRollout, of.pausedRollout].map(
-			(id): Row => ["rollout_devices", { rollout_id: id, device_id: "device-1", first_served_at_ms: 1 }],
+			(id): Row => ["rollout_devices", { rollout_id: id, device_id: "device-1", ...offered }],
 		),
 		override(of.app, "device-1", of.beta, of.next),
 		override(of.app, "device-2", null, of.stable),
@@ -258,6 +272,10 @@ function rowsOf(of: TenantRows): Row[] {
 		invitation(`${of.invitation}-deleted`, of.deletedOrg, of.user, "invited@example.com", late),
 		entry(of.org, of.key, "1", of.app),
 		entry(of.org, of.user, "2", null),
+		[
+			"report_removals",
+			{ app_id: of.removedApp, telemetry_binding: "TELEMETRY", due_at_ms: of.name === "a" ? NOW_MS - 1 : NOW_MS },
+		],
 		...statisticsOf(of.app, DAY, of.stable),
 		...statisticsOf(of.app, DAY + 1, of.next),
 	];
@@ -294,7 +312,7 @@ function crossedRows(): Row[] {
 	];
 }
 
-/** Makes the database consist of the tenants. */
+/** Makes both databases consist of the tenants. */
 export async function insertTenants(): Promise<void> {
 	await emptyDatabase();
 	// Statements are tested without the events that triggers write; the creation of a webhook installs them again.
@@ -312,11 +330,14 @@ export async function insertTenants(): Promise<void> {
 		...rowsOf(B),
 		...crossedRows(),
 	];
-	await testEnv.DB.batch(
-		rows.map(([table, values]) =>
-			testEnv.DB.prepare(
-				`INSERT INTO ${table} (${Object.keys(values).join()}) VALUES (${Object.keys(values).fill("?").join()})`,
-			).bind(...Object.values(values)),
-		),
+	const insertionIn = (d1: D1Database, [table, values]: Row) =>
+		d1
+			.prepare(`INSERT INTO ${table} (${Object.keys(values).join()}) VALUES (${Object.keys(values).fill("?").join()})`)
+			.bind(...Object.values(values));
+	const [reports = [], others = []] = [true, false].map((isReport) =>
+		rows.filter(([table]) => isReportTable(table) === isReport),
 	);
+	await testEnv.DB.batch(others.map((row) => insertionIn(testEnv.DB, row)));
+	const telemetry = await reportsOf(A.app, B.app, CROSSED.app);
+	await telemetry.batch([...[A, B].flatMap(reportedVersionsOf), ...reports].map((row) => insertionIn(telemetry, row)));
 }

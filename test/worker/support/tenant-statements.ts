@@ -1,11 +1,12 @@
 /**
  * Statements run against the rows of two tenants: entries of the catalogues, each of which reads or writes the rows of its tenant and no
- * others, and the rows, values and changes of any statement.
+ * others, and the rows, values and changes of any statement. Each batch runs in the database that has its tables, as in the product.
  */
 import { type CompiledQuery, type Expression, type RawBuilder, type SqlBool, sql } from "kysely";
 import { expect } from "vitest";
-import { openDb, query } from "../../../src/db/client";
-import { primaryKeysOf, tableNames } from "./database-text";
+import { type Database, openDb, query } from "../../../src/db/client";
+import { REPORT_TABLES } from "../../../src/db/telemetry-databases";
+import { type Tables, tablesOfAll } from "./database-text";
 import { A, B, type TenantRows, WRONG_PAIRS } from "./tenants";
 import { testEnv } from "./world";
 
@@ -47,9 +48,21 @@ export async function expectChanges([statement, expected, arranged = []]: Change
 	expect(await changesBy(statement(B, B))).toEqual(expected);
 }
 
+/** Tables that only telemetry databases have. */
+const REPORTED = [...REPORT_TABLES.map(({ name }) => name), "counted_ids"];
+const NAMES_REPORTS = new RegExp(`\\b(?:from|join|into|update)\\s+"?(?:${REPORTED.join("|")})\\b`, "i");
+
+export const isReportTable = (table: string) => REPORTED.includes(table);
+
+/** The database of a batch. If one statement is about reports, all are: the main database has no reports and the other one little else. */
+function openDbOf(statements: readonly CompiledQuery[]): Database {
+	const isOfReports = statements.some((statement) => NAMES_REPORTS.test(statement.sql));
+	return openDb(isOfReports ? testEnv.TELEMETRY : testEnv.DB, "first-primary");
+}
+
 /** Runs statements in one batch and gives the rows of each. */
 export async function rowsOfAll(statements: readonly CompiledQuery[]): Promise<Record<string, unknown>[][]> {
-	const results = await openDb(testEnv.DB, "first-primary").batch(statements);
+	const results = await openDbOf(statements).batch(statements);
 	return results.map(({ rows }) => rows as Record<string, unknown>[]);
 }
 
@@ -69,7 +82,8 @@ export async function holds(condition: Expression<SqlBool>): Promise<boolean> {
  */
 export async function changesBy(statements: CompiledQuery | readonly CompiledQuery[]): Promise<string[]> {
 	const before = await allRows();
-	await openDb(testEnv.DB, "first-primary").batch([statements].flat());
+	const batch = [statements].flat();
+	await openDbOf(batch).batch(batch);
 	const after = await allRows();
 	const lines: string[] = [];
 	for (const [name, row] of after) {
@@ -102,16 +116,17 @@ function abbreviate(json: string): string {
 }
 
 async function allRows(): Promise<ReadonlyMap<string, Readonly<Record<string, unknown>>>> {
-	const [names, keys] = [await tableNames(), await primaryKeysOf()];
-	const results = await testEnv.DB.batch<Record<string, unknown>>(
-		names.map((name) => testEnv.DB.prepare(`SELECT * FROM "${name}"`)),
-	);
-	return new Map(
-		results.flatMap(({ results: rows }, index) => {
-			const table = names[index] ?? "";
-			return rows.map(
-				(row) => [[table, ...(keys.get(table) ?? []).map((column) => row[column])].join(" "), row] as const,
-			);
-		}),
+	const rows = await Promise.all((await tablesOfAll()).map(rowsOfTables));
+	return new Map(rows.flat());
+}
+
+/** The rows with their names: the table and the primary key. */
+async function rowsOfTables({ d1, tables }: Tables): Promise<[name: string, row: Row][]> {
+	const results = await d1.batch<Row>(tables.map(({ name }) => d1.prepare(`SELECT * FROM "${name}"`)));
+	return tables.flatMap(({ label, key }, index) =>
+		(results[index]?.results ?? []).map((row): [string, Row] => [
+			[label, ...key.map((column) => row[column])].join(" "),
+			row,
+		]),
 	);
 }

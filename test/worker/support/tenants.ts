@@ -15,6 +15,8 @@ export interface TenantRows {
 	readonly emptyApp: AppId;
 	/** An app of the deleted organization. */
 	readonly deletedApp: AppId;
+	/** Has no row any more; its reports are still to be deleted. */
+	readonly removedApp: AppId;
 	readonly publicAppId: string;
 	readonly deletedPublicAppId: string;
 	readonly user: string;
@@ -46,6 +48,8 @@ export interface TenantRows {
 	readonly session: string;
 	readonly invitation: string;
 	readonly tokenHash: string;
+	/** When devices were last seen. */
+	readonly seenAtMs: number;
 }
 
 function tenantOf(name: "a" | "b"): TenantRows {
@@ -57,6 +61,7 @@ function tenantOf(name: "a" | "b"): TenantRows {
 		app: `app-${name}` as AppId,
 		emptyApp: `empty-app-${name}` as AppId,
 		deletedApp: `deleted-app-${name}` as AppId,
+		removedApp: `removed-app-${name}` as AppId,
 		publicAppId: `com.example.${name}`,
 		deletedPublicAppId: `com.example.deleted.${name}`,
 		user: `user-${name}`,
@@ -78,6 +83,7 @@ function tenantOf(name: "a" | "b"): TenantRows {
 		session: `session-${name}`,
 		invitation: `invitation-${name}`,
 		tokenHash: `token-${name}`,
+		seenAtMs: first,
 	};
 }
 

@@ -77,8 +77,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 	const woken: string[] = [];
 	const deps: World["deps"] = {
 		d1: withinLimits(testEnv.DB),
-		// Most tests look into the rows of the main database; test/worker/telemetry moves them.
-		telemetry: {},
+		telemetry: { TELEMETRY: withinLimits(testEnv.TELEMETRY) },
 		bundles: testEnv.BUNDLES,
 		assets: testEnv.ASSETS,
 		// Copies in it would outlive the deletions of other tests.

@@ -13,7 +13,7 @@ import {
 import { appsAreOf } from "../../../src/db/api-keys";
 import { appIsLive } from "../../../src/db/apps";
 import { bundleUnusedExceptBy, channelStillPointsTo } from "../../../src/db/channels";
-import { hasOverride } from "../../../src/db/devices";
+import { hasOverride } from "../../../src/db/device-overrides";
 import { rolloutIs } from "../../../src/db/rollouts";
 import { bundlesAreSigned } from "../../../src/db/signing-keys";
 import { uploadExists } from "../../../src/db/uploads";

@@ -4,22 +4,26 @@
  * or of something else in the same app.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { openTelemetry } from "../../../src/db/telemetry-reads";
 import { countDistinct, decodeSketch, mergeSketches } from "../../../src/domain/distinct-count";
 import { DAY_MS } from "../../../src/domain/time";
 import { outcomeStatements } from "../../../src/features/rollouts/outcomes";
 import { MOST_SAMPLED, recordSamples } from "../../../src/features/rollouts/samples";
+import { assignEvents, readKnownSince, storeAppsAndVersions } from "../../../src/features/statistics/assign";
 import { consumeDeviceEvents } from "../../../src/features/statistics/device-events";
 import { deleteOldDevices, measureStorage } from "../../../src/features/statistics/retention";
-import type {
-	BytesServed,
-	CountedEvent,
-	DeviceSeen,
-	RolloutReported,
-	RolloutRuns,
-	RolloutServed,
+import {
+	type CountedEvent,
+	type DeviceEvent,
+	type DeviceSeen,
+	type RolloutReported,
+	type RolloutRuns,
+	type RolloutServed,
+	rolloutDeviceKey,
 } from "../../../src/messages";
 import { bury, tendDeadMessages } from "../../../src/queue/dead-letters";
 import { countingRows } from "../support/counting";
+import { openReports, REPORTS } from "../support/reports";
 import { insertTenants } from "../support/tenant-rows";
 import { changesBy } from "../support/tenant-statements";
 import { A, B, type TenantRows } from "../support/tenants";
@@ -34,28 +38,44 @@ beforeEach(async () => {
 	world = await createWorld();
 	await insertTenants();
 	for (const of of [A, B]) {
-		await testEnv.DB.prepare(
+		await run(
 			`INSERT INTO bundles (app_id, name, status, storage_provider, created_by, created_at_ms, updated_at_ms)
 			VALUES (?, ?, 'ready', 'r2', 'Same', 1, 1)`,
-		)
-			.bind(of.app, onlyOf(of))
-			.run();
+			...[of.app, onlyOf(of)],
+		);
+		await runOnReports("INSERT INTO bundles (app_id, name) VALUES (?, ?)", of.app, onlyOf(of));
 	}
 });
 
-const run = (text: string, ...values: (string | number | null)[]) =>
-	testEnv.DB.prepare(text)
-		.bind(...values)
-		.run();
-const rowsOf = async (text: string, ...values: (string | number | null)[]) =>
-	(await run(text, ...values)).results as Record<string, unknown>[];
-/** The consumer's dependencies, with `between` run before the first batch that has such a statement. */
+const runOn =
+	(d1: D1Database) =>
+	(text: string, ...values: (string | number | null)[]) =>
+		d1
+			.prepare(text)
+			.bind(...values)
+			.run<Record<string, unknown>>();
+const [run, runOnReports] = [runOn(testEnv.DB), runOn(REPORTS)];
+const rowsOf = async (...statement: Parameters<typeof run>) => (await run(...statement)).results;
+const reportedRows = async (...statement: Parameters<typeof run>) => (await runOnReports(...statement)).results;
+
+/** Consumes the events as the consumer of the Queue does: events are assigned to the databases of their apps. */
+async function consume(events: readonly DeviceEvent[], deps = world.deps): Promise<void> {
+	for (const assigned of await assignEvents(deps, events)) {
+		await storeAppsAndVersions(deps, assigned);
+		await consumeDeviceEvents(deps, openTelemetry(deps, assigned.binding), assigned.reports);
+		if (assigned.rolloutEvents.length > 0) {
+			await recordSamples(deps, assigned.rolloutEvents, await readKnownSince(deps, assigned));
+		}
+	}
+}
+
+/** The consumer's dependencies, with `between` run before the first batch of reports that has such a statement. */
 function interruptedAt(statement: RegExp, between: () => Promise<unknown>): World["deps"] {
 	let waits = true;
 	let isMet = false;
 	const d1 = {
 		withSession(constraint: D1SessionConstraint) {
-			const session = testEnv.DB.withSession(constraint);
+			const session = REPORTS.withSession(constraint);
 			return {
 				prepare(text: string) {
 					isMet ||= statement.test(text);
@@ -71,7 +91,7 @@ function interruptedAt(statement: RegExp, between: () => Promise<unknown>): Worl
 			};
 		},
 	} as unknown as D1Database;
-	return { ...world.deps, d1 };
+	return { ...world.deps, telemetry: { TELEMETRY: d1 } };
 }
 
 let events = 0;
@@ -80,13 +100,12 @@ const counted = (fields: Partial<CountedEvent> = {}): CountedEvent => ({
 	...{ channelName: "production", metric: "install", atMs: NOW_MS, deviceAtMs: null, timed: false },
 	...fields,
 });
-const count = (list: readonly (CountedEvent | BytesServed)[]) => consumeDeviceEvents(world.deps, list);
 
 describe("counting an event", () => {
 	test("adds to a version only if the app has it, and otherwise to the app", async () => {
-		await count(["1.0.0", onlyOf(A), onlyOf(B), "9.9.9"].map((versionName) => counted({ versionName })));
+		await consume(["1.0.0", onlyOf(A), onlyOf(B), "9.9.9"].map((versionName) => counted({ versionName })));
 		expect(
-			await rowsOf("SELECT app_id, version_name, amount FROM daily_counts WHERE day = ? ORDER BY 1, 2", TODAY),
+			await reportedRows("SELECT app_id, version_name, amount FROM daily_counts WHERE day = ? ORDER BY 1, 2", TODAY),
 		).toEqual([
 			{ app_id: A.app, version_name: "", amount: 2 },
 			{ app_id: A.app, version_name: "1.0.0", amount: 1 },
@@ -96,9 +115,9 @@ describe("counting an event", () => {
 
 	test("adds served bytes to a bundle only if the app has it, and otherwise to the app", async () => {
 		const bytes = { [`${A.app}/${A.stable}`]: 5, [`${B.app}/${B.next}`]: 7 };
-		await count([{ type: "served", id: "served", appUuid: A.app, atMs: NOW_MS, bytes }]);
+		await consume([{ type: "served", id: "served", appUuid: A.app, atMs: NOW_MS, bytes }]);
 		expect(
-			await rowsOf("SELECT app_id, version_name, amount FROM daily_counts WHERE day = ? ORDER BY 1, 2", TODAY),
+			await reportedRows("SELECT app_id, version_name, amount FROM daily_counts WHERE day = ? ORDER BY 1, 2", TODAY),
 		).toEqual([
 			{ app_id: A.app, version_name: "", amount: 7 },
 			{ app_id: A.app, version_name: "1.0.0", amount: 5 },
@@ -110,22 +129,22 @@ describe("install times", () => {
 	const step = (metric: "start" | "install", secondsLater: number, fields: Partial<CountedEvent> = {}) =>
 		counted({ metric, timed: true, atMs: NOW_MS + secondsLater * 1_000, ...fields });
 	const steps = () =>
-		rowsOf(`SELECT app_id, device_id, version.key AS version_name, CASE step.value ->> 2 WHEN 1 THEN 'set' ELSE 'start' END AS step
+		reportedRows(`SELECT app_id, device_id, version.key AS version_name, CASE step.value ->> 2 WHEN 1 THEN 'set' ELSE 'start' END AS step
 			FROM devices, json_each(recent_reports, '$.steps') AS version, json_each(version.value) AS step ORDER BY 1, 2, 3, 4`);
-	const timed = () => rowsOf("SELECT app_id, version_name, amount FROM daily_install_times WHERE day = ?", TODAY);
+	const timed = () => reportedRows("SELECT app_id, version_name, amount FROM daily_install_times WHERE day = ?", TODAY);
 
 	test("are recorded only for ready versions of the app", async () => {
 		const events = [onlyOf(B), "9.9.9", "2.0.0"].flatMap((versionName) => [
 			step("start", 0, { versionName }),
 			step("install", 5, { versionName }),
 		]);
-		await count(events);
+		await consume(events);
 		expect([await steps(), await timed()]).toEqual([[], []]);
 	});
 
 	test("deduplicate a repeated step, but not the same step of another device, version or app", async () => {
-		await count([step("start", 0), step("install", 5)]);
-		await count([step("start", 0), step("install", 5)]);
+		await consume([step("start", 0), step("install", 5)]);
+		await consume([step("start", 0), step("install", 5)]);
 		const first = { app_id: A.app, device_id: "device-1", version_name: "1.0.0" };
 		expect(await steps()).toEqual([
 			{ ...first, step: "set" },
@@ -133,7 +152,7 @@ describe("install times", () => {
 		]);
 		expect(await timed()).toEqual([{ app_id: A.app, version_name: "1.0.0", amount: 1 }]);
 		for (const fields of [{ deviceId: "device-2" }, { versionName: "1.1.0" }, { appId: B.publicAppId }]) {
-			await count([step("start", 0, fields), step("install", 5, fields)]);
+			await consume([step("start", 0, fields), step("install", 5, fields)]);
 		}
 		expect(await steps()).toHaveLength(8);
 		expect(await timed()).toEqual([
@@ -144,15 +163,16 @@ describe("install times", () => {
 	});
 
 	test("are computed without reading the steps of other devices", async () => {
-		await run(
+		await runOnReports(
 			`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
 			INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms, recent_reports)
 			SELECT ?, 'other-' || i, 1, 1, '{"ids":{},"steps":{"1.0.0":[[1,null,0]]}}' FROM n`,
 			A.app,
 		);
-		const counting = countingRows(testEnv.DB);
-		await consumeDeviceEvents({ ...world.deps, d1: counting.d1 }, [step("start", 0), step("install", 5)]);
-		expect(counting.read).toBeLessThan(200);
+		const [main, telemetry] = [countingRows(testEnv.DB), countingRows(REPORTS)];
+		const deps = { ...world.deps, d1: main.d1, telemetry: { TELEMETRY: telemetry.d1 } };
+		await consume([step("start", 0), step("install", 5)], deps);
+		expect(main.read + telemetry.read).toBeLessThan(200);
 	});
 });
 
@@ -178,10 +198,9 @@ describe("counting a device", () => {
 		...{ isEmulator: false, customId: "", installSource: "", defaultChannel: "", channelId: null },
 		...fields,
 	});
-	const consume = (list: readonly DeviceSeen[], deps = world.deps) => consumeDeviceEvents(deps, list);
 	/** Devices of each app. */
 	const counts = async () => {
-		const rows = await rowsOf(
+		const rows = await reportedRows(
 			"SELECT app_id, sketch FROM device_sketches WHERE day = ? AND kind = 'all' ORDER BY app_id",
 			TODAY,
 		);
@@ -197,7 +216,7 @@ describe("counting a device", () => {
 		await consume(Object.entries(reported).map(([deviceId, versionName]) => seen({ deviceId, versionName })));
 		expect(
 			(
-				await rowsOf(
+				await reportedRows(
 					"SELECT app_id, version_name, sketch FROM device_sketches WHERE day = ? AND kind = 'version' ORDER BY 1, 2",
 					TODAY,
 				)
@@ -252,22 +271,24 @@ describe("daily storage of an app", () => {
 
 describe("deletion of old devices", () => {
 	const left = async () =>
-		(await rowsOf("SELECT app_id, device_id FROM devices ORDER BY 1, 2")).map((row) => Object.values(row).join(" "));
+		(await reportedRows("SELECT app_id, device_id FROM devices ORDER BY 1, 2")).map((row) =>
+			Object.values(row).join(" "),
+		);
 
 	test("keeps a device that has an override in the same app", async () => {
 		await run("DELETE FROM device_overrides WHERE app_id = ? OR device_id = 'device-2'", B.app);
-		await deleteOldDevices(world.deps);
+		await deleteOldDevices(world.deps, openReports());
 		expect(await left()).toEqual(["app-a device-1", "app-x device-1"]);
 	});
 
 	test("continues after the stored position, and the next run starts again", async () => {
 		await run("DELETE FROM device_overrides");
-		await run("DELETE FROM sweep_positions");
-		await run(`INSERT INTO sweep_positions (step, position) VALUES ('devices', '["app-b","device-1"]')`);
-		await deleteOldDevices(world.deps);
+		await runOnReports("DELETE FROM sweep_positions");
+		await runOnReports(`INSERT INTO sweep_positions (step, position) VALUES ('devices', '["app-b","device-1"]')`);
+		await deleteOldDevices(world.deps, openReports());
 		const before = ["app-a device-1", "app-a device-2", "app-b device-1"];
 		expect(await left()).toEqual(before);
-		await deleteOldDevices(world.deps);
+		await deleteOldDevices(world.deps, openReports());
 		expect(await left()).toEqual([]);
 	});
 });
@@ -280,7 +301,7 @@ describe("rollout health samples", () => {
 		...fields,
 	});
 	const addDevice = (app: string, deviceId: string, createdAtMs: number) =>
-		run(
+		runOnReports(
 			"INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) VALUES (?, ?, ?, 1)",
 			...[app, deviceId, createdAtMs],
 		);
@@ -306,9 +327,11 @@ describe("rollout health samples", () => {
 	});
 
 	test("include only devices of the rollout's app, and count only those that are older than the rollout", async () => {
-		await recordSamples(world.deps, [
+		await addDevice(B.app, "device-5", 1);
+		await consume([
 			served(),
 			served({ deviceId: "device-4" }),
+			served({ deviceId: "device-5" }),
 			served({ rolloutId: B.rollout }),
 			served({ appId: B.publicAppId, rolloutId: A.pausedRollout }),
 		]);
@@ -325,8 +348,9 @@ describe("rollout health samples", () => {
 		const events: (RolloutReported | RolloutRuns)[] = [
 			{ ...report, versionName: "1.1.0", network: NETWORK, atMs: NOW_MS },
 		];
-		const about = (id: string) =>
-			outcomeStatements(events, [{ id, public_app_id: A.publicAppId, version_name: "1.1.0" }], () => NETWORK);
+		const rollout = { public_app_id: A.publicAppId, version_name: "1.1.0" };
+		const knownSince = new Map([[rolloutDeviceKey(report), 1]]);
+		const about = (id: string) => outcomeStatements(events, [{ ...rollout, id }], () => NETWORK, knownSince);
 		expect(await changesBy(about(B.rollout))).toEqual([]);
 		expect(await changesBy(about(A.rollout))).toHaveLength(1);
 	});
@@ -340,20 +364,20 @@ describe("rollout health samples", () => {
 
 		test("ends for the rollout of the event when it has enough devices, and for no other", async () => {
 			for (const of of [A, B]) for (const id of [of.rollout, of.pausedRollout]) await sample(id, MOST_SAMPLED);
-			await recordSamples(world.deps, many());
+			await consume(many());
 			expect(await sampling()).toEqual([A.rollout]);
 		});
 
 		test("does not count devices of another rollout", async () => {
 			await sample(B.rollout, MOST_SAMPLED);
 			await sample(A.pausedRollout, MOST_SAMPLED);
-			await recordSamples(world.deps, many());
+			await consume(many());
 			expect(await sampling()).toEqual([]);
 		});
 
 		test("does not end by an event of another app", async () => {
 			await sample(B.rollout, MOST_SAMPLED);
-			await recordSamples(world.deps, many({ rolloutId: B.rollout }));
+			await consume(many({ rolloutId: B.rollout }));
 			expect(await sampling()).toEqual([]);
 		});
 	});

@@ -1,6 +1,6 @@
 /**
- * Statements that read the bundles, channels and devices of an app: each answers with the rows of its tenant and no others, also beside rows
- * that no request can create.
+ * Statements that read the bundles and channels of an app: each answers with the rows of its tenant and no others, also beside rows that no
+ * request can create.
  */
 import { beforeAll, describe, test } from "vitest";
 import { cliChannels, deltaObject, missingDeltaPaths } from "../../../src/compat/capgo-cli/queries";
@@ -20,19 +20,13 @@ import {
 } from "../../../src/db/bundles";
 import { channelByName, channelContents, channelsPage, writtenChannel } from "../../../src/db/channels";
 import { manifestFiles } from "../../../src/db/delta-files";
-import { type DeviceFilter, deviceById, devicesPage, fleetPage, manifestSizes } from "../../../src/db/devices";
+import { manifestSizes } from "../../../src/db/devices";
 import { liveAppWithId } from "../../../src/db/live-apps";
-import { bundlesWithSamePackages, packagesOfChannel, storeBuildsRunning } from "../../../src/db/native-packages";
-import {
-	devicesByKey,
-	signaturesOfBundles,
-	signingKeysOf,
-	signingRulesOfApp,
-	unsignedChannels,
-} from "../../../src/db/signing-keys";
+import { bundlesWithSamePackages, packagesOfChannel } from "../../../src/db/native-packages";
+import { signaturesOfBundles, signingKeysOf, signingRulesOfApp, unsignedChannels } from "../../../src/db/signing-keys";
 import { insertTenants } from "../support/tenant-rows";
 import { expectReads, type Read, type Row } from "../support/tenant-statements";
-import { CROSSED, KEY_ID, otherThan, type TenantRows } from "../support/tenants";
+import { KEY_ID, otherThan, type TenantRows } from "../support/tenants";
 
 const ANY_BUNDLE: BundleFilter = { search: undefined, state: undefined, sort: "created", order: "desc" };
 const ALL = { limit: 100, offset: 0 } as const;
@@ -119,15 +113,6 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 		(of) => unsignedChannels(of.org, "", ALL.limit, false),
 		() => [],
 	],
-	devicesByKey: [
-		(of) => devicesByKey(of.publicAppId),
-		() => [{ key_id: KEY_ID, devices: 1, signing_key_name: "Same" }],
-	],
-	"devicesByKey of an app without devices": [() => devicesByKey(CROSSED.publicAppId), () => []],
-	"devicesPage of a key": [
-		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, keyId: KEY_ID }, ALL.limit, ALL.offset),
-		() => [{ device_id: "device-1" }],
-	],
 	foundBundles: [
 		(of) => foundBundles(of.publicAppId, ANY_BUNDLE, ALL.limit, ALL.offset),
 		(of) => [bundle(of, of.unused), bundle(of, of.next, "production"), stable(of)],
@@ -163,7 +148,6 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 		(of) => bundlesWithSamePackages(of.publicAppId, "1.0.0"),
 		() => [{ name: "1.2.0" }, { name: "1.1.0" }, { name: "1.0.0" }],
 	],
-	storeBuildsRunning: [(of) => storeBuildsRunning(of.app, ["1.0.0", "1.1.0"]), () => []],
 	liveAppWithId: [(of) => liveAppWithId(of.app), () => [{ live: 1 }]],
 	"liveAppWithId of a deleted organization": [(of) => liveAppWithId(of.deletedApp), () => []],
 	"objectIsNamed of a bundle": [(of) => objectIsNamed(of.app, `${of.app}/${of.stable}`), () => [{ named: 1 }]],
@@ -189,23 +173,9 @@ const production = (of: TenantRows): Row => ({
 const beta = (of: TenantRows): Row => ({ id: of.beta, version_name: null, rollout_version_name: null });
 const paths = (...wanted: string[]) => JSON.stringify(wanted.map((path) => ({ s3_path: path })));
 
-const ANY_DEVICE: DeviceFilter = {
-	...{ channel: undefined, version: undefined, platform: undefined, customId: undefined, keyId: undefined },
-	...{ seenFromMs: undefined, seenToMs: undefined, search: undefined },
-};
 const rulesOf = (of: TenantRows) => JSON.stringify({ required: 1, keys: [`${KEY_ID}-${of.name}`] });
 
-const setDevice = (of: TenantRows): Row => ({
-	...{ device_id: "device-1", channel: "beta", override_version: "1.1.0" },
-	...{ override_channel_id: of.beta, override_version_id: of.next },
-});
-
-const otherDevice = (of: TenantRows): Row => ({
-	...{ device_id: "device-2", channel: "production", override_version: "1.0.0" },
-	...{ override_channel_id: null, override_version_id: of.stable },
-});
-
-const CHANNELS_AND_DEVICES: Readonly<Record<string, Read>> = {
+const CHANNELS: Readonly<Record<string, Read>> = {
 	channelByName: [(of) => channelByName(of.publicAppId, "production"), (of) => [production(of)]],
 	channelContents: [
 		(of) => channelContents(of.app, of.beta, [of.stable]),
@@ -263,58 +233,6 @@ const CHANNELS_AND_DEVICES: Readonly<Record<string, Read>> = {
 		(of) => deltaObject(of.publicAppId, "own", otherThan(of).keyHash),
 		() => [],
 	],
-	deviceById: [(of) => deviceById(of.publicAppId, "device-1"), (of) => [setDevice(of)]],
-	"deviceById of a device on another app's channel": [
-		() => deviceById(CROSSED.publicAppId, "device-1"),
-		() => [{ device_id: "device-1", channel: null }],
-	],
-	devicesPage: [
-		(of) => devicesPage(of.publicAppId, ANY_DEVICE, ALL.limit, ALL.offset),
-		(of) => [setDevice(of), otherDevice(of)],
-	],
-	"devicesPage of a channel": [
-		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, channel: "production" }, ALL.limit, ALL.offset),
-		(of) => [otherDevice(of)],
-	],
-	"devicesPage of a channel that an override sets": [
-		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, channel: "beta" }, ALL.limit, ALL.offset),
-		(of) => [setDevice(of)],
-	],
-	"devicesPage of a channel with another app's channel in the override": [
-		() => devicesPage(CROSSED.publicAppId, { ...ANY_DEVICE, channel: "beta" }, ALL.limit, ALL.offset),
-		() => [],
-	],
-	"devicesPage of a version": [
-		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, version: "1.0.0" }, ALL.limit, ALL.offset),
-		(of) => [setDevice(of)],
-	],
-	"devicesPage of a custom id with another version": [
-		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, customId: "somebody", version: "9" }, ALL.limit, ALL.offset),
-		() => [],
-	],
-	"devicesPage of a custom id": [
-		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, customId: "somebody" }, ALL.limit, ALL.offset),
-		(of) => [setDevice(of)],
-	],
-	fleetPage: [
-		(of) => fleetPage(of.app, "", ALL.limit),
-		(of) => [
-			{
-				...{ device_id: "device-1", runs_ready_bundle: 1 },
-				override_channel_id: of.beta,
-				override_version_id: of.next,
-			},
-			{ ...{ device_id: "device-2", runs_ready_bundle: 0 }, override_channel_id: null, override_version_id: of.stable },
-		],
-	],
-	"fleetPage with bundles of other apps": [
-		() => fleetPage(CROSSED.app, "device-1", ALL.limit),
-		() => [{ device_id: "device-2", runs_ready_bundle: 0 }],
-	],
-	"fleetPage after a device": [
-		(of) => fleetPage(of.app, "device-1", ALL.limit),
-		() => [{ device_id: "device-2", override_channel_id: null }],
-	],
 	manifestSizes: [(of) => manifestSizes(of.app, "1.0.0"), (of) => [{ file_name: "a.js", size_bytes: of.stable }]],
 };
 
@@ -322,7 +240,7 @@ beforeAll(insertTenants);
 
 describe.each([
 	["bundles", BUNDLES],
-	["channels and devices", CHANNELS_AND_DEVICES],
+	["channels", CHANNELS],
 ])("reads of %s", (_, reads) => {
 	test.each(Object.entries(reads))("%s returns only the tenant's rows", (_, read) => expectReads(read));
 });

@@ -119,7 +119,10 @@ const STATISTICS: Readonly<Record<string, Read>> = {
 		(of) => [{ id: of.app }, { id: of.emptyApp }],
 	],
 	"statisticsApps of one app": [(of) => statisticsApps(inApp(of)), (of) => [{ id: of.app, app_id: of.publicAppId }]],
-	dailyTotals: [(of) => dailyTotals(inOrg(of), RANGE, true), (of) => [{ app: of.app, day: DAY, get_count: of.stable }]],
+	dailyTotals: [
+		(of) => dailyTotals([of.app, of.emptyApp], RANGE, true),
+		(of) => [{ app: of.app, day: DAY, get_count: of.stable }],
+	],
 	dailyStorage: [
 		(of) => dailyStorage(inOrg(of), RANGE, true),
 		(of) => [{ app: of.app, day: DAY, size_bytes: of.stable }],
@@ -127,7 +130,7 @@ const STATISTICS: Readonly<Record<string, Read>> = {
 	"storedNow of an organization": [(of) => storedNow(inOrg(of)), (of) => [stored(of)]],
 	"storedNow of one app": [(of) => storedNow(inApp(of)), (of) => [stored(of)]],
 	dailySketches: [
-		(of) => dailySketches(inApp(of), RANGE),
+		(of) => dailySketches([of.app, of.emptyApp], RANGE),
 		(of) => [{ app: of.app, day: DAY, sketch: `slot ${of.stable}` }],
 	],
 	dailyVersions: [

@@ -11,15 +11,13 @@ import { channelIdNamed } from "../../../src/db/channels";
 import { query } from "../../../src/db/client";
 import { emailOf } from "../../../src/db/members";
 import { conflict } from "../../../src/db/optimistic";
-import { type StatisticsOf, sketchesFit } from "../../../src/db/statistics";
+import { sketchesFit } from "../../../src/db/statistics";
 import { promoteBundle } from "../../../src/features/bundles/promote";
 import { deleteChannel } from "../../../src/features/channels/delete";
 import { appScope, channelOrAppScope, channelScope, orgScope, type RawInput } from "../../../src/http/scope";
 import { insertTenants } from "../support/tenant-rows";
 import { expectReads, type Read, type Row, readValue, rowsOfAll } from "../support/tenant-statements";
 import { A, B, CROSSED, DAY, otherThan, type TenantRows } from "../support/tenants";
-
-const inApp = (of: TenantRows): StatisticsOf => ({ orgIds: [], appIds: [of.app] });
 
 /** The statement of a scope, for a request with this body. */
 function scoped(
@@ -140,7 +138,7 @@ describe("values that a write reads in its batch", () => {
 
 	test("sketchesFit counts only the sketches of the named apps and days", async () => {
 		const doTheyFit = async (of: TenantRows, lastDay: number) => {
-			return rowsOfAll([sketchesFit(inApp(of), { firstDay: DAY, lastDay }, conflict)]).then(
+			return rowsOfAll([sketchesFit([of.app], { firstDay: DAY, lastDay }, conflict)]).then(
 				() => true,
 				() => false,
 			);

@@ -15,7 +15,7 @@ import { deleteBundles, dropRegistration } from "../../../src/db/bundle-deletion
 import { expiredBundles, liveBundles, pendingBundle, unusedBundles, updateBundle } from "../../../src/db/bundles";
 import { deleteChannel, updateChannel, yieldPublicPlatforms } from "../../../src/db/channels";
 import { deleteApp } from "../../../src/db/deleted-apps";
-import { deleteOverride } from "../../../src/db/devices";
+import { deleteOverride } from "../../../src/db/device-overrides";
 import {
 	type ActiveRolloutRow,
 	deleteEarlyOutcomes,
@@ -326,6 +326,14 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 		["~ rollout_devices rollout-b device-1 not_counted="],
 		[
 			sql`UPDATE rollout_devices SET not_counted = 'newer' WHERE device_id = 'device-1'`,
+			sql`UPDATE rollouts SET started_at_ms = ${2 * 86_400_000}`,
+		],
+	],
+	"recountExcluded of a device of unknown age": [
+		() => [recountExcluded(B.app, B.channel)],
+		[],
+		[
+			sql`UPDATE rollout_devices SET not_counted = 'newer', device_created_at_ms = NULL`,
 			sql`UPDATE rollouts SET started_at_ms = ${2 * 86_400_000}`,
 		],
 	],

@@ -2,14 +2,9 @@
 import { expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import { consume } from "../../../src/consumer";
-import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
-import { moveTelemetry } from "../../../src/features/telemetry/move";
+import { MINUTE_MS } from "../../../src/domain/time";
 import { countingRows } from "../support/counting";
 import { createTestApp, createWorld, requestThrough, testEnv, type World } from "../support/world";
-
-const { TELEMETRY } = testEnv;
-if (TELEMETRY === undefined) throw new Error("wrangler.toml has no telemetry database");
-const telemetry: D1Database = TELEMETRY;
 
 async function appWith(world: World, devices: number): Promise<string> {
 	const app = await createTestApp(world);
@@ -27,13 +22,9 @@ async function appWith(world: World, devices: number): Promise<string> {
 }
 
 test("GET /channel reads those of an app with 100 devices once a minute, and those of fewer once in two seconds", async () => {
-	const world = await createWorld({ bindings: { telemetry: { TELEMETRY } } });
-	const counted = countingRows(telemetry);
+	const world = await createWorld();
+	const counted = countingRows(testEnv.TELEMETRY);
 	const [few, many] = [await appWith(world, 99), await appWith(world, 100)];
-	for (let run = 0; run < 4; run++) {
-		await moveTelemetry(world.deps);
-		world.clock.nowMs += HOUR_MS;
-	}
 	const request = requestThrough(createApp({ ...world.deps, telemetry: { TELEMETRY: counted.d1 } }));
 	const readsOfTwo = async (app_id: string) => {
 		const before = counted.trips;
