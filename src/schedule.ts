@@ -46,7 +46,7 @@ import { mergeSketchSlots } from "./features/statistics/sketches";
 import { tendDeadMessages } from "./queue/dead-letters";
 import { collectGarbage } from "./queue/garbage";
 import { wakeDueWebhooks } from "./queue/webhook-wake";
-import { removeSnapshots } from "./storage/snapshot-objects";
+import { removeSnapshots } from "./snapshots/objects";
 
 /** The jobs of one run, in order. */
 export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = {

@@ -2,14 +2,15 @@
  * The memory of an isolate that requests of devices use: snapshots, buffered events and limits. It loads neither the router nor the query
  * builder; isolate.ts adds what management requests need.
  */
-import { type ChangeFeed, type ChangeRow, createChangeFeed } from "../db/change-feed";
-import { createFeedSharing } from "../db/feed-sharing";
-import { createSnapshotCache, type SnapshotCache } from "../db/snapshot-cache";
+import type { ChangeRow } from "../db/changes";
 import { SNAPSHOT_FORMAT } from "../db/snapshot-load";
 import type { Deps } from "../deps";
 import { createFailedFiles, type FailedFiles } from "../domain/failed-files";
 import { createEventBuffer, type EventBuffer } from "../queue/event-buffer";
-import { createSnapshotObjects } from "../storage/snapshot-objects";
+import { createSnapshotCache, type SnapshotCache } from "../snapshots/cache";
+import { type ChangeFeed, createChangeFeed } from "../snapshots/feed";
+import { createFeedSharing } from "../snapshots/feed-sharing";
+import { createSnapshotObjects } from "../snapshots/objects";
 import { createStrangerLimits, type StrangerLimits } from "./stranger-limits";
 
 export interface DeviceState {

@@ -2,10 +2,10 @@
  * The environment of a request: its bindings, and the state in the memory of its isolate, such as caches, buffers and counters.
  */
 import type { Hono, Context as HonoContext } from "hono";
-import { createLiveApps, type LiveApps } from "../db/live-apps";
-import { createSchemaVersion, type SchemaVersion } from "../db/schema-version";
 import type { Deps } from "../deps";
 import { createDeniedReports } from "../queue/access-denied";
+import { createLiveApps, type LiveApps } from "../snapshots/live-apps";
+import { createSchemaVersion, type SchemaVersion } from "../snapshots/schema-version";
 import { createEdgeCache, type EdgeCache } from "../storage/edge-cache";
 import { createDeviceState, type DeviceState } from "./device-state";
 import { createKeyUsage } from "./last-used";

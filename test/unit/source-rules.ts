@@ -7,13 +7,14 @@ import { ROLE_NAMES } from "../../src/authz/permissions";
 import { importsOf, layerOf, layersOf, packageOf, pairsOf, type SourceFile, withoutComments } from "./source-tree";
 
 /**
- * The one rule: entry, compat, features, http, queue, then db, storage and authz, then domain and errors. A file imports files of the
+ * The one rule: entry, compat, features, http, snapshots, queue, then db, storage and authz, then domain and errors. A file imports files of the
  * same level or below. The operator's commands and the typed client stand beside the entry.
  */
 const LEVELS: readonly (readonly string[])[] = [
 	["domain", "errors", "config"],
 	["db", "storage", "authz", "messages", "deps"],
 	["queue", "mail"],
+	["snapshots"],
 	["http"],
 	["features"],
 	["compat"],
@@ -99,10 +100,14 @@ export const RULES: Readonly<Record<string, Rule>> = {
 			file("domain/x.ts", 'import "../schedule";\n'),
 			file("queue/x.ts", 'import { isFull } from "../features/statistics/device-rows";\n'),
 			file("operator/start.ts", 'import { allEndpoints } from "../endpoints";\n'),
+			file("snapshots/x.ts", 'import { createDeviceState } from "../http/device-state";\n'),
+			file("queue/x.ts", 'import { STALE_MS } from "../snapshots/freshness";\n'),
+			file("db/x.ts", 'import { STALE_MS } from "../snapshots/freshness";\n'),
 			file("nowhere/x.ts", 'import { allEndpoints } from "../endpoints";\n'),
 		],
 		fine: [
 			file("features/apps/routes.ts", 'import { query } from "../../db/client";\nimport * as v from "valibot";\n'),
+			file("snapshots/x.ts", 'import { changesFrom } from "../db/changes";\n'),
 			file("db/x.ts", 'import type { Deps } from "../deps";\n'),
 			file("db/x.ts", 'import type { AppId } from "../authz/decide";\n'),
 			file("operator/openapi.ts", 'import { allEndpoints } from "../endpoints";\n'),

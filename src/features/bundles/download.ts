@@ -1,7 +1,7 @@
 /**
  * Downloads by a signed link, without a key, from the cache of the data center or from R2 (src/storage/edge-cache.ts). The link is verified
  * before the cache is asked, so a link ends at its expiry wherever the bytes come from. The database is asked at most once in two seconds whether
- * the app still exists (src/db/live-apps.ts), and downloads continue if it does not answer. Objects are immutable, so caches may keep them until
+ * the app still exists (src/snapshots/live-apps.ts), and downloads continue if it does not answer. Objects are immutable, so caches may keep them until
  * the link expires. For a missing object the database decides: a deleted bundle is 404, an object that a row still names is a fault (503). The
  * body is a stream of the platform with a known length, so a broken stream cuts the connection; a JavaScript stream would end as if it were
  * complete.

@@ -5,7 +5,6 @@
 import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
-import { type AppSnapshot, assembleSnapshot, overrideFrom } from "../../db/app-snapshot";
 import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
 import type { Database } from "../../db/client";
 import { type DeviceFacts, deviceFacts, type FleetDevice, fleetPage, type ReportedDevice } from "../../db/fleet";
@@ -20,6 +19,7 @@ import { type Decision, decideUpdate } from "../../domain/update-decision";
 import { BUILTIN, PLATFORMS } from "../../domain/update-model";
 import { readVersion } from "../../domain/version";
 import { appNotFound } from "../../http/scope";
+import { type AppSnapshot, assembleSnapshot, overrideFrom } from "../../snapshots/app-snapshot";
 import { promoting } from "../signing/verify";
 import { decisionInput, deviceOf } from "../updates/device";
 import type { DeviceBody } from "../updates/device-body";

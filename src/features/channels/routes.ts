@@ -4,7 +4,6 @@
  */
 import * as v from "valibot";
 import { channelsWhere, holds } from "../../authz/decide";
-import { channelOf } from "../../db/app-snapshot";
 import { channelsPage, channelsPageOf, type ListedChannelRow, listedChannelByName } from "../../db/channels";
 import { DELIVERY_FIELDS, defaultsOf } from "../../domain/channel-fields";
 import { CHANNEL_PROBLEMS, channelProblems } from "../../domain/channel-problems";
@@ -24,6 +23,7 @@ import {
 } from "../../http/schemas";
 import { channelNotFound, channelOrAppScope, channelsScope } from "../../http/scope";
 import { MAY_WAIT } from "../../http/wait-visible";
+import { channelOf } from "../../snapshots/app-snapshot";
 import { channelBody } from "./body";
 import {
 	CHANNEL_CHANGE_ERRORS,

@@ -3,11 +3,11 @@
  * page of devices; its answer has the position of the next page.
  */
 import * as v from "valibot";
-import type { AppSnapshot } from "../../db/app-snapshot";
 import { requiredForm } from "../../domain/update-package";
 import { endpoint } from "../../http/endpoint";
 import { optional, uuid } from "../../http/schemas";
 import { appScope } from "../../http/scope";
+import type { AppSnapshot } from "../../snapshots/app-snapshot";
 import { channelBody } from "./body";
 import { channelChangeReads, requestOf } from "./change";
 import { compatibilityAnswer, compatibilityFields, compatibilityOfChange, refuseIncompatible } from "./compatibility";

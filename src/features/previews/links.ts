@@ -10,13 +10,11 @@
 import * as v from "valibot";
 import { requireOwnWork } from "../../authz/own-work";
 import { hashKey } from "../../authz/secrets";
-import { type AppSnapshot, bundleOf, type SnapshotBundle } from "../../db/app-snapshot";
 import { bundleByName } from "../../db/bundles";
 import { channelByName } from "../../db/channels";
 import type { Database } from "../../db/client";
 import { pageOfPreview } from "../../db/preview-pages";
 import { snapshotBundles } from "../../db/snapshot";
-import type { SnapshotCache } from "../../db/snapshot-cache";
 import { manifestOf, type SnapshotFile } from "../../db/snapshot-load";
 import type { Deps } from "../../deps";
 import { offeredForm, type UpdatePackage, wantedForm } from "../../domain/update-package";
@@ -24,6 +22,8 @@ import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { bundleVersion, channelName, optional, publicAppId, rfc3339, textUpTo, time } from "../../http/schemas";
 import { appScope, bundleNotFound, channelNotFound } from "../../http/scope";
+import { type AppSnapshot, bundleOf, type SnapshotBundle } from "../../snapshots/app-snapshot";
+import type { SnapshotCache } from "../../snapshots/cache";
 import {
 	type DownloadLinks,
 	downloadLinks,

@@ -4,7 +4,6 @@
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import type { AppSnapshot } from "../../db/app-snapshot";
 import type { Database } from "../../db/batch";
 import { dayOf, firstRememberedDay, startOfDayMs } from "../../domain/days";
 import { failsSingleFiles, failureCauseOf } from "../../domain/failure-causes";
@@ -15,6 +14,7 @@ import { BUILTIN, PLATFORMS } from "../../domain/update-model";
 import { invalidRequest } from "../../errors";
 import type { DeviceState } from "../../http/device-state";
 import type { CountedEvent, CountedMetric, DeviceEvent } from "../../messages";
+import type { AppSnapshot } from "../../snapshots/app-snapshot";
 import { reportEvents, rolloutNetworkOf, withoutSuperseded } from "../rollouts/reports";
 import { BLOCKED, decisionInput, isBlocked, recordedReport } from "../updates/device";
 import { readMetadata, type StatsEvent } from "./report-body";

@@ -2,10 +2,8 @@
  * The answer to an update check: the decision of domain/update-decision.ts as stock clients read it, and the events that it reports. The fast
  * path and the endpoint share this code. It loads no schema, so that a device that checks first in an isolate does not wait for them.
  */
-import type { AppSnapshot, SnapshotBundle } from "../../db/app-snapshot";
+
 import type { Database } from "../../db/batch";
-import type { Patience } from "../../db/patience";
-import type { SnapshotCache } from "../../db/snapshot-cache";
 import type { SnapshotFile } from "../../db/snapshot-load";
 import type { Deps } from "../../deps";
 import type { FailedFiles } from "../../domain/failed-files";
@@ -16,6 +14,9 @@ import { atLeastForMajor } from "../../domain/version";
 import type { StrangerLimits } from "../../http/stranger-limits";
 import type { DeviceEvent } from "../../messages";
 import type { EventBuffer } from "../../queue/event-buffer";
+import type { AppSnapshot, SnapshotBundle } from "../../snapshots/app-snapshot";
+import type { SnapshotCache } from "../../snapshots/cache";
+import type { Patience } from "../../snapshots/patience";
 import { cachedDownloadLinks, type DownloadLinks, downloadLinks, downloadLinksExpireAt } from "../../storage/links";
 import { checkEvents } from "../rollouts/reports";
 import { BLOCKED, deviceOf, isBlocked, recordedReport, resolve, resolveFromMemory, seenOf } from "./device";

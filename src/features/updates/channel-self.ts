@@ -4,13 +4,13 @@
  * HTTP 200 with `error` and `status: "error"`, because Electron's updater takes an answer without that status for a success.
  */
 import * as v from "valibot";
-import type { AppSnapshot, SnapshotChannel } from "../../db/app-snapshot";
-import { heldOverride } from "../../db/snapshot-lookups";
 import { resolveChannel, servesByName } from "../../domain/update-decision";
 import type { Asking, Override, Platform } from "../../domain/update-model";
 import { atLeastForMajor } from "../../domain/version";
 import { type Context, endpoint } from "../../http/endpoint";
 import { booleanText, optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
+import type { AppSnapshot, SnapshotChannel } from "../../snapshots/app-snapshot";
+import { heldOverride } from "../../snapshots/lookups";
 import { decisionInput } from "./device";
 import { CHECK_LIMIT_BYTES, type DeviceBody } from "./device-body";
 import { deviceFields, EXAMPLE_DEVICE } from "./device-request";

@@ -3,15 +3,15 @@
  * endpoints share this code, so they cannot disagree. It loads no schema.
  */
 import type { Config } from "../../config";
-import type { AppSnapshot } from "../../db/app-snapshot";
 import type { Database } from "../../db/batch";
-import { LATE, type Patience } from "../../db/patience";
-import type { SnapshotCache } from "../../db/snapshot-cache";
-import { heldOverride } from "../../db/snapshot-lookups";
 import { type Decision, decideUpdate, type Snapshot } from "../../domain/update-decision";
 import { type Asking, BUILTIN, type Device, type Override } from "../../domain/update-model";
 import { serviceUnavailable } from "../../errors";
 import type { DeviceSeen } from "../../messages";
+import type { AppSnapshot } from "../../snapshots/app-snapshot";
+import type { SnapshotCache } from "../../snapshots/cache";
+import { heldOverride } from "../../snapshots/lookups";
+import { LATE, type Patience } from "../../snapshots/patience";
 import type { DeviceBody } from "./device-body";
 
 /** @param failedFilesOf the bundle whose single files failed on the device (src/domain/failed-files.ts) */

@@ -3,12 +3,12 @@
  * size is never guessed.
  */
 import * as v from "valibot";
-import type { AppSnapshot } from "../../db/app-snapshot";
 import type { Database } from "../../db/client";
 import { manifestSizes } from "../../db/devices";
-import type { SnapshotCache } from "../../db/snapshot-cache";
 import { endpoint } from "../../http/endpoint";
 import { optional, publicAppId, textUpTo } from "../../http/schemas";
+import type { AppSnapshot } from "../../snapshots/app-snapshot";
+import type { SnapshotCache } from "../../snapshots/cache";
 import { EXAMPLE_DEVICE } from "./device-request";
 
 /** Files with ordinary names reach the limit of the body first. */

@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
-import { createSchemaVersion } from "../../../src/db/schema-version";
+import { createSchemaVersion } from "../../../src/snapshots/schema-version";
 import { beforeSecondTrip } from "../support/interleave";
 import {
 	createTestApp,

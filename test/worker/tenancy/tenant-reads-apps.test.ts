@@ -18,10 +18,10 @@ import {
 	shownOnProtectedChannel,
 	unusedBundles,
 } from "../../../src/db/bundles";
+import { liveAppWithId } from "../../../src/db/changes";
 import { channelByName, channelContents, channelsPage, writtenChannel } from "../../../src/db/channels";
 import { manifestFiles } from "../../../src/db/delta-files";
 import { manifestSizes } from "../../../src/db/devices";
-import { liveAppWithId } from "../../../src/db/live-apps";
 import { bundlesWithSamePackages, packagesOfChannel } from "../../../src/db/native-packages";
 import { signaturesOfBundles, signingKeysOf, signingRulesOfApp, unsignedChannels } from "../../../src/db/signing-keys";
 import { insertTenants } from "../support/tenant-rows";

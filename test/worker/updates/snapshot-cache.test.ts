@@ -4,8 +4,8 @@
  */
 import { describe, expect, test } from "vitest";
 import { type Database, openDb } from "../../../src/db/client";
-import { createSnapshotCache } from "../../../src/db/snapshot-cache";
 import { allEndpoints } from "../../../src/endpoints";
+import { createSnapshotCache } from "../../../src/snapshots/cache";
 import { beforeEachTrip } from "../support/interleave";
 import { addOverrides } from "../support/isolates";
 import { PUBLIC_REQUESTS } from "../support/public-requests";

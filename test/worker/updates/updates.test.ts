@@ -338,7 +338,7 @@ describe("POST /updates", () => {
 	});
 
 	test("uses an index for every query, so a check costs the same in a large app", async () => {
-		const { changesFrom } = await import("../../../src/db/change-feed");
+		const { changesFrom } = await import("../../../src/db/changes");
 		const { manifestOf, overrideOf, readyBundle, snapshotStatements } = await import("../../../src/db/snapshot-load");
 		const statements = [
 			changesFrom(1),

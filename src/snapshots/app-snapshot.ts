@@ -3,8 +3,6 @@
  * translates anything. A snapshot never changes after its load, except for the two lookup tables that start empty.
  */
 import type { AppId } from "../authz/decide";
-import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm } from "../domain/preview-names";
-import { type Bundle, type Channel, type Override, PLATFORMS, type Platform } from "../domain/update-model";
 import {
 	MOST_HELD_NAMES,
 	MOST_HELD_OVERRIDES,
@@ -13,7 +11,9 @@ import {
 	type SnapshotChannelRow,
 	type SnapshotOverrideRow,
 	type SnapshotZipOnlyRow,
-} from "./snapshot-load";
+} from "../db/snapshot-load";
+import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm } from "../domain/preview-names";
+import { type Bundle, type Channel, type Override, PLATFORMS, type Platform } from "../domain/update-model";
 
 export interface SnapshotApp {
 	/** UUID. */

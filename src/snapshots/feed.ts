@@ -7,17 +7,14 @@
  * - A batch that reads an app contains the feed's statement, so its rows and the position are of one moment (`isCurrent`).
  * - Ages count from the moment at which D1 was asked, also when a data center shares the answer (`feed-sharing.ts`).
  */
-import type { CompiledQuery } from "kysely";
-import type { Database } from "./client";
+import { type ChangeRow, changesFrom, PAGE_ROWS } from "../db/changes";
+import type { Database } from "../db/client";
 import type { FeedSharing } from "./feed-sharing";
 import { FRESH_MS, PATIENCE_MS, pauseAfterMs, STALE_MS } from "./freshness";
 import { LATE, within } from "./patience";
-import { plain } from "./plain";
 
 /** A question that began this long ago has ended with its request. */
 const QUESTION_LIFETIME_MS = 5_000;
-/** Rows of one answer. If there are more, the next question follows immediately. */
-const PAGE_ROWS = 500;
 const MOST_PAGES = 25;
 /** Apps whose last change is recorded for reads under way; about 100 bytes each. */
 const MOST_RECENT = 2_000;
@@ -47,16 +44,6 @@ interface FeedListener {
 	reset(): void;
 }
 
-export interface ChangeRow {
-	readonly seq: number;
-	readonly token: string;
-	readonly app_id: string | null;
-	readonly public_app_id: string | null;
-	readonly current_public_id: string | null;
-	readonly revision_token: string | null;
-	readonly is_live: 0 | 1 | null;
-}
-
 /** An answer of the feed that is under way. */
 export interface Question {
 	readonly number: number;
@@ -68,18 +55,6 @@ export interface Question {
 interface Clock {
 	readonly now: () => number;
 	readonly deadline: (ms: number) => Promise<void>;
-}
-
-/** The rows from the position on, or the newest one if the position is beyond it. */
-export function changesFrom(seq: number, rows = PAGE_ROWS): CompiledQuery<ChangeRow> {
-	return plain<ChangeRow>(
-		`SELECT c.seq, c.token, c.app_id, c.public_app_id, a.app_id AS current_public_id, a.revision_token,
-			o.deleted_at_ms IS NULL AS is_live
-		FROM changes c LEFT JOIN apps a ON a.id = c.app_id LEFT JOIN organizations o ON o.id = a.owner_org
-		WHERE c.seq >= min(?1, (SELECT max(seq) FROM changes)) ORDER BY c.seq LIMIT ?2`,
-		seq,
-		rows,
-	);
 }
 
 /** One for each isolate. */
@@ -134,7 +109,7 @@ export function createChangeFeed(clock: Clock, sharing?: FeedSharing<ChangeRow>)
 		const last = rows.at(-1);
 		if (last === undefined) {
 			// Only a new database needs it, so no device waits for its code.
-			const { startFeed } = await import("./triggers");
+			const { startFeed } = await import("../db/triggers");
 			return startFeed(db.unlimited ?? db);
 		}
 		const known = position;

@@ -2,13 +2,14 @@
  * Loads of apps from D1 into the isolate's memory. Requests that miss the same app share one load; a load that may not have seen a change of
  * this isolate answers its requests, but is not kept.
  */
+
+import type { Database } from "../db/client";
 import { ApiError, causeText } from "../errors";
-import type { ChangeFeed } from "./change-feed";
-import type { Database } from "./client";
+import { entryFromRows, readApps } from "./entry";
+import type { ChangeFeed } from "./feed";
 import { LATE, within } from "./patience";
-import { entryFromRows, readApps } from "./snapshot-entry";
-import { type Loaded, type Outside, SHARED_LOAD_MS, type WaitUntil } from "./snapshot-replacement";
-import type { Held, SnapshotStore } from "./snapshot-store";
+import { type Loaded, type Outside, SHARED_LOAD_MS, type WaitUntil } from "./replacement";
+import type { Held, SnapshotStore } from "./store";
 
 interface Load {
 	readonly entry: Promise<Held | null>;

@@ -1,14 +1,15 @@
 /**
  * How a snapshot in memory is replaced after a change, and how an app is stored for cold isolates. The stored snapshots are R2 objects that one
- * isolate loads from D1 for all (src/storage/snapshot-objects.ts).
+ * isolate loads from D1 for all (src/snapshots/objects.ts).
  */
+
+import type { Database } from "../db/client";
+import type { SnapshotFile } from "../db/snapshot-load";
 import type { Log } from "../deps";
 import type { AppSnapshot } from "./app-snapshot";
-import type { ChangeFeed, Pointer } from "./change-feed";
-import type { Database } from "./client";
-import { type Content, entryFromText, type LoadedApp, readApps, type SnapshotSource } from "./snapshot-entry";
-import type { SnapshotFile } from "./snapshot-load";
-import { filesOfHeld, type Held, type SnapshotStore } from "./snapshot-store";
+import { type Content, entryFromText, type LoadedApp, readApps, type SnapshotSource } from "./entry";
+import type { ChangeFeed, Pointer } from "./feed";
+import { filesOfHeld, type Held, type SnapshotStore } from "./store";
 
 /** Longest wait of a request for the load of another request, before it loads itself. */
 export const SHARED_LOAD_MS = 5_000;

@@ -2,10 +2,11 @@
  * Facts about an app that its snapshot does not hold because there are too many: they are read from D1 one by one and kept with the snapshot,
  * as long as it is valid.
  */
+
+import type { Database } from "../db/client";
+import { MOST_HELD_OVERRIDES, overrideOf, readyBundle } from "../db/snapshot-load";
 import type { Override } from "../domain/update-model";
 import { type AppSnapshot, overrideFrom } from "./app-snapshot";
-import type { Database } from "./client";
-import { MOST_HELD_OVERRIDES, overrideOf, readyBundle } from "./snapshot-load";
 
 /** The device's override in memory: null if it has none, undefined if the database must be asked. */
 export function heldOverride(

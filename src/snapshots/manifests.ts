@@ -2,13 +2,14 @@
  * Files of the bundles in snapshots (manifests). They are read when a device is first offered them, because most bundles of an app are offered to
  * none, and kept with the snapshot. Requests that miss the same manifest share one reading.
  */
+
+import type { Database } from "../db/client";
+import { manifestOf, type SnapshotFile } from "../db/snapshot-load";
 import { serviceUnavailable } from "../errors";
 import type { AppSnapshot } from "./app-snapshot";
-import type { Database } from "./client";
 import { LATE, type Patience } from "./patience";
-import { manifestOf, type SnapshotFile } from "./snapshot-load";
-import type { Outside } from "./snapshot-replacement";
-import { bytesOf, filesOfHeld, type SnapshotStore } from "./snapshot-store";
+import type { Outside } from "./replacement";
+import { bytesOf, filesOfHeld, type SnapshotStore } from "./store";
 
 /** @param storedManifest the files as they were stored last, for when D1 does not answer */
 export function createManifests(

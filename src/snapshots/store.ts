@@ -2,11 +2,12 @@
  * The memory of the snapshot cache: snapshots, their manifests and ids of apps that do not exist. It knows nothing of freshness. Both
  * lists are bounded and evict the least recently used entry; made-up app ids have a separate list, so they evict no app.
  */
+
+import type { SnapshotFile } from "../db/snapshot-load";
 import { recentMap } from "../domain/recent";
 import type { AppSnapshot } from "./app-snapshot";
-import type { Pointer } from "./change-feed";
-import type { SnapshotFile } from "./snapshot-load";
-import { filesOf } from "./snapshot-text";
+import type { Pointer } from "./feed";
+import { filesOf } from "./text";
 
 /** Channels, bundles, overrides and files of all apps together. */
 const MOST_HELD_BYTES = 24 * 1024 * 1024;

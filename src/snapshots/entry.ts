@@ -2,9 +2,8 @@
  * Makes entries of the snapshot cache: from the rows of D1, or from a stored snapshot, whose app is compared with the wanted one.
  */
 import type { CompiledQuery } from "kysely";
-import { assembleSnapshot } from "./app-snapshot";
-import type { ChangeRow, Pointer } from "./change-feed";
-import type { Database } from "./client";
+import type { ChangeRow } from "../db/changes";
+import type { Database } from "../db/client";
 import {
 	MOST_STORED_FILES,
 	type SnapshotAppRow,
@@ -15,11 +14,13 @@ import {
 	type SnapshotZipOnlyRow,
 	servedManifests,
 	snapshotStatements,
-} from "./snapshot-load";
-import { bytesOf, type Held, type HeldManifest } from "./snapshot-store";
-import { readSnapshotText, type SnapshotRows, textOf } from "./snapshot-text";
+} from "../db/snapshot-load";
+import { assembleSnapshot } from "./app-snapshot";
+import type { Pointer } from "./feed";
+import { bytesOf, type Held, type HeldManifest } from "./store";
+import { readSnapshotText, type SnapshotRows, textOf } from "./text";
 
-/** The stored snapshots (src/storage/snapshot-objects.ts). */
+/** The stored snapshots (src/snapshots/objects.ts). */
 export interface SnapshotSource {
 	obtain(wanted: Pointer, load: () => Promise<Content | null>): Promise<Content | null>;
 	latest(publicAppId: string): Promise<Content | undefined>;

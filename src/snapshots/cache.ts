@@ -11,18 +11,18 @@
  * four seconds. Requests that miss the same app share one load. Only plain data is kept, nothing that belongs to a request.
  */
 
+import type { Database } from "../db/client";
 import { ApiError, causeText } from "../errors";
 import type { AppSnapshot } from "./app-snapshot";
-import { type ChangeFeed, createChangeFeed } from "./change-feed";
-import type { Database } from "./client";
+import type { SnapshotSource } from "./entry";
+import { type ChangeFeed, createChangeFeed } from "./feed";
 import { PATIENCE_MS, pauseAfterMs } from "./freshness";
+import { createLoads } from "./loads";
+import { hasReadyBundle, overrideIn } from "./lookups";
+import { createManifests } from "./manifests";
 import { createPatience, LATE, type Patience, within } from "./patience";
-import type { SnapshotSource } from "./snapshot-entry";
-import { hasReadyBundle, overrideIn } from "./snapshot-lookups";
-import { createManifests } from "./snapshot-manifests";
-import { createReplacements, type Outside, type WaitUntil } from "./snapshot-replacement";
-import { createLoads } from "./snapshot-shared-loads";
-import { createSnapshotStore, type Held } from "./snapshot-store";
+import { createReplacements, type Outside, type WaitUntil } from "./replacement";
+import { createSnapshotStore, type Held } from "./store";
 
 /** Longest wait for D1 before a check of an app that is not in memory is answered from the app's last stored snapshot. */
 const COLD_PATIENCE_MS = 2_000;

@@ -2,27 +2,17 @@
  * A cache of which apps exist, one for each isolate: signed links end with their app or organization, and a download costs at most one
  * lookup. The change feed removes the apps that were deleted. If the database does not answer, downloads continue with the last answer.
  */
-import type { CompiledQuery } from "kysely";
 import type { AppId } from "../authz/decide";
+import { liveAppWithId } from "../db/changes";
+import type { Database } from "../db/client";
 import type { Log } from "../deps";
 import { causeText } from "../errors";
-import { type ChangeFeed, createChangeFeed } from "./change-feed";
-import type { Database } from "./client";
+import { type ChangeFeed, createChangeFeed } from "./feed";
 import { PATIENCE_MS } from "./freshness";
 import { LATE, within } from "./patience";
-import { plain } from "./plain";
 
 /** About 150 bytes each. */
 const MOST_HELD = 10_000;
-
-/** One row if the app exists and its organization is not deleted. */
-export function liveAppWithId(appId: AppId): CompiledQuery<{ live: number }> {
-	return plain(
-		`SELECT 1 AS live FROM apps INNER JOIN organizations ON organizations.id = apps.owner_org
-			WHERE apps.id = ?1 AND organizations.deleted_at_ms IS NULL`,
-		appId,
-	);
-}
 
 interface Outside {
 	readonly now: () => number;

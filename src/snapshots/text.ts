@@ -9,7 +9,7 @@ import type {
 	SnapshotFile,
 	SnapshotOverrideRow,
 	SnapshotZipOnlyRow,
-} from "./snapshot-load";
+} from "../db/snapshot-load";
 
 export interface SnapshotRows {
 	readonly app: SnapshotAppRow;

@@ -1,0 +1,41 @@
+/**
+ * The statements by which an isolate follows changes: the rows of the change feed, and whether one app is live. They are constant text
+ * (`plain`), because checks of devices run them. Triggers write the rows (change-triggers.ts); src/snapshots/ decides what is fresh.
+ */
+import type { CompiledQuery } from "kysely";
+import type { AppId } from "../authz/decide";
+import { plain } from "./plain";
+
+/** Rows of one answer. If there are more, the next question follows immediately. */
+export const PAGE_ROWS = 500;
+
+export interface ChangeRow {
+	readonly seq: number;
+	readonly token: string;
+	readonly app_id: string | null;
+	readonly public_app_id: string | null;
+	readonly current_public_id: string | null;
+	readonly revision_token: string | null;
+	readonly is_live: 0 | 1 | null;
+}
+
+/** The rows from the position on, or the newest one if the position is beyond it. */
+export function changesFrom(seq: number, rows = PAGE_ROWS): CompiledQuery<ChangeRow> {
+	return plain<ChangeRow>(
+		`SELECT c.seq, c.token, c.app_id, c.public_app_id, a.app_id AS current_public_id, a.revision_token,
+			o.deleted_at_ms IS NULL AS is_live
+		FROM changes c LEFT JOIN apps a ON a.id = c.app_id LEFT JOIN organizations o ON o.id = a.owner_org
+		WHERE c.seq >= min(?1, (SELECT max(seq) FROM changes)) ORDER BY c.seq LIMIT ?2`,
+		seq,
+		rows,
+	);
+}
+
+/** One row if the app exists and its organization is not deleted. */
+export function liveAppWithId(appId: AppId): CompiledQuery<{ live: number }> {
+	return plain(
+		`SELECT 1 AS live FROM apps INNER JOIN organizations ON organizations.id = apps.owner_org
+			WHERE apps.id = ?1 AND organizations.deleted_at_ms IS NULL`,
+		appId,
+	);
+}
