@@ -26,8 +26,6 @@ export const FULL_ISOLATE_LOAD: IsolateLoadEffort = {
 export const QUICK_ISOLATE_LOAD: IsolateLoadEffort = { ...FULL_ISOLATE_LOAD, steadyMs: 8_000, publishes: 4 };
 
 export interface IsolateLoadResult extends IsolateLoadEffort {
-	/** As in one data center of a custom domain. False: as on workers.dev. */
-	readonly hasCache: boolean;
 	/** While every app is in memory. The first isolate is left out, because it also consumes the Queue. */
 	readonly steady: { readonly seconds: number; readonly checks: number; readonly d1Trips: number };
 	/** From the answer of the publish to the first answer with it, for each publish and isolate. */
@@ -49,13 +47,12 @@ const GIVE_UP_AFTER_MS = 30_000;
 export async function measureIsolateLoad(
 	script: WorkerModules,
 	effort: IsolateLoadEffort,
-	hasCache: boolean,
 	signal: AbortSignal,
 ): Promise<IsolateLoadResult> {
 	const definition = capstan(script, { bundles: 2, freshApps: effort.apps });
-	const isolates = await startIsolates(definition, effort.isolates, { isCounting: true, hasCache });
+	const isolates = await startIsolates(definition, effort.isolates, { isCounting: true });
 	try {
-		return { ...(await measureOn(isolates, effort, signal)), hasCache };
+		return await measureOn(isolates, effort, signal);
 	} finally {
 		await isolates.stop();
 	}
@@ -65,7 +62,7 @@ async function measureOn(
 	{ origins, facts }: Isolates<CapstanFacts>,
 	effort: IsolateLoadEffort,
 	signal: AbortSignal,
-): Promise<Omit<IsolateLoadResult, "hasCache">> {
+): Promise<IsolateLoadResult> {
 	const totals = { checks: 0, failed: 0 };
 	const appsOf = origins.map((_, isolate) =>
 		Array.from(
@@ -173,7 +170,7 @@ export function isolateLoadLines(result: IsolateLoadResult): string[] {
 	const p99 = percentile(result.visibleMs, 99) / 1_000;
 	const met = (goal: boolean) => (goal ? "met" : "missed");
 	return [
-		`**Many isolates**: ${result.isolates} isolates over one database with ${result.apps.toLocaleString("en-US")} apps, ${result.appsOfIsolate} of them in each isolate, ${result.hasCache ? "which share a cache, as in one data center of a custom domain" : "without the Cache API, as on workers.dev"}.`,
+		`**Many isolates**: ${result.isolates} isolates over one database with ${result.apps.toLocaleString("en-US")} apps, ${result.appsOfIsolate} of them in each isolate.`,
 		"",
 		"| | measured | goal | |",
 		"|---|--:|--:|---|",

@@ -14,7 +14,7 @@ export interface Isolates<Facts> {
 export async function startIsolates<Facts>(
 	definition: WorkerDefinition<Facts>,
 	count: number,
-	{ isCounting = false, hasCache = true }: { readonly isCounting?: boolean; readonly hasCache?: boolean } = {},
+	{ isCounting = false }: { readonly isCounting?: boolean } = {},
 ): Promise<Isolates<Facts>> {
 	const names = Array.from({ length: count }, (_, index) => `isolate-${index + 1}`);
 	const { queueConsumers, ...shared } = definition.options;
@@ -27,7 +27,7 @@ export async function startIsolates<Facts>(
 	const { miniflare, stop } = await startRuntime(
 		names.map((name, index) =>
 			// A Queue has only one consumer.
-			workerOf(name, modules, { ...shared, cache: hasCache, ...(index === 0 ? { queueConsumers } : {}) }),
+			workerOf(name, modules, { ...shared, ...(index === 0 ? { queueConsumers } : {}) }),
 		),
 	);
 	try {

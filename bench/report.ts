@@ -29,7 +29,7 @@ export interface Report {
 	readonly goals: readonly GoalResult[];
 	/** Undefined if it was not requested. */
 	readonly visible: VisibleResult | undefined;
-	readonly isolates: readonly IsolateLoadResult[] | undefined;
+	readonly isolates: IsolateLoadResult | undefined;
 	readonly memory: MemoryResult | undefined;
 	readonly neighbours: NeighboursResult | undefined;
 	readonly consumers: ConsumersResult | undefined;
@@ -78,7 +78,7 @@ export function goalsOf(cases: readonly CaseResult[]): GoalResult[] {
 export function markdown(report: Report): string {
 	const lines = report.cases.length === 0 ? [headOf(report)] : comparedLines(report);
 	if (report.visible !== undefined) lines.push("", ...visibleLines(report.visible));
-	for (const result of report.isolates ?? []) lines.push("", ...isolateLoadLines(result));
+	if (report.isolates !== undefined) lines.push("", ...isolateLoadLines(report.isolates));
 	if (report.memory !== undefined) lines.push("", ...memoryLines(report.memory));
 	if (report.neighbours !== undefined) lines.push("", ...neighboursLines(report.neighbours));
 	if (report.consumers !== undefined) lines.push("", ...consumersLines(report.consumers));

@@ -156,14 +156,10 @@ async function runVisible(product: WorkerModules, { quick }: BenchOptions): Prom
 	return measureVisible(product, quick ? QUICK_VISIBLE : FULL_VISIBLE, stopping.signal);
 }
 
-async function runIsolates(product: WorkerModules, { quick }: BenchOptions): Promise<IsolateLoadResult[]> {
+async function runIsolates(product: WorkerModules, { quick }: BenchOptions): Promise<IsolateLoadResult> {
 	say("isolates: many isolates over one database");
 	const effort = quick ? QUICK_ISOLATE_LOAD : FULL_ISOLATE_LOAD;
-	const results: IsolateLoadResult[] = [];
-	for (const hasCache of [false, true]) {
-		results.push(await measureIsolateLoad(product, effort, hasCache, stopping.signal));
-	}
-	return results;
+	return measureIsolateLoad(product, effort, stopping.signal);
 }
 
 async function runMemory(product: WorkerModules, { quick }: BenchOptions): Promise<MemoryResult | undefined> {

@@ -2,14 +2,12 @@
  * The memory of an isolate that requests of devices use: snapshots, buffered events and limits. It loads neither the router nor the query
  * builder; isolate.ts adds what management requests need.
  */
-import type { ChangeRow } from "../db/changes";
 import { SNAPSHOT_FORMAT } from "../db/snapshot-load";
 import type { Deps } from "../deps";
 import { createFailedFiles, type FailedFiles } from "../domain/failed-files";
 import { createEventBuffer, type EventBuffer } from "../queue/event-buffer";
 import { createSnapshotCache, type SnapshotCache } from "../snapshots/cache";
 import { type ChangeFeed, createChangeFeed } from "../snapshots/feed";
-import { createFeedSharing } from "../snapshots/feed-sharing";
 import { createSnapshotObjects } from "../snapshots/objects";
 import { createStrangerLimits, type StrangerLimits } from "./stranger-limits";
 
@@ -29,9 +27,7 @@ const STORE_AFTER_MS = 1_000;
 export function createDeviceState(deps: Deps): DeviceState {
 	// Addresses in the cache of the data center. No endpoint has them.
 	const cacheAddress = `${deps.config.publicUrl ?? "https://capstan.invalid"}/edge-cache`;
-	const sharing =
-		deps.cache === undefined ? undefined : createFeedSharing<ChangeRow>(deps.cache, `${cacheAddress}/changes`);
-	const feed = createChangeFeed(deps, sharing);
+	const feed = createChangeFeed(deps);
 	const objects = createSnapshotObjects(deps, SNAPSHOT_FORMAT, cacheAddress);
 	return {
 		deps,

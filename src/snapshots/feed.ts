@@ -5,11 +5,10 @@
  * - An answer must contain the row of the isolate's position, with its random token. If it does not (the database was restored, or rows were
  *   trimmed), every cache starts again.
  * - A batch that reads an app contains the feed's statement, so its rows and the position are of one moment (`isCurrent`).
- * - Ages count from the moment at which D1 was asked, also when a data center shares the answer (`feed-sharing.ts`).
+ * - Ages count from the moment at which D1 was asked.
  */
 import { type ChangeRow, changesFrom, PAGE_ROWS } from "../db/changes";
 import type { Database } from "../db/client";
-import type { FeedSharing } from "./feed-sharing";
 import { FRESH_MS, PATIENCE_MS, pauseAfterMs, STALE_MS } from "./freshness";
 import { LATE, within } from "./patience";
 
@@ -58,7 +57,7 @@ interface Clock {
 }
 
 /** One for each isolate. */
-export function createChangeFeed(clock: Clock, sharing?: FeedSharing<ChangeRow>) {
+export function createChangeFeed(clock: Clock) {
 	const { now } = clock;
 	const listeners: FeedListener[] = [];
 	let position: { readonly seq: number; readonly token: string } | undefined;
@@ -137,36 +136,14 @@ export function createChangeFeed(clock: Clock, sharing?: FeedSharing<ChangeRow>)
 
 	const statement = () => changesFrom(position?.seq ?? Number.MAX_SAFE_INTEGER);
 
-	async function askDatabase(db: Database, question: Question): Promise<readonly ChangeRow[]> {
-		const all: ChangeRow[] = [];
-		for (let page = 0; page < MOST_PAGES; page++) {
-			const [{ rows }] = await db.batch([statement()]);
-			await settle(db, question, rows);
-			all.push(...(page === 0 ? rows : rows.slice(1)));
-			if (rows.length > 0 && rows.length < PAGE_ROWS) break;
-		}
-		return all;
-	}
-
-	async function askNow(db: Database, isShared: boolean): Promise<void> {
+	async function askNow(db: Database): Promise<void> {
 		const question = begin();
-		const nowMs = now();
-		const known = position;
 		try {
-			if (sharing === undefined || known === undefined || !isShared) {
-				await askDatabase(db, question);
-				return;
+			for (let page = 0; page < MOST_PAGES; page++) {
+				const [{ rows }] = await db.batch([statement()]);
+				await settle(db, question, rows);
+				if (rows.length > 0 && rows.length < PAGE_ROWS) break;
 			}
-			const shared = await sharing.read(known, nowMs, {
-				freshMs: FRESH_MS,
-				mayLeave: nowMs - checkedAtMs < STALE_MS,
-			});
-			if (shared === "asked by another isolate") return;
-			if (shared !== undefined && nowMs - shared.checkedAtMs < FRESH_MS) {
-				await settle(db, { ...question, atMs: Math.min(shared.checkedAtMs, nowMs) }, shared.rows);
-				return;
-			}
-			await sharing.write(shared?.before ?? [], await askDatabase(db, question), question.atMs);
 		} catch (error) {
 			fail();
 			throw error;
@@ -174,10 +151,10 @@ export function createChangeFeed(clock: Clock, sharing?: FeedSharing<ChangeRow>)
 	}
 
 	/** One question at a time; one that began before a change of this isolate does not count. */
-	function ask(limited: Database, after: number, isShared: boolean): Promise<void> {
+	function ask(limited: Database, after: number): Promise<void> {
 		if (asking !== undefined && asking.number > after && now() - asking.atMs < QUESTION_LIFETIME_MS)
 			return asking.answer;
-		const answer = askNow(limited.unlimited ?? limited, isShared).finally(() => {
+		const answer = askNow(limited.unlimited ?? limited).finally(() => {
 			if (asking?.answer === answer) asking = undefined;
 		});
 		asking = { number: begun, atMs: now(), answer };
@@ -238,7 +215,7 @@ export function createChangeFeed(clock: Clock, sharing?: FeedSharing<ChangeRow>)
 			const after = Math.max(mark, askedAfter);
 			const isMarked = answered <= after;
 			if ((!isMarked && ageMs < FRESH_MS) || nowMs < retryAtMs) return;
-			const asked = ask(db, isMarked ? after : 0, !isMarked);
+			const asked = ask(db, isMarked ? after : 0);
 			waitUntil(asked.catch(() => undefined));
 			if (!isMarked && ageMs < STALE_MS) return;
 			try {

@@ -124,37 +124,6 @@ describe("a change in another isolate", () => {
 	});
 });
 
-describe("isolates of one data center", () => {
-	test("ask D1 once in two seconds, and an answer is not newer for being shared", async () => {
-		const { world, one } = await scene();
-		const cache = await caches.open(`feed ${crypto.randomUUID()}`);
-		const shared = () => isolate(world, { cache });
-		const [first, second, third] = [shared(), shared(), shared()];
-		const all = [first, second, third];
-		for (const each of all) await ask(each, one);
-		const trips = () => all.map((each) => each.asked().length);
-		trips();
-		world.clock.nowMs += 2_000;
-		await ask(first, one);
-		expect(trips(), "asked behind the answer").toEqual([1, 0, 0]);
-		world.clock.nowMs += 1_900;
-		await publish(world, one, "1.0.2");
-		// Their own last question is 3.9 s old; they take the answer of the first one, which is 1.9 s old.
-		expect(await offered(second, one)).toBe("1.0.1");
-		expect(await offered(third, one)).toBe("1.0.1");
-		expect(trips()).toEqual([0, 0, 0]);
-		// Four seconds after the question that they shared, not after they took its answer.
-		world.clock.nowMs += 2_100;
-		expect(await offered(third, one)).toBe("1.0.2");
-		expect(await offered(second, one)).toBe("1.0.2");
-		expect(await offered(first, one)).toBe("1.0.2");
-		expect(
-			trips().reduce((sum, count) => sum + count, 0),
-			"one question, and one load",
-		).toBe(2);
-	});
-});
-
 describe("a database that does not answer", () => {
 	const down = () => {
 		throw new Error("D1 DB is overloaded.");
