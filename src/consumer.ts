@@ -17,6 +17,7 @@ import { keyUsageStatement } from "./http/last-used";
 import type { AccessDenied, DeviceEvent, DeviceEvents, KeyUsed, QueueMessage } from "./messages";
 import { deniedStatement } from "./queue/access-denied";
 import { collectGarbage, collectGarbageSoon } from "./queue/garbage";
+import { publishChanged } from "./snapshots/publish";
 
 /** Longest retry delay. With twenty retries (wrangler.toml) a message becomes a dead letter after about ten hours. */
 const LONGEST_DELAY_SECONDS = 60 * 60;
@@ -106,12 +107,14 @@ async function consumeEvents(deps: Deps, events: readonly DeviceEvent[]): Promis
 	const groups = await assignEvents(deps, events);
 	const results = await Promise.allSettled(groups.map((group) => consumeGroup(deps, group)));
 	for (const result of results) if (result.status === "rejected") throw result.reason;
+	if (results.some((result) => result.status === "fulfilled" && result.value)) await publishChanged(deps, 1);
 	await noteFirstDevices(deps, events);
 	const reported = groups.flatMap(({ rolloutEvents }) => rolloutEvents);
 	if (reported.length === 0) return;
 	const oldestAtMs = reported.reduce((oldest, { atMs }) => Math.min(oldest, atMs), Number.POSITIVE_INFINITY);
 	try {
 		await stepRollouts(deps, STEP_AT_MOST_EVERY_MS, oldestAtMs);
+		await publishChanged(deps, 1);
 	} catch (error) {
 		// The reports are stored, and clean-up steps every rollout: one rollout that fails, perhaps of another app, must not retry the
 		// messages.
@@ -119,12 +122,17 @@ async function consumeEvents(deps: Deps, events: readonly DeviceEvent[]): Promis
 	}
 }
 
-/** Device rows first, because a rollout counts devices that were known before. */
-async function consumeGroup(deps: Deps, assigned: AssignedEvents): Promise<void> {
+/**
+ * Device rows first, because a rollout counts devices that were known before.
+ * @returns whether devices may be offered something else now
+ */
+async function consumeGroup(deps: Deps, assigned: AssignedEvents): Promise<boolean> {
 	const { binding, reports, rolloutEvents } = assigned;
 	await storeAppsAndVersions(deps, assigned);
-	await noteDownloads(deps, await consumeDeviceEvents(deps, openTelemetry(deps, binding), reports));
+	const news = await consumeDeviceEvents(deps, openTelemetry(deps, binding), reports);
+	await noteDownloads(deps, news);
 	if (rolloutEvents.length > 0) await recordSamples(deps, rolloutEvents, await readKnownSince(deps, assigned));
+	return news.length > 0;
 }
 
 /** A kind of another version of this Worker, perhaps a later one that was rolled back: retried until a version knows it. */

@@ -47,6 +47,7 @@ import { tendDeadMessages } from "./queue/dead-letters";
 import { collectGarbage } from "./queue/garbage";
 import { wakeDueWebhooks } from "./queue/webhook-wake";
 import { removeSnapshots } from "./snapshots/objects";
+import { publishChanged } from "./snapshots/publish";
 
 /** The jobs of one run, in order. */
 export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = {
@@ -93,6 +94,8 @@ export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = 
 	"dead messages": tendDeadMessages,
 	"webhooks sealed by an older secret": (deps) => resealRows(deps, SEALED_WEBHOOKS),
 	"old deliveries": batchOf((nowMs) => [deleteOldWebhookEvents(nowMs)]),
+	// After the others, because several of them change what devices are offered.
+	"published snapshots": (deps) => publishChanged(deps, 20),
 	// After the others, so that it wakes the webhooks of what the others did.
 	"due webhooks": wakeDueWebhooks,
 	// The last one, so that a run that the platform ends early is not stored.

@@ -39,3 +39,23 @@ export function liveAppWithId(appId: AppId): CompiledQuery<{ live: number }> {
 		appId,
 	);
 }
+
+/** Rows of the feed that `changedLately` looks at. */
+const MOST_LOOKED_AT = 500;
+
+/** Live apps that changed in the last minutes by the clock of the database, the newest change first, with their tokens. */
+export function changedLately(
+	minutes: number,
+	limit: number,
+): CompiledQuery<{ readonly app_id: string; readonly token: string }> {
+	return plain(
+		`SELECT a.app_id, a.revision_token AS token FROM changes c INNER JOIN apps a ON a.id = c.app_id
+			INNER JOIN organizations o ON o.id = a.owner_org
+			WHERE c.seq > (SELECT max(seq) FROM changes) - ?1 AND c.at_ms > (unixepoch() - ?2 * 60) * 1000
+				AND o.deleted_at_ms IS NULL
+			GROUP BY a.id ORDER BY max(c.seq) DESC LIMIT ?3`,
+		MOST_LOOKED_AT,
+		minutes,
+		limit,
+	);
+}

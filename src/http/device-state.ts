@@ -20,19 +20,13 @@ export interface DeviceState {
 	readonly failedFiles: FailedFiles;
 }
 
-/** An app that was loaded for one check is stored a little later, so that the check does not pay for it. */
-const STORE_AFTER_MS = 1_000;
-
 /** One per isolate. */
 export function createDeviceState(deps: Deps): DeviceState {
-	// Addresses in the cache of the data center. No endpoint has them.
-	const cacheAddress = `${deps.config.publicUrl ?? "https://capstan.invalid"}/edge-cache`;
 	const feed = createChangeFeed(deps);
-	const objects = createSnapshotObjects(deps, SNAPSHOT_FORMAT, cacheAddress);
 	return {
 		deps,
 		feed,
-		snapshots: createSnapshotCache(deps, feed, { ...objects, pause: () => deps.delay(STORE_AFTER_MS) }),
+		snapshots: createSnapshotCache(deps, feed, createSnapshotObjects(deps, SNAPSHOT_FORMAT)),
 		eventBuffer: createEventBuffer(deps),
 		strangers: createStrangerLimits(deps),
 		failedFiles: createFailedFiles(),

@@ -14,7 +14,7 @@ import { principalStatement, sessionStatement } from "../db/principals";
 import type { Deps } from "../deps";
 import { ApiError, type ErrorCode, invalidRequest } from "../errors";
 import { wakingWrites } from "../queue/webhook-wake";
-import type { SnapshotCache } from "../snapshots/cache";
+import { notingChanges } from "../snapshots/publish";
 import { authorize } from "./authorize";
 import { DEFAULT_LIMIT_BYTES, memoryOfBody } from "./body";
 import { clearSessionCookie } from "./cookies";
@@ -266,8 +266,10 @@ async function answerBegun(
 	const waits = wantsToWait(endpoint, c.req.raw.headers);
 	const { requestId } = c.env;
 	const actor: Actor = { ...actorOf(principal), requestId, ipAddress };
-	const run = (db: Database) =>
-		untyped.handle({
+	let isChanged = false;
+	const run = (opened: Database) => {
+		const db = notingChanges(opened, () => (isChanged = true));
+		return untyped.handle({
 			deps,
 			db: wakingWrites(
 				principal === undefined ? db : guardedWrites(db, principal, target, source?.hidden ?? callerGone(principal)),
@@ -294,12 +296,18 @@ async function answerBegun(
 			memory,
 			waitUntil,
 		});
+	};
 	const earlier = results[results.length - ownStatements.length - 1]?.rows[0] as EarlierCreation | undefined;
 	const handling = repeat === undefined ? run(db) : repeat.run(earlier, db, run);
 	const mayWrite = endpoint.method !== "GET" && endpoint.safe !== true;
 	const finished = handling.then((output) => {
 		if (target !== null && mayWrite) {
-			invalidateChanged(snapshots, scopeRow);
+			const publicAppId = publicAppIdOf(scopeRow);
+			snapshots.invalidate(publicAppId);
+			if (isChanged && publicAppId !== undefined) {
+				// Its trips are not those of the request.
+				waitUntil(snapshots.publish(openDb(deps.d1, "first-primary"), publicAppId));
+			}
 			liveApps.invalidate("appId" in target ? target.appId : undefined);
 		}
 		return output;
@@ -346,8 +354,8 @@ function wantedSignIn({ recentSignIn }: Untyped, input: unknown): RecentSignIn {
 	return input !== undefined && recentSignIn(input);
 }
 
-/** The next check of the changed app, or of any app after a change of an organization, asks the change feed first. */
-function invalidateChanged(snapshots: SnapshotCache, scopeRow: unknown): void {
+/** The public id of the app that the request is about; undefined for a request about an organization. */
+function publicAppIdOf(scopeRow: unknown): string | undefined {
 	const publicAppId = (scopeRow as { app_id?: unknown } | undefined)?.app_id;
-	snapshots.invalidate(typeof publicAppId === "string" ? publicAppId : undefined);
+	return typeof publicAppId === "string" ? publicAppId : undefined;
 }

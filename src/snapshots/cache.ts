@@ -3,8 +3,8 @@
  * superseded: once in two seconds in the background, and before the answer if the last question is four seconds old. If the database does not
  * answer within half a second, the last good snapshot is used, and the answer states its age.
  *
- * A superseded snapshot is replaced by the stored one (`SnapshotSource`), which one isolate loads from D1 for all; its manifests come with it,
- * so the replacement is complete or does not happen. An app that is not in memory is loaded from D1 in one round trip; if D1 does not answer,
+ * A superseded snapshot is replaced by the stored one (objects.ts), which the request that made the change publishes; its manifests come with
+ * it, so the replacement is complete or does not happen. An app that is not in memory is loaded from D1 in one round trip; if D1 does not answer,
  * from its last stored snapshot.
  *
  * A change in this isolate marks the app (`invalidate`): the next check asks the feed first and sees the change; other isolates see it within
@@ -14,12 +14,12 @@
 import type { Database } from "../db/client";
 import { ApiError, causeText } from "../errors";
 import type { AppSnapshot } from "./app-snapshot";
-import type { SnapshotSource } from "./entry";
 import { type ChangeFeed, createChangeFeed } from "./feed";
 import { PATIENCE_MS, pauseAfterMs } from "./freshness";
 import { createLoads } from "./loads";
 import { hasReadyBundle, overrideIn } from "./lookups";
 import { createManifests } from "./manifests";
+import type { SnapshotObjects } from "./objects";
 import { createPatience, LATE, type Patience, within } from "./patience";
 import { createReplacements, type Outside, type WaitUntil } from "./replacement";
 import { createSnapshotStore, type Held } from "./store";
@@ -37,11 +37,16 @@ interface ReadSnapshot {
 export function createSnapshotCache(
 	clock: Outside,
 	feed: ChangeFeed = createChangeFeed(clock),
-	source?: SnapshotSource,
+	objects?: SnapshotObjects,
 ) {
 	const { now } = clock;
 	const store = createSnapshotStore();
-	const { storeLater, replaceShared, fromSource, storedManifest } = createReplacements(clock, feed, store, source);
+	const { storeLater, publish, replaceShared, fromSource, storedManifest } = createReplacements(
+		clock,
+		feed,
+		store,
+		objects,
+	);
 	const { load, loadShared, invalidateLoads } = createLoads(clock, feed, store, storeLater);
 	const manifests = createManifests(clock, store, storedManifest);
 	const patience = (waitUntil: WaitUntil) => createPatience(clock, feed.isPaused, waitUntil);
@@ -199,6 +204,15 @@ export function createSnapshotCache(
 			if (entry !== undefined) entry.mark = feed.mark();
 			store.dropAbsent(publicAppId);
 			invalidateLoads(publicAppId);
+		},
+
+		/** After a change in this isolate: stores the app for the other isolates, which load it from D1 themselves if that fails. */
+		async publish(db: Database, publicAppId: string): Promise<void> {
+			try {
+				await publish(db, publicAppId);
+			} catch (error) {
+				clock.log("warn", "snapshot_not_stored", { cause: causeText(error) });
+			}
 		},
 
 		/** Drops everything, as if the isolate were new. */

@@ -2,7 +2,7 @@
  * Makes entries of the snapshot cache: from the rows of D1, or from a stored snapshot, whose app is compared with the wanted one.
  */
 import type { CompiledQuery } from "kysely";
-import type { ChangeRow } from "../db/changes";
+import { type ChangeRow, changesFrom } from "../db/changes";
 import type { Database } from "../db/client";
 import {
 	MOST_STORED_FILES,
@@ -16,23 +16,9 @@ import {
 	snapshotStatements,
 } from "../db/snapshot-load";
 import { assembleSnapshot } from "./app-snapshot";
-import type { Pointer } from "./feed";
+import type { Content } from "./objects";
 import { bytesOf, type Held, type HeldManifest } from "./store";
 import { readSnapshotText, type SnapshotRows, textOf } from "./text";
-
-/** The stored snapshots (src/snapshots/objects.ts). */
-export interface SnapshotSource {
-	obtain(wanted: Pointer, load: () => Promise<Content | null>): Promise<Content | null>;
-	latest(publicAppId: string): Promise<Content | undefined>;
-	/** Waits before an app is stored that nobody waits for. */
-	pause(): Promise<void>;
-}
-
-export interface Content {
-	readonly token: string;
-	readonly seq: number;
-	readonly text: string;
-}
 
 export interface LoadedApp {
 	readonly rows: SnapshotRows;
@@ -77,12 +63,17 @@ export async function readApps(
 				? null
 				: {
 						token: app.revision_token ?? "",
-						seq: changes.at(-1)?.seq ?? 0,
 						text: textOf(atMs, rows, files ?? [], MOST_STORED_FILES),
 					};
 		return { rows, content };
 	});
 	return { changes, apps };
+}
+
+/** An app as it is stored, for jobs, which follow no feed; null if it does not exist. */
+export async function loadContent(db: Database, publicAppId: string, atMs: number): Promise<Content | null> {
+	const { apps } = await readApps(db, [publicAppId], changesFrom(Number.MAX_SAFE_INTEGER), atMs, true);
+	return apps[0]?.content() ?? null;
 }
 
 function entryOf(rows: SnapshotRows, before: Held | undefined): Held {

@@ -22,7 +22,7 @@ export function createLoads(
 	clock: Outside,
 	feed: ChangeFeed,
 	store: SnapshotStore,
-	storeLater: (db: Database, loaded: Loaded | undefined) => Promise<void>,
+	storeLater: (db: Database, loaded: Loaded) => Promise<void>,
 ) {
 	/** Loads in progress, each shared by all requests that miss the app. */
 	const loading = new Map<string, Load>();
@@ -41,7 +41,7 @@ export function createLoads(
 			}
 			const entry = entryFromRows(app, store.get(publicAppId));
 			if (isCurrent) store.keep(entry);
-			return { entry, app, seq: changes.at(-1)?.seq ?? 0 };
+			return { entry, app };
 		});
 		// Loads of existing apps are bounded by their changes. Loads of made-up ids and of apps that evict each other are not, so
 		// they count against the address.
@@ -73,7 +73,9 @@ export function createLoads(
 				// Other requests wait for this load even if its own request has ended.
 				waitUntil(one.entry.then(done, done));
 				const failed = (error: unknown) => clock.log("warn", "snapshot_not_stored", { cause: causeText(error) });
-				waitUntil(work.then((loaded) => storeLater(db, loaded[index]).catch(failed)).catch(() => undefined));
+				waitUntil(
+					work.then((loaded) => storeLater(db, loaded[index] ?? { entry: null }).catch(failed)).catch(() => undefined),
+				);
 			}
 		}
 		return Promise.all(

@@ -1,0 +1,48 @@
+/**
+ * Publishing on write: the request or job that changed what devices of an app are offered stores the app's new snapshot in R2, after its
+ * answer. Changes are recognized by their statements, so no place that makes one can forget it.
+ */
+import { changedLately } from "../db/changes";
+import { type Database, openDb, type Statement } from "../db/client";
+import { SNAPSHOT_FORMAT } from "../db/snapshot-load";
+import type { Deps } from "../deps";
+import { causeText } from "../errors";
+import { loadContent } from "./entry";
+import { createSnapshotObjects } from "./objects";
+
+const raisesRevision = ({ sql }: Statement) => /^\s*update "?apps"? set [^;]*\brevision"? = revision \+ 1/i.test(sql);
+
+/** The database of a handler; calls back after a batch that raised the revision of an app. */
+export function notingChanges(db: Database, changed: () => void): Database {
+	const batch: Database["batch"] = async (statements, guards) => {
+		const results = await db.batch(statements, guards);
+		if (statements.some((statement, index) => raisesRevision(statement) && results[index]?.changes !== 0)) changed();
+		return results;
+	};
+	return Object.create(db, { batch: { value: batch } });
+}
+
+/** Apps that one run of a job publishes; others load the rest from D1. */
+const MOST_PUBLISHED = 20;
+
+/**
+ * For jobs: publishes the apps that changed in the last minutes, by whatever request or job, and are not published. Never rejects, because
+ * other isolates load an app from D1 that nobody published.
+ */
+export async function publishChanged(
+	deps: Pick<Deps, "d1" | "bundles" | "log" | "now">,
+	minutes: number,
+): Promise<void> {
+	const db = openDb(deps.d1, "first-primary");
+	const objects = createSnapshotObjects(deps, SNAPSHOT_FORMAT);
+	try {
+		const [changed] = await db.batch([changedLately(minutes, MOST_PUBLISHED)]);
+		for (const { app_id, token } of changed.rows) {
+			if ((await objects.storedToken(app_id)) === token) continue;
+			const content = await loadContent(db, app_id, deps.now());
+			if (content !== null) await objects.store(app_id, content);
+		}
+	} catch (error) {
+		deps.log("warn", "snapshot_not_stored", { cause: causeText(error) });
+	}
+}
