@@ -107,19 +107,26 @@ async function consumeEvents(deps: Deps, events: readonly DeviceEvent[]): Promis
 	const groups = await assignEvents(deps, events);
 	const results = await Promise.allSettled(groups.map((group) => consumeGroup(deps, group)));
 	for (const result of results) if (result.status === "rejected") throw result.reason;
-	if (results.some((result) => result.status === "fulfilled" && result.value)) await publishChanged(deps, 1);
+	if (results.some((result) => result.status === "fulfilled" && result.value)) await publish(deps);
 	await noteFirstDevices(deps, events);
 	const reported = groups.flatMap(({ rolloutEvents }) => rolloutEvents);
 	if (reported.length === 0) return;
 	const oldestAtMs = reported.reduce((oldest, { atMs }) => Math.min(oldest, atMs), Number.POSITIVE_INFINITY);
 	try {
 		await stepRollouts(deps, STEP_AT_MOST_EVERY_MS, oldestAtMs);
-		await publishChanged(deps, 1);
+		await publish(deps);
 	} catch (error) {
 		// The reports are stored, and clean-up steps every rollout: one rollout that fails, perhaps of another app, must not retry the
 		// messages.
 		deps.log("error", "rollouts_not_stepped", { cause: causeText(error) });
 	}
+}
+
+/** Never rejects, because the reports are stored, and other isolates load from D1 what is not published. */
+async function publish(deps: Deps): Promise<void> {
+	await publishChanged(deps, 1).catch((error: unknown) =>
+		deps.log("warn", "snapshot_not_stored", { cause: causeText(error) }),
+	);
 }
 
 /**

@@ -15,7 +15,6 @@ import type { FailedFiles } from "../domain/failed-files";
 import type { ErrorCode } from "../errors";
 import type { EventBuffer } from "../queue/event-buffer";
 import type { SnapshotCache } from "../snapshots/cache";
-import type { LiveApps } from "../snapshots/live-apps";
 import type { SchemaVersion } from "../snapshots/schema-version";
 import type { EdgeCache } from "../storage/edge-cache";
 import type { Memory } from "./memory";
@@ -100,7 +99,6 @@ export interface Context<Path extends string, Query, Body, Row, Load> {
 	/** The cache that answers update checks. */
 	readonly snapshots: SnapshotCache;
 	/** Cached existence of apps. */
-	readonly liveApps: LiveApps;
 	/** Stored objects, through the cache of the data center. */
 	readonly edgeCache: EdgeCache;
 	/** Cached name of the newest migration. */

@@ -4,8 +4,7 @@
 import type { Hono, Context as HonoContext } from "hono";
 import type { Deps } from "../deps";
 import { createDeniedReports } from "../queue/access-denied";
-import { createLiveApps, type LiveApps } from "../snapshots/live-apps";
-import { createSchemaVersion, type SchemaVersion } from "../snapshots/schema-version";
+import { SchemaVersion } from "../snapshots/schema-version";
 import { createEdgeCache, type EdgeCache } from "../storage/edge-cache";
 import { createDeviceState, type DeviceState } from "./device-state";
 import { createKeyUsage } from "./last-used";
@@ -23,7 +22,6 @@ export type RequestContext = HonoContext<{ Bindings: RequestBindings }>;
 
 export interface Isolate extends DeviceState {
 	readonly noteKeyUse: ReturnType<typeof createKeyUsage>;
-	readonly liveApps: LiveApps;
 	readonly edgeCache: EdgeCache;
 	readonly schemaVersion: SchemaVersion;
 	readonly memory: Memory;
@@ -35,9 +33,8 @@ export function createIsolate(deps: Deps, devices: DeviceState = createDeviceSta
 	return {
 		...devices,
 		noteKeyUse: createKeyUsage(deps),
-		liveApps: createLiveApps(deps, devices.feed),
 		edgeCache: createEdgeCache(deps),
-		schemaVersion: createSchemaVersion(deps),
+		schemaVersion: new SchemaVersion(deps),
 		memory: createMemory(deps),
 		reportDenied: createDeniedReports(deps),
 	};

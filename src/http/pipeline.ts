@@ -203,7 +203,7 @@ async function answerBegun(
 	{ ipAddress, nowMs, url, origin, waitUntil, db, credential, known, counting, accept, limitBytes }: Begun,
 	caller: CallerSoFar,
 ): Promise<Response> {
-	const { deps, snapshots, liveApps, edgeCache, schemaVersion, eventBuffer, strangers, failedFiles, memory } = isolate;
+	const { deps, snapshots, edgeCache, schemaVersion, eventBuffer, strangers, failedFiles, memory } = isolate;
 	const admit =
 		credential === undefined ? undefined : (bytes: number) => strangers.paceBody(credential.hash, bytes, deps.now());
 	const read = await readInput(routed, c, url.searchParams, { limitBytes, deadline: deps.deadline, admit });
@@ -287,7 +287,6 @@ async function answerBegun(
 			loaded,
 			ownWorkOnly: (permission: Permission) => limits.get(permission),
 			snapshots,
-			liveApps,
 			edgeCache,
 			schemaVersion,
 			eventBuffer,
@@ -303,12 +302,11 @@ async function answerBegun(
 	const finished = handling.then((output) => {
 		if (target !== null && mayWrite) {
 			const publicAppId = publicAppIdOf(scopeRow);
-			snapshots.invalidate(publicAppId);
+			snapshots.invalidate({ publicId: publicAppId, id: "appId" in target ? target.appId : undefined });
 			if (isChanged && publicAppId !== undefined) {
 				// Its trips are not those of the request.
 				waitUntil(snapshots.publish(openDb(deps.d1, "first-primary"), publicAppId));
 			}
-			liveApps.invalidate("appId" in target ? target.appId : undefined);
 		}
 		return output;
 	});

@@ -1,31 +1,31 @@
 /**
  * Snapshots of apps in the isolate's memory, so that an update check needs no database. The change feed says which of them a change has
- * superseded: once in two seconds in the background, and before the answer if the last question is four seconds old. If the database does not
- * answer within half a second, the last good snapshot is used, and the answer states its age.
+ * superseded: once in two seconds in the background, and before the answer if the last read is four seconds old. If the database does not
+ * answer before the deadline of the check, the last good snapshot is used, and the answer states its age.
  *
- * A superseded snapshot is replaced by the stored one (objects.ts), which the request that made the change publishes; its manifests come with
- * it, so the replacement is complete or does not happen. An app that is not in memory is loaded from D1 in one round trip; if D1 does not answer,
- * from its last stored snapshot.
+ * A superseded snapshot is replaced by the stored one, which the request that made the change publishes; its manifests come with it, so the
+ * replacement is complete or does not happen. An app that is not in memory is loaded from D1 in one round trip; if D1 does not answer, from its
+ * last stored snapshot (loads.ts).
  *
  * A change in this isolate marks the app (`invalidate`): the next check asks the feed first and sees the change; other isolates see it within
- * four seconds. Requests that miss the same app share one load. Only plain data is kept, nothing that belongs to a request.
+ * four seconds. Only plain data is kept, nothing that belongs to a request.
  */
 
-import type { Database } from "../db/client";
-import { ApiError, causeText } from "../errors";
+import type { AppId } from "../authz/decide";
+import type { Database } from "../db/batch";
+import { liveAppWithId } from "../db/changes";
+import { SNAPSHOT_FORMAT, type SnapshotFile } from "../db/snapshot-load";
+import type { Deps } from "../deps";
+import type { Override } from "../domain/update-model";
+import { causeText, serviceUnavailable } from "../errors";
 import type { AppSnapshot } from "./app-snapshot";
-import { type ChangeFeed, createChangeFeed } from "./feed";
-import { PATIENCE_MS, pauseAfterMs } from "./freshness";
-import { createLoads } from "./loads";
+import { ChangeFeed } from "./feed";
+import { COLD_WAIT_MS, LATE, MOST_WAIT_MS, type Waiter } from "./freshness";
+import { type Outside, SnapshotLoads } from "./loads";
 import { hasReadyBundle, overrideIn } from "./lookups";
-import { createManifests } from "./manifests";
-import type { SnapshotObjects } from "./objects";
-import { createPatience, LATE, type Patience, within } from "./patience";
-import { createReplacements, type Outside, type WaitUntil } from "./replacement";
-import { createSnapshotStore, type Held } from "./store";
-
-/** Longest wait for D1 before a check of an app that is not in memory is answered from the app's last stored snapshot. */
-const COLD_PATIENCE_MS = 2_000;
+import { createSnapshotObjects } from "./objects";
+import { isUnavailable, SharedWork } from "./shared-work";
+import { type CacheEntry, createSnapshotStore } from "./store";
 
 interface ReadSnapshot {
 	readonly snapshot: AppSnapshot | null;
@@ -33,191 +33,260 @@ interface ReadSnapshot {
 	readonly ageMs: number;
 }
 
+const NO_APP: ReadSnapshot = { snapshot: null, ageMs: 0 };
+
 /** One for each isolate. The clock is read again after each answer of the database, because a check may have waited long. */
-export function createSnapshotCache(
-	clock: Outside,
-	feed: ChangeFeed = createChangeFeed(clock),
-	objects?: SnapshotObjects,
-) {
-	const { now } = clock;
-	const store = createSnapshotStore();
-	const { storeLater, publish, replaceShared, fromSource, storedManifest } = createReplacements(
-		clock,
-		feed,
-		store,
-		objects,
-	);
-	const { load, loadShared, invalidateLoads } = createLoads(clock, feed, store, storeLater);
-	const manifests = createManifests(clock, store, storedManifest);
-	const patience = (waitUntil: WaitUntil) => createPatience(clock, feed.isPaused, waitUntil);
+export class SnapshotCache {
+	readonly #outside: Outside;
+	readonly #store = createSnapshotStore();
+	readonly #feed: ChangeFeed;
+	readonly #loads: SnapshotLoads;
+	/** By UUID and device, UUID and version, and UUID. */
+	readonly #overrides: SharedWork<Override | undefined>;
+	readonly #readyBundles: SharedWork<boolean>;
+	readonly #liveness: SharedWork<boolean>;
 
-	feed.listen({
-		changed({ appId, publicIds, pointer }) {
-			for (const id of publicIds) {
-				store.dropAbsent(id);
-				const named = store.get(id);
-				if (named !== undefined && named.snapshot.app.id !== appId) store.drop(id);
-			}
-			const entry = store.of(appId);
-			if (entry === undefined) return;
-			const { app } = entry.snapshot;
-			if (pointer === null || pointer.publicId !== app.publicId) store.drop(app.publicId);
-			else if (pointer.token === app.token) entry.supersededBy = undefined;
-			else {
-				if (entry.supersededBy === undefined && !entry.isUnconfirmed) entry.currentAtMs = feed.checkedAtMs;
-				entry.supersededBy = pointer;
-			}
-		},
-		reset: () => store.clear(),
-	});
+	constructor(outside: Outside & Pick<Deps, "bundles">) {
+		const store = this.#store;
+		this.#outside = outside;
+		this.#feed = new ChangeFeed(outside, {
+			changed: ({ appId, publicIds, pointer }) => {
+				for (const id of publicIds) {
+					store.dropAbsent(id);
+					const named = store.get(id);
+					if (named !== undefined && named.snapshot.app.id !== appId) store.drop(id);
+				}
+				store.changeLiveness(appId, pointer !== null);
+				const entry = store.of(appId);
+				if (entry === undefined) return;
+				const { app } = entry.snapshot;
+				if (pointer === null || pointer.publicId !== app.publicId) store.drop(app.publicId);
+				else if (pointer.token === app.token) entry.supersededBy = undefined;
+				else {
+					if (entry.supersededBy === undefined && !entry.isUnconfirmed) entry.currentAtMs = this.#feed.checkedAtMs;
+					entry.supersededBy = pointer;
+				}
+			},
+			reset: () => store.clear(),
+		});
+		const objects = createSnapshotObjects(outside, SNAPSHOT_FORMAT);
+		this.#loads = new SnapshotLoads(outside, this.#feed, store, objects);
+		this.#overrides = new SharedWork(outside);
+		this.#readyBundles = new SharedWork(outside);
+		this.#liveness = new SharedWork(outside);
+	}
 
-	/** @throws {ApiError} if the address may not ask again, or the database does not answer, and nothing is in memory or stored */
-	async function readAll(
-		db: Database,
-		publicAppIds: readonly string[],
-		waitUntil: WaitUntil,
-		mayBeOld = false,
-		waits = patience(waitUntil),
-	): Promise<ReadSnapshot[]> {
+	/** The deadline of a check that begins now: until then it waits for the database, whatever it needs. */
+	deadline(publicAppId: string): number {
+		const isInMemory = this.#store.get(publicAppId) !== undefined;
+		const waitMs = this.#feed.isPaused() ? (isInMemory ? 0 : MOST_WAIT_MS) : isInMemory ? MOST_WAIT_MS : COLD_WAIT_MS;
+		return this.#outside.now() + waitMs;
+	}
+
+	/**
+	 * @param db must read from the primary, because a replica may be behind the feed
+	 * @param waiter with a deadline, the app's last stored snapshot is used if the database does not answer
+	 * @throws {ApiError} `service_unavailable` if the database does not answer and nothing is in memory or stored, or `too_many_requests` if
+	 *   the address may not ask again
+	 */
+	async read(db: Database, publicAppId: string, waiter: Waiter): Promise<ReadSnapshot> {
+		return (await this.readMany(db, [publicAppId], waiter))[0] ?? NO_APP;
+	}
+
+	/** Several apps; those that are not in memory are loaded in one batch. */
+	async readMany(db: Database, publicAppIds: readonly string[], waiter: Waiter): Promise<ReadSnapshot[]> {
+		const store = this.#store;
+		const feed = this.#feed;
 		// A check after a change of this isolate waits for the feed and shares the load of the app; other readers load it in one trip.
-		const isUsable = (entry: Held) =>
-			mayBeOld ? !entry.isUnconfirmed || feed.isPaused() : !entry.isUnconfirmed && feed.isAnswered(entry.mark);
+		const isUsable = ({ isUnconfirmed, mark }: CacheEntry) =>
+			waiter.deadlineMs === undefined ? !isUnconfirmed && feed.isAnswered(mark) : !isUnconfirmed || feed.isPaused();
 		const known = publicAppIds.map((id) => store.get(id)).filter((entry) => entry !== undefined && isUsable(entry));
 		if (known.length > 0 || publicAppIds.some(store.isAbsent)) {
-			await feed.confirm(db, waitUntil, Math.max(0, ...known.map((entry) => entry?.mark ?? 0)));
+			await feed.confirm(db, waiter, Math.max(0, ...known.map((entry) => entry?.mark ?? 0)));
 		}
 		const missing = publicAppIds.filter((id) => {
 			const entry = store.get(id);
 			return entry === undefined ? !store.isAbsent(id) : !isUsable(entry);
 		});
-		const loaded =
-			missing.length === 0
-				? new Map<string, Held | null>()
-				: await loadPatiently(db, missing, waitUntil, mayBeOld, waits);
+		const loaded = missing.length === 0 ? new Map<string, CacheEntry | null>() : await this.#load(db, missing, waiter);
 		return Promise.all(
 			publicAppIds.map(async (id) => {
 				const entry = loaded.get(id) ?? store.get(id);
-				return entry === undefined ? { snapshot: null, ageMs: 0 } : readHeld(db, entry, waitUntil, waits);
+				return entry === undefined ? NO_APP : this.#newest(db, entry, waiter);
 			}),
 		);
 	}
 
-	/** Loads from D1, or, if D1 does not answer, takes what was stored last. */
-	async function loadPatiently(
-		db: Database,
-		ids: readonly string[],
-		waitUntil: WaitUntil,
-		mayBeOld: boolean,
-		waits: Patience,
-	): Promise<Map<string, Held | null>> {
-		const byId = (entries: readonly (Held | null)[]) => new Map(ids.map((id, index) => [id, entries[index] ?? null]));
-		const work = loadShared(db, ids, waitUntil);
-		if (!mayBeOld) return byId(await work);
-		const coldPatienceMs = feed.isPaused() ? PATIENCE_MS : COLD_PATIENCE_MS;
-		const isHeld = ids.every((id) => store.get(id) !== undefined);
+	/** Loads from D1, or, if D1 does not answer before the deadline, takes the snapshots that were stored last. */
+	async #load(db: Database, ids: readonly string[], waiter: Waiter): Promise<Map<string, CacheEntry | null>> {
+		const byId = (entries: readonly (CacheEntry | null | undefined)[]) =>
+			new Map(ids.map((id, index) => [id, entries[index] ?? null]));
+		let failure: unknown;
 		try {
-			const loaded = await (isHeld ? waits.wait(work) : within(clock, coldPatienceMs, work));
-			if (loaded !== LATE) return byId(loaded);
-			clock.log("warn", "answered_from_stored_snapshot", { cause: "D1 did not answer in time" });
+			const loaded = await this.#loads.loadShared(db, ids, waiter);
+			if (loaded.every((entry) => entry !== LATE)) return byId(loaded);
 		} catch (error) {
-			if (!(error instanceof ApiError) || error.code !== "service_unavailable") throw error;
-			clock.log("warn", "answered_from_stored_snapshot", { cause: causeText(error) });
+			if (waiter.deadlineMs === undefined || !isUnavailable(error)) throw error;
+			failure = error;
 		}
-		feed.fail();
-		waitUntil(work.catch(() => undefined));
-		const stored = await Promise.all(ids.map((id) => store.get(id) ?? fromSource(id)));
-		return stored.every((entry) => entry !== undefined) ? byId(stored) : byId(await work);
+		const cause = failure === undefined ? "D1 did not answer in time" : causeText(failure);
+		this.#outside.log("warn", "answered_from_stored_snapshot", { cause });
+		this.#feed.fail();
+		const stored = await Promise.all(ids.map((id) => this.#store.get(id) ?? this.#loads.latest(id)));
+		if (stored.every((entry) => entry !== undefined)) return byId(stored);
+		if (failure !== undefined) throw failure;
+		return this.#load(db, ids, { waitUntil: waiter.waitUntil });
 	}
 
-	async function readHeld(db: Database, entry: Held, waitUntil: WaitUntil, waits: Patience): Promise<ReadSnapshot> {
-		const { supersededBy } = entry;
-		if (store.get(entry.snapshot.app.publicId) === entry) store.touch(entry);
-		if (supersededBy === undefined || now() < entry.retryAtMs) return withAge(entry);
+	/** The entry, or the one that replaces it after a change. */
+	async #newest(db: Database, entry: CacheEntry, { waitUntil, deadlineMs }: Waiter): Promise<ReadSnapshot> {
+		const { now } = this.#outside;
+		const { supersededBy, backoff } = entry;
+		if (this.#store.get(entry.snapshot.app.publicId) === entry) this.#store.touch(entry);
+		if (supersededBy === undefined || backoff.isPaused(now())) return this.#withAge(entry);
 		try {
-			const replaced = await waits.wait(replaceShared(db, entry, supersededBy, waitUntil));
-			if (replaced !== LATE) return replaced === null ? { snapshot: null, ageMs: 0 } : withAge(replaced);
+			const waiter = { waitUntil, deadlineMs: deadlineMs ?? now() + MOST_WAIT_MS };
+			const replaced = await this.#loads.replace(db, entry, supersededBy, waiter);
+			if (replaced !== LATE) return replaced === null ? NO_APP : this.#withAge(replaced);
 		} catch {
-			// Answered with what is held.
+			// Answered with what is in memory.
 		}
-		entry.failures += 1;
-		entry.retryAtMs = now() + pauseAfterMs(entry.failures);
-		return withAge(entry);
+		backoff.fail(now());
+		return this.#withAge(entry);
 	}
 
-	function withAge(entry: Held): ReadSnapshot {
+	#withAge(entry: CacheEntry): ReadSnapshot {
 		const isOld = entry.isUnconfirmed || entry.supersededBy !== undefined;
-		return { snapshot: entry.snapshot, ageMs: Math.max(0, now() - (isOld ? entry.currentAtMs : feed.checkedAtMs)) };
+		const atMs = isOld ? entry.currentAtMs : this.#feed.checkedAtMs;
+		return { snapshot: entry.snapshot, ageMs: Math.max(0, this.#outside.now() - atMs) };
 	}
 
-	return {
-		/**
-		 * @param mayBeOld takes the app's last stored snapshot if the database does not answer
-		 * @param waits the patience of a check that reads more afterwards
-		 * @param db must read from the primary, because a replica may be behind the feed
-		 * @throws {ApiError} `service_unavailable` if the database does not answer and nothing is in memory or stored
-		 */
-		async read(
-			db: Database,
-			publicAppId: string,
-			waitUntil: WaitUntil,
-			mayBeOld = false,
-			waits?: Patience,
-		): Promise<ReadSnapshot> {
-			const [read] = await readAll(db, [publicAppId], waitUntil, mayBeOld, waits);
-			return read ?? { snapshot: null, ageMs: 0 };
-		},
+	/** A fresh snapshot; undefined if the database would be asked, or the app does not exist. */
+	fresh(publicAppId: string, nowMs: number): AppSnapshot | undefined {
+		const entry = this.#store.get(publicAppId);
+		if (entry === undefined || entry.supersededBy !== undefined || entry.isUnconfirmed) return undefined;
+		if (!this.#feed.isFresh(nowMs, entry.mark)) return undefined;
+		this.#store.touch(entry);
+		return entry.snapshot;
+	}
 
-		/** Several apps; those that are not in memory are loaded in one batch. */
-		readMany: (db: Database, publicAppIds: readonly string[], waitUntil: WaitUntil): Promise<ReadSnapshot[]> =>
-			readAll(db, publicAppIds, waitUntil),
+	/** The app as the database has it now, for callers that must see their own last change from any isolate. */
+	async readNow(db: Database, publicAppId: string): Promise<AppSnapshot | null> {
+		return (await this.#loads.load(db, [publicAppId]))[0]?.entry?.snapshot ?? null;
+	}
 
-		/** A fresh snapshot; undefined if the database would be asked, or the app does not exist. */
-		fresh(publicAppId: string, nowMs: number): AppSnapshot | undefined {
-			const entry = store.get(publicAppId);
-			if (entry === undefined || entry.supersededBy !== undefined || entry.isUnconfirmed) return undefined;
-			if (!feed.isFresh(nowMs, entry.mark)) return undefined;
-			store.touch(entry);
-			return entry.snapshot;
-		},
+	/** Late is also a database that does not answer, or is known not to. */
+	async #attempt<Value>(
+		{ deadlineMs }: Waiter,
+		begin: () => Promise<Value | typeof LATE>,
+	): Promise<Value | typeof LATE> {
+		if (deadlineMs === undefined) return begin();
+		if (this.#outside.now() >= deadlineMs || this.#feed.isPaused()) return LATE;
+		try {
+			return await begin();
+		} catch (error) {
+			if (isUnavailable(error)) return LATE;
+			throw error;
+		}
+	}
 
-		/** The app as the database has it now, for callers that must see their own last change from any isolate. */
-		async readNow(db: Database, publicAppId: string): Promise<AppSnapshot | null> {
-			return (await load(db, [publicAppId], () => true))[0]?.entry?.snapshot ?? null;
-		},
+	/** The override that an operator set for the device, also if there are too many to hold. */
+	override(db: Database, snapshot: AppSnapshot, deviceId: string, waiter: Waiter) {
+		const key = `${snapshot.app.token} ${deviceId}`;
+		return this.#attempt(waiter, () => this.#overrides.join(key, waiter, () => overrideIn(db, snapshot, deviceId)));
+	}
 
-		/** For a check, which passes it to all that it reads. */
-		patience,
+	/** Whether a ready bundle has this version. */
+	hasReadyBundle(db: Database, snapshot: AppSnapshot, version: string, waiter: Waiter) {
+		const key = `${snapshot.app.token} ${version}`;
+		return this.#attempt(waiter, () =>
+			this.#readyBundles.join(key, waiter, () => hasReadyBundle(db, snapshot, version)),
+		);
+	}
 
-		override: overrideIn,
-		hasReadyBundle,
+	/** The files of a bundle, if they are in memory. */
+	cachedManifest(snapshot: AppSnapshot, bundleId: number): readonly SnapshotFile[] | undefined {
+		return this.#loads.cachedManifest(snapshot, bundleId);
+	}
 
-		...manifests,
+	/**
+	 * The files of a bundle, from memory or from the database; if that does not answer, as they were stored last.
+	 * @throws {ApiError} `service_unavailable` if they are not stored either
+	 */
+	async manifest(
+		db: Database,
+		snapshot: AppSnapshot,
+		bundleId: number,
+		waiter: Waiter,
+	): Promise<readonly SnapshotFile[]> {
+		const cached = this.#loads.cachedManifest(snapshot, bundleId);
+		if (cached !== undefined) return cached;
+		const read = await this.#attempt(waiter, () => this.#loads.manifest(db, snapshot, bundleId, waiter));
+		if (read !== LATE) return read;
+		const stored = await this.#loads.storedManifest(snapshot, bundleId);
+		if (stored === undefined) throw serviceUnavailable(new Error("D1 did not answer with a manifest"));
+		return stored;
+	}
 
-		/** After a change in this isolate, of one app or of any: the next check asks the feed first. */
-		invalidate(publicAppId?: string): void {
-			if (publicAppId === undefined) {
-				feed.recheck();
-				invalidateLoads();
-				return;
+	/** Whether an app exists and its organization is not deleted, for signed links. If the database does not answer, the last answer holds. */
+	async isLive(db: Database, appId: string, waitUntil: Waiter["waitUntil"]): Promise<boolean> {
+		const waiter = { waitUntil, deadlineMs: this.#outside.now() + MOST_WAIT_MS };
+		const known = this.#store.liveness(appId);
+		if (known !== undefined) {
+			await this.#feed.confirm(db, waiter, known.mark);
+			const confirmed = this.#store.liveness(appId);
+			if (confirmed !== undefined) return confirmed.isLive;
+		}
+		const isLive = await this.#attempt(waiter, () =>
+			this.#liveness.join(appId, waiter, () => this.#readLiveness(db, appId)),
+		);
+		return isLive === LATE || isLive;
+	}
+
+	async #readLiveness(limited: Database, appId: string): Promise<boolean> {
+		// The caller has verified a link of the app, and a limit on its address must not make a deleted app look alive.
+		const db = limited.unlimited ?? limited;
+		const feed = this.#feed;
+		const read = feed.begin();
+		try {
+			const [changes, { rows }] = await db.batch([feed.statement(), liveAppWithId(appId as AppId)]);
+			await feed.settle(db, read, changes.rows);
+			const isLive = rows.length > 0;
+			if (feed.isCurrent(read, changes.rows, appId)) {
+				this.#store.keepLiveness(appId, { isLive, mark: feed.lastMark });
 			}
-			const entry = store.get(publicAppId);
-			if (entry !== undefined) entry.mark = feed.mark();
-			store.dropAbsent(publicAppId);
-			invalidateLoads(publicAppId);
-		},
+			return isLive;
+		} catch (error) {
+			this.#outside.log("warn", "app_lookup_failed", { cause: causeText(error) });
+			feed.fail();
+			return true;
+		}
+	}
 
-		/** After a change in this isolate: stores the app for the other isolates, which load it from D1 themselves if that fails. */
-		async publish(db: Database, publicAppId: string): Promise<void> {
-			try {
-				await publish(db, publicAppId);
-			} catch (error) {
-				clock.log("warn", "snapshot_not_stored", { cause: causeText(error) });
-			}
-		},
+	/** After a change in this isolate, of one app or of any: the next check asks the feed first. */
+	invalidate(app?: { readonly publicId?: string | undefined; readonly id?: string | undefined }): void {
+		const { publicId, id } = app ?? {};
+		if (publicId === undefined) this.#feed.recheck();
+		this.#loads.forget(publicId);
+		const mark = this.#feed.mark();
+		if (id !== undefined) this.#store.markLiveness(id, mark);
+		if (publicId === undefined) return;
+		const entry = this.#store.get(publicId);
+		if (entry !== undefined) entry.mark = mark;
+		this.#store.dropAbsent(publicId);
+	}
 
-		/** Drops everything, as if the isolate were new. */
-		clear: (): void => store.clear(),
-	};
+	/** After a change in this isolate: stores the app for the other isolates, which load it from D1 themselves if that fails. */
+	async publish(db: Database, publicAppId: string): Promise<void> {
+		try {
+			await this.#loads.publish(db, publicAppId);
+		} catch (error) {
+			this.#outside.log("warn", "snapshot_not_stored", { cause: causeText(error) });
+		}
+	}
+
+	/** Drops everything, as if the isolate were new. */
+	clear(): void {
+		this.#store.clear();
+	}
 }
-
-export type SnapshotCache = ReturnType<typeof createSnapshotCache>;

@@ -16,8 +16,9 @@ import {
 	snapshotStatements,
 } from "../db/snapshot-load";
 import { assembleSnapshot } from "./app-snapshot";
+import { Backoff } from "./freshness";
 import type { Content } from "./objects";
-import { bytesOf, type Held, type HeldManifest } from "./store";
+import { bytesOf, type CachedManifest, type CacheEntry } from "./store";
 import { readSnapshotText, type SnapshotRows, textOf } from "./text";
 
 export interface LoadedApp {
@@ -76,7 +77,7 @@ export async function loadContent(db: Database, publicAppId: string, atMs: numbe
 	return apps[0]?.content() ?? null;
 }
 
-function entryOf(rows: SnapshotRows, before: Held | undefined): Held {
+function entryOf(rows: SnapshotRows, before: CacheEntry | undefined): CacheEntry {
 	const { app, channels, bundles, overrides, names, zipOnly } = rows;
 	const snapshot = assembleSnapshot(app, channels, bundles, overrides, names, zipOnly);
 	// The manifest of a ready bundle never changes, so manifests are kept for as long as their bundles.
@@ -85,12 +86,18 @@ function entryOf(rows: SnapshotRows, before: Held | undefined): Held {
 	const lists = bytesOf(channels) + bytesOf(bundles) + bytesOf(overrides) + bytesOf(zipOnly);
 	const bytes = lists + names.reduce((sum, name) => sum + name.length + 50, 0) + 1_000;
 	return {
-		...{ snapshot, manifests, bytes, isUnconfirmed: false, supersededBy: undefined },
-		...{ currentAtMs: 0, mark: 0, retryAtMs: 0, failures: 0 },
+		snapshot,
+		manifests,
+		bytes,
+		isUnconfirmed: false,
+		supersededBy: undefined,
+		currentAtMs: 0,
+		mark: 0,
+		backoff: new Backoff(),
 	};
 }
 
-export function entryFromRows({ rows }: LoadedApp, before: Held | undefined): Held {
+export function entryFromRows({ rows }: LoadedApp, before: CacheEntry | undefined): CacheEntry {
 	return entryOf(rows, before);
 }
 
@@ -101,16 +108,16 @@ export function entryFromRows({ rows }: LoadedApp, before: Held | undefined): He
 export function entryFromText(
 	publicAppId: string,
 	{ token, text }: Content,
-	wanted?: { readonly appId: string; readonly before: Held },
-): Held | undefined {
+	wanted?: { readonly appId: string; readonly before: CacheEntry },
+): CacheEntry | undefined {
 	const { atMs, rows, manifests: stored } = readSnapshotText(text);
 	const { app } = rows;
 	const isWanted =
 		wanted === undefined ? app.app_id.toLowerCase() === publicAppId.toLowerCase() : app.id === wanted.appId;
 	if (!isWanted || app.revision_token !== token) return undefined;
 	const entry = entryOf(rows, wanted?.before);
-	for (const [bundleId, files] of stored) entry.manifests.set(bundleId, heldManifest(files));
+	for (const [bundleId, files] of stored) entry.manifests.set(bundleId, cachedManifest(files));
 	return wanted === undefined ? { ...entry, isUnconfirmed: true, currentAtMs: atMs } : entry;
 }
 
-const heldManifest = (files: string): HeldManifest => ({ files, bytes: 2 * files.length });
+const cachedManifest = (files: string): CachedManifest => ({ files, bytes: 2 * files.length });

@@ -7,13 +7,11 @@
  * - A batch that reads an app contains the feed's statement, so its rows and the position are of one moment (`isCurrent`).
  * - Ages count from the moment at which D1 was asked.
  */
+import type { Database } from "../db/batch";
 import { type ChangeRow, changesFrom, PAGE_ROWS } from "../db/changes";
-import type { Database } from "../db/client";
-import { FRESH_MS, PATIENCE_MS, pauseAfterMs, STALE_MS } from "./freshness";
-import { LATE, within } from "./patience";
+import { Backoff, type Clock, FRESH_MS, LATE, MOST_WAIT_MS, STALE_MS, type Waiter } from "./freshness";
+import { SharedWork } from "./shared-work";
 
-/** A question that began this long ago has ended with its request. */
-const QUESTION_LIFETIME_MS = 5_000;
 const MOST_PAGES = 25;
 /** Apps whose last change is recorded for reads under way; about 100 bytes each. */
 const MOST_RECENT = 2_000;
@@ -25,8 +23,6 @@ export interface Pointer {
 	readonly publicId: string;
 	/** Identifies the content of the app's snapshot. */
 	readonly token: string;
-	/** Position of the feed at which the app was so. */
-	readonly seq: number;
 }
 
 interface AppChange {
@@ -43,188 +39,185 @@ interface FeedListener {
 	reset(): void;
 }
 
-/** An answer of the feed that is under way. */
-export interface Question {
+/** A read of the feed that is under way. */
+interface FeedRead {
 	readonly number: number;
 	readonly atMs: number;
 	readonly settled: number;
 	readonly generation: number;
 }
 
-interface Clock {
-	readonly now: () => number;
-	readonly deadline: (ms: number) => Promise<void>;
-}
-
 /** One for each isolate. */
-export function createChangeFeed(clock: Clock) {
-	const { now } = clock;
-	const listeners: FeedListener[] = [];
-	let position: { readonly seq: number; readonly token: string } | undefined;
-	let checkedAtMs = Number.NEGATIVE_INFINITY;
-	/** Questions begun, the newest one whose answer was used, and answers used. */
-	let [begun, answered, settled] = [0, 0, 0];
-	/** A question with a higher number must be answered before anything held is fresh. */
-	let askedAfter = 0;
-	let generation = 0;
-	let asking: { readonly number: number; readonly atMs: number; readonly answer: Promise<void> } | undefined;
-	let failures = 0;
-	let retryAtMs = Number.NEGATIVE_INFINITY;
-	const changedAt = new Map<string, number>();
-	let changedBefore = 0;
+export class ChangeFeed {
+	readonly #clock: Clock;
+	readonly #listener: FeedListener;
+	readonly #reads: SharedWork<void>;
+	readonly #backoff = new Backoff();
+	#position: { readonly seq: number; readonly token: string } | undefined;
+	#checkedAtMs = Number.NEGATIVE_INFINITY;
+	/** Reads begun, the newest one whose answer was used, and answers used. */
+	#begun = 0;
+	#answered = 0;
+	#settled = 0;
+	/** The read that requests share. */
+	#shared = 0;
+	/** A read with a higher number must be answered before anything in memory is fresh. */
+	#recheckAfter = 0;
+	#lastMark = 0;
+	#generation = 0;
+	readonly #changedAt = new Map<string, number>();
+	#changedBefore = 0;
 
-	function begin(): Question {
-		begun += 1;
-		return { number: begun, atMs: now(), settled, generation };
+	constructor(clock: Clock, listener: FeedListener) {
+		this.#clock = clock;
+		this.#listener = listener;
+		this.#reads = new SharedWork(clock);
 	}
 
-	function fail(): void {
-		if (now() < retryAtMs) return;
-		failures += 1;
-		retryAtMs = now() + pauseAfterMs(failures);
+	/** For a batch that reads an app. */
+	statement() {
+		return changesFrom(this.#position?.seq ?? Number.MAX_SAFE_INTEGER);
 	}
 
-	function note(row: ChangeRow, seq: number): void {
-		const { app_id: appId, current_public_id: publicId, revision_token: token } = row;
-		if (appId === null) return;
-		changedAt.delete(appId);
-		changedAt.set(appId, row.seq);
-		for (const [oldest, oldestSeq] of changedAt) {
-			if (changedAt.size <= MOST_RECENT) break;
-			changedBefore = oldestSeq;
-			changedAt.delete(oldest);
-		}
-		const isLive = publicId !== null && token !== null && row.is_live === 1;
-		const change: AppChange = {
-			appId,
-			publicIds: [row.public_app_id, publicId].filter((id) => id !== null),
-			pointer: isLive ? { appId, publicId, token, seq } : null,
+	begin(): FeedRead {
+		this.#begun += 1;
+		return {
+			number: this.#begun,
+			atMs: this.#clock.now(),
+			settled: this.#settled,
+			generation: this.#generation,
 		};
-		for (const listener of listeners) listener.changed(change);
 	}
 
 	/** Uses an answer. The feed is empty if its triggers do not exist yet: then nothing counts as current. */
-	async function settle(db: Database, question: Question, rows: readonly ChangeRow[]): Promise<void> {
+	async settle(db: Database, read: FeedRead, rows: readonly ChangeRow[]): Promise<void> {
 		const last = rows.at(-1);
 		if (last === undefined) {
 			// Only a new database needs it, so no device waits for its code.
 			const { startFeed } = await import("../db/triggers");
 			return startFeed(db.unlimited ?? db);
 		}
-		const known = position;
+		const known = this.#position;
 		const at =
 			known === undefined ? -1 : rows.findIndex(({ seq, token }) => seq === known.seq && token === known.token);
-		// A later question was answered first.
-		if (at === -1 && question.settled !== settled) return;
-		settled += 1;
-		position = { seq: last.seq, token: last.token };
+		// A later read was answered first.
+		if (at === -1 && read.settled !== this.#settled) return;
+		this.#settled += 1;
+		this.#position = { seq: last.seq, token: last.token };
 		if (at === -1) {
-			generation += 1;
-			changedAt.clear();
-			changedBefore = 0;
-			for (const listener of listeners) listener.reset();
+			this.#generation += 1;
+			this.#changedAt.clear();
+			this.#changedBefore = 0;
+			this.#listener.reset();
 		} else {
-			for (const row of rows.slice(at + 1)) note(row, last.seq);
+			for (const row of rows.slice(at + 1)) this.#note(row);
 		}
-		// More than a page: the rest is asked for before anything counts as current.
+		// More than a page: the rest is read before anything counts as current.
 		if (rows.length < PAGE_ROWS) {
-			checkedAtMs = Math.max(checkedAtMs, question.atMs);
-			answered = Math.max(answered, question.number);
+			this.#checkedAtMs = Math.max(this.#checkedAtMs, read.atMs);
+			this.#answered = Math.max(this.#answered, read.number);
 		}
-		[failures, retryAtMs] = [0, Number.NEGATIVE_INFINITY];
+		this.#backoff.succeed();
 	}
 
-	const statement = () => changesFrom(position?.seq ?? Number.MAX_SAFE_INTEGER);
+	#note({ app_id: appId, public_app_id, current_public_id: publicId, revision_token: token, is_live, seq }: ChangeRow) {
+		if (appId === null) return;
+		this.#changedAt.delete(appId);
+		this.#changedAt.set(appId, seq);
+		for (const [oldest, oldestSeq] of this.#changedAt) {
+			if (this.#changedAt.size <= MOST_RECENT) break;
+			this.#changedBefore = oldestSeq;
+			this.#changedAt.delete(oldest);
+		}
+		const isLive = publicId !== null && token !== null && is_live === 1;
+		this.#listener.changed({
+			appId,
+			publicIds: [public_app_id, publicId].filter((id) => id !== null),
+			pointer: isLive ? { appId, publicId, token } : null,
+		});
+	}
 
-	async function askNow(db: Database): Promise<void> {
-		const question = begin();
+	async #read(db: Database): Promise<void> {
+		const read = this.begin();
+		this.#shared = read.number;
 		try {
 			for (let page = 0; page < MOST_PAGES; page++) {
-				const [{ rows }] = await db.batch([statement()]);
-				await settle(db, question, rows);
+				const [{ rows }] = await db.batch([this.statement()]);
+				await this.settle(db, read, rows);
 				if (rows.length > 0 && rows.length < PAGE_ROWS) break;
 			}
 		} catch (error) {
-			fail();
+			this.fail();
 			throw error;
 		}
 	}
 
-	/** One question at a time; one that began before a change of this isolate does not count. */
-	function ask(limited: Database, after: number): Promise<void> {
-		if (asking !== undefined && asking.number > after && now() - asking.atMs < QUESTION_LIFETIME_MS)
-			return asking.answer;
-		const answer = askNow(limited.unlimited ?? limited).finally(() => {
-			if (asking?.answer === answer) asking = undefined;
-		});
-		asking = { number: begun, atMs: now(), answer };
-		return answer;
+	/** Records that the database did not answer. */
+	fail(): void {
+		this.#backoff.fail(this.#clock.now());
 	}
 
-	return {
-		listen: (listener: FeedListener): void => void listeners.push(listener),
+	/** Whether the database failed lately and is left alone. */
+	isPaused(): boolean {
+		return this.#backoff.isPaused(this.#clock.now());
+	}
 
-		/** For a batch that reads an app. */
-		statement,
-		begin,
-		settle,
+	/** A mark for `confirm`, after a change in this isolate: only a read that begins from now on shows what is current. */
+	mark(): number {
+		this.#backoff.retry();
+		this.#lastMark = this.#begun;
+		return this.#begun;
+	}
 
-		/** Records that the database did not answer. */
-		fail,
+	/** The mark of an app that was read meanwhile: the read may not have seen the last change in this isolate. */
+	get lastMark(): number {
+		return this.#lastMark;
+	}
 
-		/** Whether the database failed lately and is left alone. */
-		isPaused: (): boolean => now() < retryAtMs,
+	/** After a change in this isolate that may affect any app. */
+	recheck(): void {
+		this.#recheckAfter = this.mark();
+	}
 
-		/** A mark for `confirm`: what is held must be confirmed by a question that begins after now. */
-		mark(): number {
-			retryAtMs = Number.NEGATIVE_INFINITY;
-			return begun;
-		},
+	/** Whether the feed was answered after the mark. */
+	isAnswered(mark: number): boolean {
+		return this.#answered > Math.max(mark, this.#recheckAfter);
+	}
 
-		/** After a change in this isolate that may affect any app. */
-		recheck(): void {
-			retryAtMs = Number.NEGATIVE_INFINITY;
-			askedAfter = begun;
-		},
+	/** When everything in memory was last known to be current. */
+	get checkedAtMs(): number {
+		return this.#checkedAtMs;
+	}
 
-		/** Whether the feed was answered after the mark. */
-		isAnswered: (mark: number): boolean => answered > Math.max(mark, askedAfter),
+	isFresh(nowMs: number, mark: number): boolean {
+		return nowMs - this.#checkedAtMs < FRESH_MS && this.isAnswered(mark);
+	}
 
-		/** When everything held was last known to be current. */
-		get checkedAtMs(): number {
-			return checkedAtMs;
-		},
+	/** Whether what a batch read is current, as far as this isolate knows: nothing changed it after the last row of the batch's feed. */
+	isCurrent(read: FeedRead, rows: readonly ChangeRow[], appId: string | null): boolean {
+		const last = rows.at(-1);
+		if (last === undefined || this.#position === undefined) return false;
+		const isOwnReset = this.#generation === read.generation + 1 && this.#position.token === last.token;
+		if (this.#generation !== read.generation && !isOwnReset) return false;
+		if (appId === null) return this.#position.seq === last.seq && this.#lastMark < read.number;
+		return (this.#changedAt.get(appId) ?? this.#changedBefore) <= last.seq;
+	}
 
-		isFresh: (nowMs: number, after = 0): boolean =>
-			nowMs - checkedAtMs < FRESH_MS && answered > Math.max(after, askedAfter),
-
-		/** Whether what a batch read is current, as far as this isolate knows: nothing changed it after the last row of the batch's feed. */
-		isCurrent(question: Question, rows: readonly ChangeRow[], appId: string | null): boolean {
-			const last = rows.at(-1);
-			if (last === undefined || position === undefined) return false;
-			const isOwnReset = generation === question.generation + 1 && position.token === last.token;
-			if (generation !== question.generation && !isOwnReset) return false;
-			if (appId === null) return position.seq === last.seq;
-			return (changedAt.get(appId) ?? changedBefore) <= last.seq;
-		},
-
-		/** Asks in the background from two seconds on and waits from four seconds on, for half a second. Never fails. */
-		async confirm(db: Database, waitUntil: (work: Promise<unknown>) => void, mark = 0): Promise<void> {
-			const nowMs = now();
-			const ageMs = nowMs - checkedAtMs;
-			const after = Math.max(mark, askedAfter);
-			const isMarked = answered <= after;
-			if ((!isMarked && ageMs < FRESH_MS) || nowMs < retryAtMs) return;
-			const asked = ask(db, isMarked ? after : 0);
-			waitUntil(asked.catch(() => undefined));
-			if (!isMarked && ageMs < STALE_MS) return;
-			try {
-				if ((await within(clock, PATIENCE_MS, asked)) === LATE) fail();
-			} catch {
-				// The caller answers with what it holds.
-			}
-		},
-	};
+	/** Reads in the background from two seconds on and waits from four seconds on, for half a second. Never fails. */
+	async confirm(db: Database, { waitUntil, deadlineMs }: Waiter, mark = 0): Promise<void> {
+		const nowMs = this.#clock.now();
+		const ageMs = nowMs - this.#checkedAtMs;
+		const isMarked = !this.isAnswered(mark);
+		if ((!isMarked && ageMs < FRESH_MS) || this.#backoff.isPaused(nowMs)) return;
+		// A read that began before a change of this isolate does not count.
+		if (isMarked && this.#shared <= Math.max(mark, this.#recheckAfter)) this.#reads.forget();
+		const untilMs = Math.min(deadlineMs ?? Number.POSITIVE_INFINITY, nowMs + MOST_WAIT_MS);
+		const read = this.#reads.join("feed", { waitUntil, deadlineMs: untilMs }, () => this.#read(db.unlimited ?? db));
+		try {
+			if (!isMarked && ageMs < STALE_MS) read.catch(() => undefined);
+			else if ((await read) === LATE) this.fail();
+		} catch {
+			// The caller answers with what is in memory.
+		}
+	}
 }
-
-export type ChangeFeed = ReturnType<typeof createChangeFeed>;

@@ -1,45 +1,70 @@
 /**
- * Loads of apps from D1 into the isolate's memory. Requests that miss the same app share one load; a load that may not have seen a change of
- * this isolate answers its requests, but is not kept.
+ * How apps get into the isolate's memory: from D1, or, after a change, from the R2 object that the request which made it has published
+ * (objects.ts). Requests that miss the same app or manifest share the work. A load that may not have seen a change of this isolate is marked,
+ * so that the next check asks the feed first.
  */
+import type { Database } from "../db/batch";
+import { manifestOf, type SnapshotFile } from "../db/snapshot-load";
+import type { Deps } from "../deps";
+import { causeText } from "../errors";
+import type { AppSnapshot } from "./app-snapshot";
+import { entryFromRows, entryFromText, type LoadedApp, readApps } from "./entry";
+import type { ChangeFeed, Pointer } from "./feed";
+import type { LATE, Waiter } from "./freshness";
+import type { Content, SnapshotObjects } from "./objects";
+import { SharedWork } from "./shared-work";
+import { bytesOf, type CacheEntry, filesOfManifest, type SnapshotStore } from "./store";
 
-import type { Database } from "../db/client";
-import { ApiError, causeText } from "../errors";
-import { entryFromRows, readApps } from "./entry";
-import type { ChangeFeed } from "./feed";
-import { LATE, within } from "./patience";
-import { type Loaded, type Outside, SHARED_LOAD_MS, type WaitUntil } from "./replacement";
-import type { Held, SnapshotStore } from "./store";
+/** A snapshot that is loaded for one check is stored a little later, so that the check does not pay for it. */
+const STORE_AFTER_MS = 1_000;
+/** Longest pause before a changed app that is not in R2 is loaded from D1, so that not all isolates load it. */
+const LONGEST_PAUSE_MS = 300;
 
-interface Load {
-	readonly entry: Promise<Held | null>;
-	/** False after a change in this isolate, which the load may not have seen. */
-	isCurrent: boolean;
+export type Outside = Pick<Deps, "now" | "deadline" | "delay" | "randomBytes" | "log">;
+
+interface Loaded {
+	readonly entry: CacheEntry | null;
+	readonly app?: LoadedApp;
 }
 
-/** @param storeLater stores a loaded app for other isolates */
-export function createLoads(
-	clock: Outside,
-	feed: ChangeFeed,
-	store: SnapshotStore,
-	storeLater: (db: Database, loaded: Loaded) => Promise<void>,
-) {
-	/** Loads in progress, each shared by all requests that miss the app. */
-	const loading = new Map<string, Load>();
+export class SnapshotLoads {
+	readonly #outside: Outside;
+	readonly #feed: ChangeFeed;
+	readonly #store: SnapshotStore;
+	readonly #objects: SnapshotObjects;
+	/** By public id in lower case. */
+	readonly #loads: SharedWork<CacheEntry | null>;
+	/** By UUID and token. */
+	readonly #replacements: SharedWork<CacheEntry | null>;
+	/** By UUID and bundle. */
+	readonly #manifests: SharedWork<readonly SnapshotFile[]>;
 
-	/** Loads from D1. */
-	async function load(db: Database, publicAppIds: readonly string[], isValid: () => boolean): Promise<Loaded[]> {
-		const question = feed.begin();
-		const { changes, apps } = await readApps(db, publicAppIds, feed.statement(), question.atMs);
-		await feed.settle(db, question, changes);
+	constructor(outside: Outside, feed: ChangeFeed, store: SnapshotStore, objects: SnapshotObjects) {
+		this.#outside = outside;
+		this.#feed = feed;
+		this.#store = store;
+		this.#objects = objects;
+		this.#loads = new SharedWork(outside);
+		this.#replacements = new SharedWork(outside);
+		this.#manifests = new SharedWork(outside);
+	}
+
+	/** Loads apps from D1 in one round trip. */
+	async load(db: Database, publicAppIds: readonly string[]): Promise<Loaded[]> {
+		const feed = this.#feed;
+		const store = this.#store;
+		const read = feed.begin();
+		const { changes, apps } = await readApps(db, publicAppIds, feed.statement(), read.atMs);
+		await feed.settle(db, read, changes);
 		const loaded = apps.map((app, index) => {
 			const publicAppId = publicAppIds[index] ?? "";
-			const isCurrent = isValid() && feed.isCurrent(question, changes, app?.rows.app.id ?? null);
+			const isCurrent = feed.isCurrent(read, changes, app?.rows.app.id ?? null);
 			if (app === null) {
 				if (isCurrent) store.keepAbsent(publicAppId);
 				return { entry: null };
 			}
 			const entry = entryFromRows(app, store.get(publicAppId));
+			entry.mark = feed.lastMark;
 			if (isCurrent) store.keep(entry);
 			return { entry, app };
 		});
@@ -47,64 +72,152 @@ export function createLoads(
 		// they count against the address.
 		const isFirst = loaded.map(({ entry }) => {
 			const app = entry?.snapshot.app;
-			return app !== undefined && store.noteReading(app.id, app.revision, question.atMs);
+			return app !== undefined && store.noteReading(app.id, app.revision, read.atMs);
 		});
 		if (isFirst.every(Boolean)) db.refund?.();
 		return loaded;
 	}
 
 	/** Loads the apps in one batch, except for those that another request is loading. */
-	async function loadShared(
+	async loadShared(
 		db: Database,
 		publicAppIds: readonly string[],
-		waitUntil: WaitUntil,
-	): Promise<(Held | null)[]> {
-		const missing = publicAppIds.filter((id) => !loading.has(id));
-		const own: Load[] = [];
-		if (missing.length > 0) {
-			const work = load(db, missing, () => own.every(({ isCurrent }) => isCurrent));
-			for (const [index, id] of missing.entries()) {
-				const one: Load = { entry: work.then((loaded) => loaded[index]?.entry ?? null), isCurrent: true };
-				own.push(one);
-				loading.set(id, one);
-				const done = () => {
-					if (loading.get(id) === one) loading.delete(id);
-				};
-				// Other requests wait for this load even if its own request has ended.
-				waitUntil(one.entry.then(done, done));
-				const failed = (error: unknown) => clock.log("warn", "snapshot_not_stored", { cause: causeText(error) });
-				waitUntil(
-					work.then((loaded) => storeLater(db, loaded[index] ?? { entry: null }).catch(failed)).catch(() => undefined),
-				);
-			}
-		}
-		return Promise.all(
-			publicAppIds.map(async (id) => {
-				const shared = loading.get(id)?.entry;
-				if (shared === undefined || missing.includes(id)) return (await shared) ?? null;
-				try {
-					const loaded = await within(clock, SHARED_LOAD_MS, shared);
-					if (loaded !== LATE) return loaded;
-				} catch (error) {
-					// A limit on the other request's address must not fail this request; a failure of the database fails both.
-					if (error instanceof ApiError && error.code === "service_unavailable") throw error;
-				}
-				return (await load(db, [id], () => true))[0]?.entry ?? null;
-			}),
-		);
+		waiter: Waiter,
+	): Promise<(CacheEntry | null | typeof LATE)[]> {
+		const missing = publicAppIds.filter((id) => !this.#loads.isRunning(id.toLowerCase()));
+		let batch: Promise<Loaded[]> | undefined;
+		const begin = async (id: string): Promise<CacheEntry | null> => {
+			const ids = missing.includes(id) ? missing : [id];
+			if (ids === missing) batch ??= this.load(db, missing);
+			const loaded = (await (ids === missing ? batch : this.load(db, ids)))?.[ids.indexOf(id)];
+			if (loaded !== undefined) waiter.waitUntil(this.#storeLater(db, loaded));
+			return loaded?.entry ?? null;
+		};
+		return Promise.all(publicAppIds.map((id) => this.#loads.join(id.toLowerCase(), waiter, () => begin(id))));
 	}
 
-	return {
-		load,
-		loadShared,
+	/** A cold isolate finds the app in R2 when the database does not answer. */
+	async #storeLater(db: Database, { entry, app: found }: Loaded): Promise<void> {
+		if (entry === null || found === undefined) return;
+		try {
+			await this.#outside.delay(STORE_AFTER_MS);
+			const { publicId, token } = entry.snapshot.app;
+			if (token === "" || this.#store.get(publicId) !== entry || entry.supersededBy !== undefined) return;
+			if ((await this.#objects.storedToken(publicId)) === token) return;
+			const content = found.content();
+			if (content === null) await this.publish(db, publicId);
+			else await this.#objects.store(publicId, content);
+		} catch (error) {
+			this.#outside.log("warn", "snapshot_not_stored", { cause: causeText(error) });
+		}
+	}
 
-		/** After a change in this isolate, of one app or of any: requests begin a new load, and no load in progress is kept. */
-		invalidateLoads(publicAppId?: string): void {
-			for (const [id, load] of loading) {
-				if (publicAppId !== undefined && id.toLowerCase() !== publicAppId.toLowerCase()) continue;
-				load.isCurrent = false;
-				loading.delete(id);
-			}
-		},
-	};
+	/** Loads the app and stores it for all isolates. Not limited by address: changes and apps in memory bound it. */
+	async publish(limited: Database, publicAppId: string): Promise<Content | null> {
+		const db = limited.unlimited ?? limited;
+		const read = this.#feed.begin();
+		const { changes, apps } = await readApps(db, [publicAppId], this.#feed.statement(), read.atMs, true);
+		await this.#feed.settle(db, read, changes);
+		const content = apps[0]?.content() ?? null;
+		if (content !== null) await this.#objects.store(publicAppId, content);
+		return content;
+	}
+
+	/** Replaces a superseded entry; null if the app is gone. */
+	replace(db: Database, entry: CacheEntry, pointer: Pointer, waiter: Waiter): Promise<CacheEntry | null | typeof LATE> {
+		const key = `${pointer.appId} ${pointer.token}`;
+		return this.#replacements.join(key, waiter, () => this.#replace(db, entry, pointer));
+	}
+
+	async #replace(db: Database, entry: CacheEntry, pointer: Pointer): Promise<CacheEntry | null> {
+		const store = this.#store;
+		const { app } = entry.snapshot;
+		const content = await this.#obtain(db, pointer);
+		const current = store.get(app.publicId);
+		if (content === null) {
+			if (current === entry) store.drop(app.publicId);
+			return null;
+		}
+		const replaced = entryFromText(app.publicId, content, { appId: app.id, before: entry });
+		if (replaced === undefined) throw new Error(`the stored snapshot of ${app.publicId} is not this app's`);
+		if (current === undefined) return replaced;
+		const { supersededBy, currentAtMs, mark } = current;
+		if (supersededBy?.token === content.token) store.keep({ ...replaced, mark });
+		// Newer than the current entry, and superseded again.
+		else if (current === entry) store.keep({ ...replaced, supersededBy, currentAtMs, mark });
+		return store.get(app.publicId) ?? replaced;
+	}
+
+	/** The changed app: from R2, where its change published it; from D1 only if it is not there after a random pause. */
+	async #obtain(db: Database, { publicId, token }: Pointer): Promise<Content | null> {
+		const { delay, randomBytes } = this.#outside;
+		for (const isLast of [false, true]) {
+			if (isLast) await delay(LONGEST_PAUSE_MS * ((randomBytes(1)[0] ?? 0) / 256));
+			const content = await this.#objects.read(publicId);
+			if (content?.token === token) return content;
+		}
+		return this.publish(db, publicId);
+	}
+
+	/** The app's last stored snapshot, which nothing shows to be current. */
+	async latest(publicAppId: string): Promise<CacheEntry | undefined> {
+		const content = await this.#objects.read(publicAppId);
+		const entry = content === undefined ? undefined : entryFromText(publicAppId, content);
+		if (entry !== undefined && this.#store.get(publicAppId) === undefined) this.#store.keep(entry);
+		return entry;
+	}
+
+	/** The files of a bundle, if they are in memory. */
+	cachedManifest(snapshot: AppSnapshot, bundleId: number): readonly SnapshotFile[] | undefined {
+		const entry = this.#store.get(snapshot.app.publicId);
+		const manifest = entry?.snapshot === snapshot ? entry.manifests.get(bundleId) : undefined;
+		return manifest === undefined ? undefined : filesOfManifest(manifest);
+	}
+
+	/** The files of a bundle from D1, read when a device is first offered them, because most bundles of an app are offered to none. */
+	manifest(
+		db: Database,
+		snapshot: AppSnapshot,
+		bundleId: number,
+		waiter: Waiter,
+	): Promise<readonly SnapshotFile[] | typeof LATE> {
+		const key = `${snapshot.app.id} ${bundleId}`;
+		return this.#manifests.join(key, waiter, () => this.#readManifest(db, snapshot, bundleId, key));
+	}
+
+	async #readManifest(
+		db: Database,
+		{ app }: AppSnapshot,
+		bundleId: number,
+		key: string,
+	): Promise<readonly SnapshotFile[]> {
+		const store = this.#store;
+		const { now } = this.#outside;
+		// First readings are bounded by the bundles that channels serve; repeated ones count against the address.
+		const reader = store.wasReadLately(key, app.revision, now()) ? db : (db.unlimited ?? db);
+		const [files] = await reader.batch([manifestOf(app.id, bundleId)]);
+		store.noteReading(key, app.revision, now());
+		const entry = store.get(app.publicId);
+		if (entry?.snapshot.app === app) {
+			store.drop(app.publicId);
+			entry.manifests.set(bundleId, { files: files.rows, bytes: bytesOf(files.rows) });
+			store.keep(entry);
+		}
+		return files.rows;
+	}
+
+	/** The files of a bundle from the app's last stored snapshot, if that has the same bundle. */
+	async storedManifest(snapshot: AppSnapshot, bundleId: number): Promise<readonly SnapshotFile[] | undefined> {
+		const content = await this.#objects.read(snapshot.app.publicId);
+		const entry = content === undefined ? undefined : entryFromText(snapshot.app.publicId, content);
+		const [wanted, found] = [snapshot, entry?.snapshot].map((of) => JSON.stringify(of?.bundles.get(bundleId)));
+		const manifest = entry?.snapshot.app.id === snapshot.app.id ? entry.manifests.get(bundleId) : undefined;
+		return manifest === undefined || wanted !== found ? undefined : filesOfManifest(manifest);
+	}
+
+	/** After a change in this isolate, of one app or of any: requests begin a new load. */
+	forget(publicAppId?: string): void {
+		const meant = publicAppId?.toLowerCase();
+		this.#loads.forget((key) => meant === undefined || key === meant);
+	}
 }

@@ -6,7 +6,6 @@ import { changedLately } from "../db/changes";
 import { type Database, openDb, type Statement } from "../db/client";
 import { SNAPSHOT_FORMAT } from "../db/snapshot-load";
 import type { Deps } from "../deps";
-import { causeText } from "../errors";
 import { loadContent } from "./entry";
 import { createSnapshotObjects } from "./objects";
 
@@ -26,8 +25,8 @@ export function notingChanges(db: Database, changed: () => void): Database {
 const MOST_PUBLISHED = 20;
 
 /**
- * For jobs: publishes the apps that changed in the last minutes, by whatever request or job, and are not published. Never rejects, because
- * other isolates load an app from D1 that nobody published.
+ * For jobs: publishes the apps that changed in the last minutes, by whatever request or job, and are not published. Other isolates load from
+ * D1 what it leaves out.
  */
 export async function publishChanged(
 	deps: Pick<Deps, "d1" | "bundles" | "log" | "now">,
@@ -35,14 +34,10 @@ export async function publishChanged(
 ): Promise<void> {
 	const db = openDb(deps.d1, "first-primary");
 	const objects = createSnapshotObjects(deps, SNAPSHOT_FORMAT);
-	try {
-		const [changed] = await db.batch([changedLately(minutes, MOST_PUBLISHED)]);
-		for (const { app_id, token } of changed.rows) {
-			if ((await objects.storedToken(app_id)) === token) continue;
-			const content = await loadContent(db, app_id, deps.now());
-			if (content !== null) await objects.store(app_id, content);
-		}
-	} catch (error) {
-		deps.log("warn", "snapshot_not_stored", { cause: causeText(error) });
+	const [changed] = await db.batch([changedLately(minutes, MOST_PUBLISHED)]);
+	for (const { app_id, token } of changed.rows) {
+		if ((await objects.storedToken(app_id)) === token) continue;
+		const content = await loadContent(db, app_id, deps.now());
+		if (content !== null) await objects.store(app_id, content);
 	}
 }

@@ -1,49 +1,49 @@
 /**
  * The newest migration of the database, as GET /ok and `npm run doctor` report it. An isolate asks the database at most once a minute, or every
- * five seconds while it does not answer, whatever strangers request, and never waits longer than `PATIENCE_MS` for it.
+ * five seconds while it does not answer, whatever strangers request, and no request waits longer than `MOST_WAIT_MS` for it.
  */
 
-import type { Database } from "../db/client";
+import type { Database } from "../db/batch";
 import { newestMigration } from "../db/schema-version";
 import type { Deps } from "../deps";
 import { causeText } from "../errors";
-import { PATIENCE_MS } from "./freshness";
+import { MOST_WAIT_MS, type Waiter } from "./freshness";
+import { SharedWork } from "./shared-work";
 
-const FRESH_MS = 60_000;
-const ASK_AGAIN_MS = 5_000;
-
-export type SchemaVersion = ReturnType<typeof createSchemaVersion>;
+const KEPT_MS = 60_000;
+const PAUSE_AFTER_FAILURE_MS = 5_000;
 
 /** One for each isolate. */
-export function createSchemaVersion({ now, delay, log }: Pick<Deps, "now" | "delay" | "log">) {
-	let name: string | null = null;
-	let answeredAtMs = Number.NEGATIVE_INFINITY;
-	let asking: { readonly sinceMs: number; readonly answer: Promise<void> } | undefined;
+export class SchemaVersion {
+	readonly #outside: Pick<Deps, "now" | "deadline" | "log">;
+	readonly #reads: SharedWork<void>;
+	#name: string | null = null;
+	#nextAtMs = Number.NEGATIVE_INFINITY;
 
-	async function ask(db: Database): Promise<void> {
+	constructor(outside: Pick<Deps, "now" | "deadline" | "log">) {
+		this.#outside = outside;
+		this.#reads = new SharedWork(outside);
+	}
+
+	async #read(db: Database): Promise<void> {
 		try {
 			const [{ rows }] = await (db.unlimited ?? db).batch([newestMigration]);
-			name = rows[0]?.name.replace(/\.sql$/, "") ?? null;
-			answeredAtMs = now();
+			this.#name = rows[0]?.name.replace(/\.sql$/, "") ?? null;
+			this.#nextAtMs = this.#outside.now() + KEPT_MS;
 		} catch (error) {
 			// The last answer stays.
-			log("warn", "schema_not_read", { cause: causeText(error) });
+			this.#nextAtMs = this.#outside.now() + PAUSE_AFTER_FAILURE_MS;
+			this.#outside.log("warn", "schema_not_read", { cause: causeText(error) });
 		}
 	}
 
-	return {
-		/** For example "0001_schema"; null while the database has not answered. */
-		async read(db: Database, waitUntil: (work: Promise<unknown>) => void): Promise<string | null> {
-			const nowMs = now();
-			if (nowMs - answeredAtMs < FRESH_MS) return name;
-			// A question that is older has ended with its request, or the database does not answer.
-			if (asking === undefined || nowMs - asking.sinceMs >= ASK_AGAIN_MS) {
-				const answer = ask(db);
-				waitUntil(answer);
-				asking = { sinceMs: nowMs, answer };
-			}
-			await Promise.race([asking.answer, delay(PATIENCE_MS)]);
-			return name;
-		},
-	};
+	/** For example "0001_schema"; null while the database has not answered. */
+	async read(db: Database, waitUntil: Waiter["waitUntil"]): Promise<string | null> {
+		const nowMs = this.#outside.now();
+		if (nowMs >= this.#nextAtMs) {
+			const waiter = { waitUntil, deadlineMs: nowMs + MOST_WAIT_MS };
+			await this.#reads.join("schema", waiter, () => this.#read(db));
+		}
+		return this.#name;
+	}
 }

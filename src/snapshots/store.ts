@@ -1,5 +1,5 @@
 /**
- * The memory of the snapshot cache: snapshots, their manifests and ids of apps that do not exist. It knows nothing of freshness. Both
+ * The memory of the snapshot cache: snapshots, their manifests and ids of apps that do not exist. Both
  * lists are bounded and evict the least recently used entry; made-up app ids have a separate list, so they evict no app.
  */
 
@@ -7,20 +7,23 @@ import type { SnapshotFile } from "../db/snapshot-load";
 import { recentMap } from "../domain/recent";
 import type { AppSnapshot } from "./app-snapshot";
 import type { Pointer } from "./feed";
+import type { Backoff } from "./freshness";
 import { filesOf } from "./text";
 
 /** Channels, bundles, overrides and files of all apps together. */
 const MOST_HELD_BYTES = 24 * 1024 * 1024;
 /** Ids of apps that do not exist, of up to 128 characters. */
 const MOST_ABSENT = 5_000;
+/** Whether apps exist that have no snapshot here, for downloads; about 150 bytes each. */
+const MOST_LIVENESS = 10_000;
 /** An app or manifest that is read again so soon, though it did not change, was evicted: strangers can cause that. */
 const EVICTED_WITHIN_MS = 10_000;
 /** Apps and manifests whose last reading is recorded; about 100 bytes each. */
 const MOST_READINGS = 10_000;
 
-export interface Held {
+export interface CacheEntry {
 	readonly snapshot: AppSnapshot;
-	readonly manifests: Map<number, HeldManifest>;
+	readonly manifests: Map<number, CachedManifest>;
 	/** Size of the snapshot without its manifests, which have their own sizes. */
 	readonly bytes: number;
 	/** From `latest`, while the database did not answer: nothing shows that it is current. */
@@ -29,34 +32,42 @@ export interface Held {
 	supersededBy: Pointer | undefined;
 	/** When an unconfirmed or superseded entry was last known to be current. */
 	currentAtMs: number;
-	/** Only a question to the feed with a higher number confirms the entry, after a change in this isolate. */
+	/** Only a read of the feed with a higher number confirms the entry, after a change in this isolate. */
 	mark: number;
-	/** The replacement of a superseded entry failed lately. */
-	retryAtMs: number;
-	failures: number;
+	/** Pauses after replacements that failed. */
+	readonly backoff: Backoff;
+}
+
+/** Whether an app exists and its organization is not deleted. */
+export interface Liveness {
+	readonly isLive: boolean;
+	/** As that of an entry. */
+	readonly mark: number;
 }
 
 /** The files, or their JSON until they are read. */
-export interface HeldManifest {
+export interface CachedManifest {
 	files: readonly SnapshotFile[] | string;
 	readonly bytes: number;
 }
 
-export function filesOfHeld(manifest: HeldManifest): readonly SnapshotFile[] {
+export function filesOfManifest(manifest: CachedManifest): readonly SnapshotFile[] {
 	if (typeof manifest.files === "string") manifest.files = filesOf(manifest.files);
 	return manifest.files;
 }
 
 export function createSnapshotStore() {
 	/** By public id in lower case, the least recently used first. */
-	const held = new Map<string, Held>();
+	const held = new Map<string, CacheEntry>();
 	/** The key of each app's entry, by UUID. */
 	const keys = new Map<string, string>();
 	let heldBytes = 0;
 	/** The entry that was touched last, which need not be moved again. */
-	let newest: Held | undefined;
+	let newest: CacheEntry | undefined;
 	/** Ids of apps that do not exist, the oldest first. */
 	const absent = new Set<string>();
+	/** By UUID, the oldest first. */
+	const liveness = new Map<string, Liveness>();
 	/** Last reading of each app and manifest, and the app's revision then. */
 	const readings = recentMap<{ readonly atMs: number; readonly revision: number }>(MOST_READINGS);
 
@@ -77,15 +88,15 @@ export function createSnapshotStore() {
 	}
 
 	return {
-		get: (publicAppId: string): Held | undefined => held.get(publicAppId.toLowerCase()),
+		get: (publicAppId: string): CacheEntry | undefined => held.get(publicAppId.toLowerCase()),
 
 		/** The entry of the app with this UUID. */
-		of(appId: string): Held | undefined {
+		of(appId: string): CacheEntry | undefined {
 			const key = keys.get(appId);
 			return key === undefined ? undefined : held.get(key);
 		},
 
-		keep(entry: Held): void {
+		keep(entry: CacheEntry): void {
 			const { id, publicId } = entry.snapshot.app;
 			const key = publicId.toLowerCase();
 			remove(key);
@@ -106,7 +117,7 @@ export function createSnapshotStore() {
 		},
 
 		/** Marks the app as the one that was used last. */
-		touch(entry: Held): void {
+		touch(entry: CacheEntry): void {
 			if (entry === newest) return;
 			newest = entry;
 			const key = entry.snapshot.app.publicId.toLowerCase();
@@ -128,6 +139,34 @@ export function createSnapshotStore() {
 			}
 		},
 
+		/** An app with a current snapshot is live. */
+		liveness(appId: string): Liveness | undefined {
+			const key = keys.get(appId);
+			const entry = key === undefined ? undefined : held.get(key);
+			if (entry === undefined || entry.isUnconfirmed) return liveness.get(appId);
+			return { isLive: true, mark: entry.mark };
+		},
+
+		keepLiveness(appId: string, known: Liveness): void {
+			liveness.delete(appId);
+			liveness.set(appId, known);
+			for (const oldest of liveness.keys()) {
+				if (liveness.size <= MOST_LIVENESS) break;
+				liveness.delete(oldest);
+			}
+		},
+
+		/** After a change of the app, if it is known. */
+		changeLiveness(appId: string, isLive: boolean): void {
+			const known = liveness.get(appId);
+			if (known !== undefined) liveness.set(appId, { ...known, isLive });
+		},
+
+		markLiveness(appId: string, mark: number): void {
+			const known = liveness.get(appId);
+			if (known !== undefined) liveness.set(appId, { ...known, mark });
+		},
+
 		dropAbsent(publicAppId: string): void {
 			absent.delete(publicAppId.toLowerCase());
 		},
@@ -137,6 +176,7 @@ export function createSnapshotStore() {
 			newest = undefined;
 			keys.clear();
 			absent.clear();
+			liveness.clear();
 			heldBytes = 0;
 		},
 
@@ -151,7 +191,7 @@ export function createSnapshotStore() {
 	};
 }
 
-function sizeOf({ bytes, manifests }: Held): number {
+function sizeOf({ bytes, manifests }: CacheEntry): number {
 	let sum = bytes;
 	for (const manifest of manifests.values()) sum += manifest.bytes;
 	return sum;

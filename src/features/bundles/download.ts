@@ -1,7 +1,7 @@
 /**
  * Downloads by a signed link, without a key, from the cache of the data center or from R2 (src/storage/edge-cache.ts). The link is verified
  * before the cache is asked, so a link ends at its expiry wherever the bytes come from. The database is asked at most once in two seconds whether
- * the app still exists (src/snapshots/live-apps.ts), and downloads continue if it does not answer. Objects are immutable, so caches may keep them until
+ * the app still exists (src/snapshots/cache.ts), and downloads continue if it does not answer. Objects are immutable, so caches may keep them until
  * the link expires. For a missing object the database decides: a deleted bundle is 404, an object that a row still names is a fault (503). The
  * body is a stream of the platform with a known length, so a broken stream cuts the connection; a JavaScript stream would end as if it were
  * complete.
@@ -42,10 +42,10 @@ export const downloadObject = endpoint({
 	errors: ["invalid_signature", "link_expired", "not_found", "precondition_failed", "range_not_satisfiable"],
 	// A replica may still have a deleted bundle.
 	example: { query: { expires: "1795248000", signature: "…" } },
-	async handle({ deps, db, input, request, nowMs, eventBuffer, liveApps, edgeCache, waitUntil }) {
+	async handle({ deps, db, input, request, nowMs, eventBuffer, snapshots, edgeCache, waitUntil }) {
 		const key = `${input.params.app}/${input.params.upload}/${input.params.part}`;
 		const secondsLeft = await verifyLink(deps, "GET", `/files/download/${key}`, input.query, nowMs);
-		if (!(await liveApps.isLive(db, input.params.app, waitUntil))) throw fileDeleted();
+		if (!(await snapshots.isLive(db, input.params.app, waitUntil))) throw fileDeleted();
 		const headers = new Headers({
 			"Accept-Ranges": "bytes",
 			"Cache-Control": `public, max-age=${secondsLeft}, immutable, no-transform`,

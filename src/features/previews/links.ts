@@ -74,7 +74,7 @@ export const previewChannel = endpoint({
 		const { appId, channel: name, channelId, of, ...link } = input.query;
 		// No signature is valid without the channel's id, because another channel may have the name by now.
 		const isSigned = await checkSignature(deps, channelPath(appId, name, channelId ?? 0, of), link, nowMs);
-		const { snapshot } = await snapshots.read(db, appId, waitUntil);
+		const { snapshot } = await snapshots.read(db, appId, { waitUntil });
 		const app = openApp(snapshot, isSigned);
 		const channel = app.channelsByName.get(name);
 		if (channel === undefined || (channelId !== undefined && channel.id !== channelId)) {
@@ -105,7 +105,7 @@ export const previewBundle = endpoint({
 	async handle({ deps, db, input, snapshots, origin, nowMs, waitUntil }) {
 		const { appId, versionId, of, ...link } = input.query;
 		const isSigned = await checkSignature(deps, bundlePath(appId, versionId, of), link, nowMs);
-		const { snapshot } = await snapshots.read(db, appId, waitUntil);
+		const { snapshot } = await snapshots.read(db, appId, { waitUntil });
 		const app = openApp(snapshot, isSigned);
 		const onChannel = app.bundles.get(versionId);
 		const { bundle, files } =
@@ -254,7 +254,10 @@ async function filesOf(
 	bundle: SnapshotBundle,
 ): Promise<readonly SnapshotFile[]> {
 	if (!bundle.hasManifest) return [];
-	return await snapshots.manifest(db, snapshot, bundle.id, snapshots.patience(waitUntil));
+	return await snapshots.manifest(db, snapshot, bundle.id, {
+		waitUntil,
+		deadlineMs: snapshots.deadline(snapshot.app.publicId),
+	});
 }
 
 const linksOf = (

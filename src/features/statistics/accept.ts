@@ -112,7 +112,7 @@ export async function accept(
 			{ path: "app_id", message: `names ${byApp.size} apps in one request; send at most ${MOST_APPS}` },
 		]);
 	}
-	const read = await snapshots.readMany(db, [...byApp.keys()], waitUntil);
+	const read = await snapshots.readMany(db, [...byApp.keys()], { waitUntil });
 	const taken = new Map<string, AppSnapshot>();
 	for (const [index, [appId, own]] of [...byApp].entries()) {
 		const snapshot = read[index]?.snapshot ?? null;

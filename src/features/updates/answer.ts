@@ -16,7 +16,7 @@ import type { DeviceEvent } from "../../messages";
 import type { EventBuffer } from "../../queue/event-buffer";
 import type { AppSnapshot, SnapshotBundle } from "../../snapshots/app-snapshot";
 import type { SnapshotCache } from "../../snapshots/cache";
-import type { Patience } from "../../snapshots/patience";
+import type { Waiter } from "../../snapshots/freshness";
 import { cachedDownloadLinks, type DownloadLinks, downloadLinks, downloadLinksExpireAt } from "../../storage/links";
 import { checkEvents } from "../rollouts/reports";
 import { BLOCKED, deviceOf, isBlocked, recordedReport, resolve, resolveFromMemory, seenOf } from "./device";
@@ -59,7 +59,7 @@ export function eventsOfCheck(
 		: [seen];
 }
 
-interface CheckContext extends AnswerContext {
+interface CheckContext extends Omit<AnswerContext, "waiter"> {
 	readonly request: Request;
 	readonly eventBuffer: EventBuffer;
 	readonly strangers: StrangerLimits;
@@ -77,8 +77,8 @@ export async function answerCheck(
 	body: DeviceBody,
 ): Promise<{ readonly answer: CheckAnswer; readonly headers: Readonly<Record<string, string>> }> {
 	const { deps, db, request, snapshots, eventBuffer, strangers, failedFiles, address, nowMs, waitUntil } = context;
-	const patience = snapshots.patience(waitUntil);
-	const { snapshot, ageMs } = await snapshots.read(db, body.app_id, waitUntil, true, patience);
+	const waiter = { waitUntil, deadlineMs: snapshots.deadline(body.app_id) };
+	const { snapshot, ageMs } = await snapshots.read(db, body.app_id, waiter);
 	const headers: Readonly<Record<string, string>> =
 		ageMs > REPORTED_AGE_MS ? { "x-capstan-snapshot-age": String(Math.floor(ageMs / 1000)) } : {};
 	if (snapshot === null) {
@@ -90,7 +90,7 @@ export async function answerCheck(
 	const { app_id, device_id } = report;
 	if (!eventBuffer.knows(app_id, device_id)) await strangers.admitNewDevices(address, app_id, 1, nowMs);
 	const failedFilesOf = failedFiles.of(app_id, device_id);
-	const { decision, answer } = await answerTo({ ...context, patience }, snapshot, deviceOf(body, failedFilesOf));
+	const { decision, answer } = await answerTo({ ...context, waiter }, snapshot, deviceOf(body, failedFilesOf));
 	const events = eventsOfCheck(report, nowMs, decision, address);
 	eventBuffer.add(strangers.markCrowded(events, address, nowMs), waitUntil);
 	return { answer, headers };
@@ -102,26 +102,26 @@ interface AnswerContext {
 	readonly snapshots: SnapshotCache;
 	readonly origin: string;
 	readonly nowMs: number;
-	/** A check has it; an explanation waits as long as D1 takes, and needs no manifest. */
-	readonly patience?: Patience;
+	/** A check has a deadline; an explanation waits as long as D1 takes, and needs no manifest. */
+	readonly waiter: Waiter;
 }
 
 /** The answer to the device and its decision, for the update check and its explanation. */
 export async function answerTo(
-	{ deps, db, snapshots, origin, nowMs, patience }: AnswerContext,
+	{ deps, db, snapshots, origin, nowMs, waiter }: AnswerContext,
 	snapshot: AppSnapshot,
 	device: Device,
 ): Promise<{ readonly decision: Decision; readonly answer: CheckAnswer }> {
-	const decision = await resolve(snapshots, db, snapshot, device, patience);
+	const decision = await resolve(snapshots, db, snapshot, device, waiter);
 	if (decision.outcome === "builtin") return { decision, answer: { version: BUILTIN } };
 	if (decision.outcome === "none") return { decision, answer: refusalOf(decision) };
 
 	const bundle = snapshot.bundles.get(decision.bundle.id);
 	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
 	const manifest = async () => {
-		if (patience === undefined || decision.form === "zip") return [];
+		if (waiter.deadlineMs === undefined || decision.form === "zip") return [];
 		try {
-			return await snapshots.manifest(db, snapshot, bundle.id, patience);
+			return await snapshots.manifest(db, snapshot, bundle.id, waiter);
 		} catch (error) {
 			// The device can do without the manifest if it may get the zip.
 			if (decision.form === "delta" || !bundle.hasZip) throw error;
@@ -153,7 +153,7 @@ const linksFor = (origin: string, link: DownloadLinks): Links => ({
  * because it is the same for all devices that get the same form and links.
  */
 export function answerFromMemory(
-	{ deps, snapshots, origin, nowMs }: Omit<AnswerContext, "db">,
+	{ deps, snapshots, origin, nowMs }: Omit<AnswerContext, "db" | "waiter">,
 	snapshot: AppSnapshot,
 	body: DeviceBody,
 	failedFilesOf: string | undefined,

@@ -10,7 +10,7 @@ import { atLeastForMajor } from "../../domain/version";
 import { type Context, endpoint } from "../../http/endpoint";
 import { booleanText, optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
 import type { AppSnapshot, SnapshotChannel } from "../../snapshots/app-snapshot";
-import { heldOverride } from "../../snapshots/lookups";
+import { heldOverride, overrideIn } from "../../snapshots/lookups";
 import { decisionInput } from "./device";
 import { CHECK_LIMIT_BYTES, type DeviceBody } from "./device-body";
 import { deviceFields, EXAMPLE_DEVICE } from "./device-request";
@@ -74,7 +74,7 @@ export const chooseChannel = endpoint({
 	async handle(context) {
 		const { db, input, snapshots, waitUntil } = context;
 		const { body } = input;
-		const { snapshot } = await snapshots.read(db, body.app_id, waitUntil);
+		const { snapshot } = await snapshots.read(db, body.app_id, { waitUntil });
 		if (snapshot === null) return unknownApp();
 		if (body.action === "unset") return { status: "ok" as const };
 		if (body.channel === undefined || body.channel === "") {
@@ -133,7 +133,7 @@ export const currentChannel = endpoint({
 	async handle(context) {
 		const { db, input, snapshots, waitUntil } = context;
 		const { body } = input;
-		const { snapshot } = await snapshots.read(db, body.app_id, waitUntil);
+		const { snapshot } = await snapshots.read(db, body.app_id, { waitUntil });
 		if (snapshot === null) return unknownApp();
 		const device = { platform: body.platform, defaultChannel: body.defaultChannel ?? "" };
 		return currentOf(snapshot, device, await overrideOf(context, snapshot, body.device_id));
@@ -144,14 +144,13 @@ export const currentChannel = endpoint({
 async function overrideOf(
 	{
 		db,
-		snapshots,
 		eventBuffer,
 		strangers,
 		actor,
 		nowMs,
 	}: Pick<
 		Context<string, undefined, undefined, undefined, readonly []>,
-		"db" | "snapshots" | "eventBuffer" | "strangers" | "actor" | "nowMs"
+		"db" | "eventBuffer" | "strangers" | "actor" | "nowMs"
 	>,
 	snapshot: AppSnapshot,
 	deviceId: string,
@@ -161,7 +160,7 @@ async function overrideOf(
 	if (!isHeld && !eventBuffer.knows(app.publicId, deviceId)) {
 		await strangers.admitNewDevices(actor.ipAddress, app.publicId, 1, nowMs);
 	}
-	return snapshots.override(db.unlimited ?? db, snapshot, deviceId);
+	return overrideIn(db.unlimited ?? db, snapshot, deviceId);
 }
 
 function currentOf(snapshot: AppSnapshot, device: Asking, override: Override | undefined) {
@@ -227,7 +226,7 @@ export const selectableChannels = endpoint({
 		const { db, input, snapshots, waitUntil } = context;
 		const { query } = input;
 		const { platform } = query;
-		const { snapshot } = await snapshots.read(db, query.app_id, waitUntil);
+		const { snapshot } = await snapshots.read(db, query.app_id, { waitUntil });
 		if (snapshot === null) return unknownApp();
 		if (platform === "electron" && query.action !== "list") {
 			const override = query.device_id === undefined ? undefined : await overrideOf(context, snapshot, query.device_id);

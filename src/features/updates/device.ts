@@ -10,8 +10,8 @@ import { serviceUnavailable } from "../../errors";
 import type { DeviceSeen } from "../../messages";
 import type { AppSnapshot } from "../../snapshots/app-snapshot";
 import type { SnapshotCache } from "../../snapshots/cache";
+import { LATE, type Waiter } from "../../snapshots/freshness";
 import { heldOverride } from "../../snapshots/lookups";
-import { LATE, type Patience } from "../../snapshots/patience";
 import type { DeviceBody } from "./device-body";
 
 /** @param failedFilesOf the bundle whose single files failed on the device (src/domain/failed-files.ts) */
@@ -65,7 +65,7 @@ export function seenOf(body: DeviceBody, atMs: number, decision: Decision): Devi
 
 /**
  * The decision for the device, from memory; the rare fact that is not in memory is read from the database.
- * @param patience of a check; without it the database may take as long as it needs
+ * @param waiter with the deadline of a check; without one the database may take as long as it needs
  * @throws {ApiError} `service_unavailable` if the check would change the device's bundle, and its override did not arrive in time
  */
 export async function resolve(
@@ -73,20 +73,19 @@ export async function resolve(
 	db: Database,
 	snapshot: AppSnapshot,
 	device: Device,
-	patience?: Patience,
+	waiter: Waiter,
 ): Promise<Decision> {
-	const attempt = <Value>(begin: () => Promise<Value>) => (patience === undefined ? begin() : patience.attempt(begin));
 	const held = heldOverride(snapshot, device.deviceId);
 	// The limit on device ids per address bounds this query.
-	const readOverride = () => snapshots.override(db.unlimited ?? db, snapshot, device.deviceId);
-	const found = held === undefined ? await attempt(readOverride) : held;
+	const found =
+		held === undefined ? await snapshots.override(db.unlimited ?? db, snapshot, device.deviceId, waiter) : held;
 	const override = found === LATE ? undefined : (found ?? undefined);
 	const decision = decideUpdate(decisionInput(snapshot, device, override), device);
 	// An operator may have withheld the bundle from this device.
 	if (found === LATE && decision.outcome !== "none") throw serviceUnavailable(new Error("the override is not known"));
 	if (!decision.dependsOnCurrentBundle) return decision;
 	const known = snapshot.readyVersions.get(device.versionName);
-	const exists = known ?? (await attempt(() => snapshots.hasReadyBundle(db, snapshot, device.versionName)));
+	const exists = known ?? (await snapshots.hasReadyBundle(db, snapshot, device.versionName, waiter));
 	if (exists !== false) return decision;
 	return decideUpdate(decisionInput(snapshot, device, override, false), device);
 }

@@ -13,6 +13,7 @@ import { invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { booleanText, optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
 import { appNotFound, appScope } from "../../http/scope";
+import { hasReadyBundle, overrideIn } from "../../snapshots/lookups";
 import { answerTo } from "./answer";
 import { updatesAnswer } from "./check";
 import { decisionInput, deviceOf } from "./device";
@@ -141,7 +142,7 @@ export const explainDevice = endpoint({
 		},
 	},
 	load: ({ query }) => [appByPublicId(query.app_id)] as const,
-	async handle({ deps, db, input, loaded, scope, scopeRow, snapshots, failedFiles, origin, nowMs }) {
+	async handle({ deps, db, input, loaded, scope, scopeRow, snapshots, failedFiles, origin, nowMs, waitUntil }) {
 		const { query } = input;
 		const reported =
 			query.device_id === undefined
@@ -176,9 +177,13 @@ export const explainDevice = endpoint({
 		);
 		const snapshot = await snapshots.readNow(db, query.app_id);
 		if (snapshot === null) throw appNotFound();
-		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, device);
-		const override = await snapshots.override(db, snapshot, device.deviceId);
-		const exists = await snapshots.hasReadyBundle(db, snapshot, device.versionName);
+		const { decision, answer } = await answerTo(
+			{ deps, db, snapshots, origin, nowMs, waiter: { waitUntil } },
+			snapshot,
+			device,
+		);
+		const override = await overrideIn(db, snapshot, device.deviceId);
+		const exists = await hasReadyBundle(db, snapshot, device.versionName);
 		const trace: TraceStep[] = [];
 		const explained = explainDecision(decisionInput(snapshot, device, override, exists), device, trace);
 		const { decidedBy, because } = explained;

@@ -74,7 +74,7 @@ export const manifestSize = endpoint({
 	async handle({ db, input, snapshots, waitUntil }) {
 		const { app_id, version = "" } = input.body;
 		const asked = input.body.manifest ?? input.body.files ?? [];
-		const { snapshot } = await snapshots.read(db, app_id, waitUntil);
+		const { snapshot } = await snapshots.read(db, app_id, { waitUntil });
 		const sizes = new Map(
 			(await filesOf(db, snapshots, snapshot, version, waitUntil)).map((file) => [
 				`${file.file_name}\n${file.file_hash}`,
@@ -110,8 +110,11 @@ async function filesOf(
 ) {
 	if (snapshot === null) return [];
 	const served = [...snapshot.bundles.values()].find((bundle) => bundle.version === version && bundle.ready);
-	if (served !== undefined)
-		return served.hasManifest ? snapshots.manifest(db, snapshot, served.id, snapshots.patience(waitUntil)) : [];
+	if (served !== undefined) {
+		if (!served.hasManifest) return [];
+		const deadlineMs = snapshots.deadline(snapshot.app.publicId);
+		return snapshots.manifest(db, snapshot, served.id, { waitUntil, deadlineMs });
+	}
 	const [files] = await db.batch([manifestSizes(snapshot.app.id, version)]);
 	return files.rows;
 }

@@ -28,7 +28,7 @@ const MOST_MESSAGES = 4;
 /** Concurrent consumers. */
 const CONSUMERS = 2;
 
-/** The values of src/snapshots/cache.ts. */
+/** The values of src/snapshots/freshness.ts and shared-work.ts: within a simulated moment no time passes. */
 const DEADLINES_MS = [500, 2_000, 5_000];
 const SIMULATED = "as simulated";
 

@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
-import { createSchemaVersion } from "../../../src/snapshots/schema-version";
+import { SchemaVersion } from "../../../src/snapshots/schema-version";
 import { beforeSecondTrip } from "../support/interleave";
 import {
 	createTestApp,
@@ -101,7 +101,7 @@ describe("the version of the schema", () => {
 			},
 		} as never;
 		const tasks: Promise<unknown>[] = [];
-		const version = createSchemaVersion({ now: () => nowMs, delay: async () => undefined, log: () => undefined });
+		const version = new SchemaVersion({ now: () => nowMs, deadline: async () => undefined, log: () => undefined });
 		return {
 			...{ tasks, slow },
 			read: () => version.read(db, (task) => tasks.push(task)),

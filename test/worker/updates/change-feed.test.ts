@@ -220,6 +220,7 @@ describe("a database that does not answer", () => {
 			deadline: (ms) => {
 				if (hangs === undefined) return new Promise(() => undefined);
 				waits.push(ms);
+				world.clock.nowMs += ms;
 				return Promise.resolve();
 			},
 		});

@@ -5,7 +5,7 @@
 import { describe, expect, test } from "vitest";
 import { type Database, openDb } from "../../../src/db/client";
 import { allEndpoints } from "../../../src/endpoints";
-import { createSnapshotCache } from "../../../src/snapshots/cache";
+import { SnapshotCache } from "../../../src/snapshots/cache";
 import { beforeEachTrip } from "../support/interleave";
 import { addOverrides } from "../support/isolates";
 import { PUBLIC_REQUESTS } from "../support/public-requests";
@@ -105,17 +105,13 @@ describe("a snapshot", () => {
 				return unlimited.batch(statements, guards);
 			},
 		};
-		const cache = createSnapshotCache(world.deps);
+		const cache = new SnapshotCache(world.deps);
+		const waiter = { waitUntil: () => undefined };
 		const asked = async () => {
 			[refunds, limited] = [0, 0];
-			const { snapshot } = await cache.read(db, app.appId, () => undefined);
+			const { snapshot } = await cache.read(db, app.appId, waiter);
 			if (snapshot === null) throw new Error("there is no app");
-			await cache.manifest(
-				db,
-				snapshot,
-				1,
-				cache.patience(() => undefined),
-			);
+			await cache.manifest(db, snapshot, 1, waiter);
 			return { loads: limited, refunds };
 		};
 		// As if other apps filled the memory.
