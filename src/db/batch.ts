@@ -4,11 +4,14 @@
  * devices do without it.
  */
 import type { CompiledQuery } from "kysely";
+import type { AppId } from "../authz/decide";
 import { serviceUnavailable } from "../errors";
 
-/** A compiled statement, with the errors by which it aborts its batch: see `guard` and `onUnique`. */
+/** A compiled statement, with the errors by which it aborts its batch (see `guard` and `onUnique`), and the app that it changes. */
 export interface Statement<Row = unknown> extends CompiledQuery<Row> {
 	readonly failure?: () => Error;
+	/** UUID of the app whose devices may be offered something else after the statement. */
+	readonly changedApp?: AppId;
 	readonly uniqueFailures?: Readonly<Record<string, () => Error>>;
 }
 

@@ -40,6 +40,10 @@ export function liveAppWithId(appId: AppId): CompiledQuery<{ live: number }> {
 	);
 }
 
+export function publicIdOf(appId: AppId): CompiledQuery<{ readonly app_id: string }> {
+	return plain("SELECT app_id FROM apps WHERE id = ?1", appId);
+}
+
 /** Rows of the feed that `changedLately` looks at. */
 const MOST_LOOKED_AT = 500;
 

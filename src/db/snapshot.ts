@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, type Expression, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { jsonList, query } from "./client";
+import { jsonList, query, type Statement } from "./client";
 import { BUNDLE_COLUMNS, type SnapshotBundleRow } from "./snapshot-load";
 
 /** Bundles of the app by their ids, as a snapshot has them. */
@@ -14,11 +14,12 @@ export function snapshotBundles(appId: AppId, ids: readonly number[]): CompiledQ
 }
 
 /** Every batch that changes the answers to the app's devices must contain it. `when` is evaluated before the change, so place it first. */
-export function bumpRevision(appId: AppId, when: Expression<SqlBool> = sql<boolean>`1`): CompiledQuery {
-	return query
+export function bumpRevision(appId: AppId, when: Expression<SqlBool> = sql<boolean>`1`): Statement {
+	const statement = query
 		.updateTable("apps")
 		.set({ revision: sql<number>`revision + 1` })
 		.where("id", "=", appId)
 		.where(when)
 		.compile();
+	return { ...statement, changedApp: appId };
 }

@@ -266,9 +266,9 @@ async function answerBegun(
 	const waits = wantsToWait(endpoint, c.req.raw.headers);
 	const { requestId } = c.env;
 	const actor: Actor = { ...actorOf(principal), requestId, ipAddress };
-	let isChanged = false;
+	const changed = new Set<string | undefined>();
 	const run = (opened: Database) => {
-		const db = notingChanges(opened, () => (isChanged = true));
+		const db = notingChanges(opened, (appId) => changed.add(appId));
 		return untyped.handle({
 			deps,
 			db: wakingWrites(
@@ -300,14 +300,11 @@ async function answerBegun(
 	const handling = repeat === undefined ? run(db) : repeat.run(earlier, db, run);
 	const mayWrite = endpoint.method !== "GET" && endpoint.safe !== true;
 	const finished = handling.then((output) => {
-		if (target !== null && mayWrite) {
-			const publicAppId = publicAppIdOf(scopeRow);
-			snapshots.invalidate({ publicId: publicAppId, id: "appId" in target ? target.appId : undefined });
-			if (isChanged && publicAppId !== undefined) {
-				// Its trips are not those of the request.
-				waitUntil(snapshots.publish(openDb(deps.d1, "first-primary"), publicAppId));
-			}
-		}
+		if (!mayWrite) return output;
+		const publicId = publicAppIdOf(scopeRow);
+		const id = target !== null && "appId" in target ? target.appId : undefined;
+		if (target !== null) snapshots.invalidate({ publicId, id });
+		for (const appId of changed) waitUntil(snapshots.publish({ publicId, id: appId ?? id }));
 		return output;
 	});
 	// A client that hangs up ends its request at once, and with it the mail or the wake-up that follows a change that has landed.

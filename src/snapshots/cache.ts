@@ -12,8 +12,8 @@
  */
 
 import type { AppId } from "../authz/decide";
-import type { Database } from "../db/batch";
-import { liveAppWithId } from "../db/changes";
+import { type Database, openDb } from "../db/batch";
+import { liveAppWithId, publicIdOf } from "../db/changes";
 import { SNAPSHOT_FORMAT, type SnapshotFile } from "../db/snapshot-load";
 import type { Deps } from "../deps";
 import type { Override } from "../domain/update-model";
@@ -31,6 +31,12 @@ interface ReadSnapshot {
 	readonly snapshot: AppSnapshot | null;
 	/** Milliseconds since the snapshot was last known to be current. */
 	readonly ageMs: number;
+}
+
+interface ChangedApp {
+	readonly publicId?: string | undefined;
+	/** UUID. */
+	readonly id?: string | undefined;
 }
 
 const NO_APP: ReadSnapshot = { snapshot: null, ageMs: 0 };
@@ -172,7 +178,7 @@ export class SnapshotCache {
 
 	/** The app as the database has it now, for callers that must see their own last change from any isolate. */
 	async readNow(db: Database, publicAppId: string): Promise<AppSnapshot | null> {
-		return (await this.#loads.load(db, [publicAppId]))[0]?.entry?.snapshot ?? null;
+		return (await this.#loads.load(db, [publicAppId]))[0]?.snapshot ?? null;
 	}
 
 	/** Late is also a database that does not answer, or is known not to. */
@@ -192,13 +198,13 @@ export class SnapshotCache {
 
 	/** The override that an operator set for the device, also if there are too many to hold. */
 	override(db: Database, snapshot: AppSnapshot, deviceId: string, waiter: Waiter) {
-		const key = `${snapshot.app.token} ${deviceId}`;
+		const key = `${snapshot.app.id} ${snapshot.app.token} ${deviceId}`;
 		return this.#attempt(waiter, () => this.#overrides.join(key, waiter, () => overrideIn(db, snapshot, deviceId)));
 	}
 
 	/** Whether a ready bundle has this version. */
 	hasReadyBundle(db: Database, snapshot: AppSnapshot, version: string, waiter: Waiter) {
-		const key = `${snapshot.app.token} ${version}`;
+		const key = `${snapshot.app.id} ${snapshot.app.token} ${version}`;
 		return this.#attempt(waiter, () =>
 			this.#readyBundles.join(key, waiter, () => hasReadyBundle(db, snapshot, version)),
 		);
@@ -264,8 +270,7 @@ export class SnapshotCache {
 	}
 
 	/** After a change in this isolate, of one app or of any: the next check asks the feed first. */
-	invalidate(app?: { readonly publicId?: string | undefined; readonly id?: string | undefined }): void {
-		const { publicId, id } = app ?? {};
+	invalidate({ publicId, id }: ChangedApp = {}): void {
 		if (publicId === undefined) this.#feed.recheck();
 		this.#loads.forget(publicId);
 		const mark = this.#feed.mark();
@@ -276,10 +281,16 @@ export class SnapshotCache {
 		this.#store.dropAbsent(publicId);
 	}
 
-	/** After a change in this isolate: stores the app for the other isolates, which load it from D1 themselves if that fails. */
-	async publish(db: Database, publicAppId: string): Promise<void> {
+	/**
+	 * After a change in this isolate: stores the app for the other isolates, which load it from D1 themselves if that fails.
+	 * @param app its UUID is enough
+	 */
+	async publish({ publicId, id }: ChangedApp): Promise<void> {
 		try {
-			await this.#loads.publish(db, publicAppId);
+			const db = openDb(this.#outside.d1, "first-primary");
+			const named = publicId === undefined && id !== undefined ? await db.batch([publicIdOf(id as AppId)]) : undefined;
+			const known = publicId ?? named?.[0].rows[0]?.app_id;
+			if (known !== undefined) await this.#loads.publish(db, known);
 		} catch (error) {
 			this.#outside.log("warn", "snapshot_not_stored", { cause: causeText(error) });
 		}

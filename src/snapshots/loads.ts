@@ -3,12 +3,12 @@
  * (objects.ts). Requests that miss the same app or manifest share the work. A load that may not have seen a change of this isolate is marked,
  * so that the next check asks the feed first.
  */
-import type { Database } from "../db/batch";
+import { type Database, openDb } from "../db/batch";
 import { manifestOf, type SnapshotFile } from "../db/snapshot-load";
 import type { Deps } from "../deps";
 import { causeText } from "../errors";
 import type { AppSnapshot } from "./app-snapshot";
-import { entryFromRows, entryFromText, type LoadedApp, readApps } from "./entry";
+import { entryFromRows, entryFromText, readApps, readContent } from "./entry";
 import type { ChangeFeed, Pointer } from "./feed";
 import type { LATE, Waiter } from "./freshness";
 import type { Content, SnapshotObjects } from "./objects";
@@ -20,12 +20,7 @@ const STORE_AFTER_MS = 1_000;
 /** Longest pause before a changed app that is not in R2 is loaded from D1, so that not all isolates load it. */
 const LONGEST_PAUSE_MS = 300;
 
-export type Outside = Pick<Deps, "now" | "deadline" | "delay" | "randomBytes" | "log">;
-
-interface Loaded {
-	readonly entry: CacheEntry | null;
-	readonly app?: LoadedApp;
-}
+export type Outside = Pick<Deps, "d1" | "now" | "deadline" | "delay" | "randomBytes" | "log">;
 
 export class SnapshotLoads {
 	readonly #outside: Outside;
@@ -50,27 +45,27 @@ export class SnapshotLoads {
 	}
 
 	/** Loads apps from D1 in one round trip. */
-	async load(db: Database, publicAppIds: readonly string[]): Promise<Loaded[]> {
+	async load(db: Database, publicAppIds: readonly string[]): Promise<(CacheEntry | null)[]> {
 		const feed = this.#feed;
 		const store = this.#store;
 		const read = feed.begin();
-		const { changes, apps } = await readApps(db, publicAppIds, feed.statement(), read.atMs);
+		const { changes, value: apps } = await readApps(db, publicAppIds, feed.statement());
 		await feed.settle(db, read, changes);
-		const loaded = apps.map((app, index) => {
+		const loaded = apps.map((rows, index) => {
 			const publicAppId = publicAppIds[index] ?? "";
-			const isCurrent = feed.isCurrent(read, changes, app?.rows.app.id ?? null);
-			if (app === null) {
+			const isCurrent = feed.isCurrent(read, changes, rows?.app.id ?? null);
+			if (rows === null) {
 				if (isCurrent) store.keepAbsent(publicAppId);
-				return { entry: null };
+				return null;
 			}
-			const entry = entryFromRows(app, store.get(publicAppId));
+			const entry = entryFromRows(rows, store.get(publicAppId));
 			entry.mark = feed.lastMark;
 			if (isCurrent) store.keep(entry);
-			return { entry, app };
+			return entry;
 		});
 		// Loads of existing apps are bounded by their changes. Loads of made-up ids and of apps that evict each other are not, so
 		// they count against the address.
-		const isFirst = loaded.map(({ entry }) => {
+		const isFirst = loaded.map((entry) => {
 			const app = entry?.snapshot.app;
 			return app !== undefined && store.noteReading(app.id, app.revision, read.atMs);
 		});
@@ -85,28 +80,25 @@ export class SnapshotLoads {
 		waiter: Waiter,
 	): Promise<(CacheEntry | null | typeof LATE)[]> {
 		const missing = publicAppIds.filter((id) => !this.#loads.isRunning(id.toLowerCase()));
-		let batch: Promise<Loaded[]> | undefined;
+		let batch: Promise<(CacheEntry | null)[]> | undefined;
 		const begin = async (id: string): Promise<CacheEntry | null> => {
 			const ids = missing.includes(id) ? missing : [id];
 			if (ids === missing) batch ??= this.load(db, missing);
-			const loaded = (await (ids === missing ? batch : this.load(db, ids)))?.[ids.indexOf(id)];
-			if (loaded !== undefined) waiter.waitUntil(this.#storeLater(db, loaded));
-			return loaded?.entry ?? null;
+			const entry = (await (ids === missing ? batch : this.load(db, ids)))?.[ids.indexOf(id)] ?? null;
+			if (entry !== null) waiter.waitUntil(this.#storeLater(entry));
+			return entry;
 		};
 		return Promise.all(publicAppIds.map((id) => this.#loads.join(id.toLowerCase(), waiter, () => begin(id))));
 	}
 
 	/** A cold isolate finds the app in R2 when the database does not answer. */
-	async #storeLater(db: Database, { entry, app: found }: Loaded): Promise<void> {
-		if (entry === null || found === undefined) return;
+	async #storeLater(entry: CacheEntry): Promise<void> {
 		try {
 			await this.#outside.delay(STORE_AFTER_MS);
 			const { publicId, token } = entry.snapshot.app;
 			if (token === "" || this.#store.get(publicId) !== entry || entry.supersededBy !== undefined) return;
 			if ((await this.#objects.storedToken(publicId)) === token) return;
-			const content = found.content();
-			if (content === null) await this.publish(db, publicId);
-			else await this.#objects.store(publicId, content);
+			await this.publish(openDb(this.#outside.d1, "first-primary"), publicId);
 		} catch (error) {
 			this.#outside.log("warn", "snapshot_not_stored", { cause: causeText(error) });
 		}
@@ -116,9 +108,8 @@ export class SnapshotLoads {
 	async publish(limited: Database, publicAppId: string): Promise<Content | null> {
 		const db = limited.unlimited ?? limited;
 		const read = this.#feed.begin();
-		const { changes, apps } = await readApps(db, [publicAppId], this.#feed.statement(), read.atMs, true);
+		const { changes, value: content } = await readContent(db, publicAppId, this.#feed.statement(), read.atMs);
 		await this.#feed.settle(db, read, changes);
-		const content = apps[0]?.content() ?? null;
 		if (content !== null) await this.#objects.store(publicAppId, content);
 		return content;
 	}

@@ -2,20 +2,23 @@
  * Publishing on write: the request or job that changed what devices of an app are offered stores the app's new snapshot in R2, after its
  * answer. Changes are recognized by their statements, so no place that makes one can forget it.
  */
-import { changedLately } from "../db/changes";
+import type { AppId } from "../authz/decide";
+import { changedLately, changesFrom } from "../db/changes";
 import { type Database, openDb, type Statement } from "../db/client";
 import { SNAPSHOT_FORMAT } from "../db/snapshot-load";
 import type { Deps } from "../deps";
-import { loadContent } from "./entry";
+import { readContent } from "./entry";
 import { createSnapshotObjects } from "./objects";
 
 const raisesRevision = ({ sql }: Statement) => /^\s*update "?apps"? set [^;]*\brevision"? = revision \+ 1/i.test(sql);
 
-/** The database of a handler; calls back after a batch that raised the revision of an app. */
-export function notingChanges(db: Database, changed: () => void): Database {
+/** The database of a handler; calls back after a batch that raised the revision of an app, with its UUID if the statement names it. */
+export function notingChanges(db: Database, changed: (appId: AppId | undefined) => void): Database {
 	const batch: Database["batch"] = async (statements, guards) => {
 		const results = await db.batch(statements, guards);
-		if (statements.some((statement, index) => raisesRevision(statement) && results[index]?.changes !== 0)) changed();
+		for (const [index, statement] of statements.entries()) {
+			if (raisesRevision(statement) && results[index]?.changes !== 0) changed(statement.changedApp);
+		}
 		return results;
 	};
 	return Object.create(db, { batch: { value: batch } });
@@ -37,7 +40,7 @@ export async function publishChanged(
 	const [changed] = await db.batch([changedLately(minutes, MOST_PUBLISHED)]);
 	for (const { app_id, token } of changed.rows) {
 		if ((await objects.storedToken(app_id)) === token) continue;
-		const content = await loadContent(db, app_id, deps.now());
+		const { value: content } = await readContent(db, app_id, changesFrom(Number.MAX_SAFE_INTEGER), deps.now());
 		if (content !== null) await objects.store(app_id, content);
 	}
 }

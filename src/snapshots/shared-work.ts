@@ -2,7 +2,7 @@
  * Work that several requests of an isolate share, such as one load of an app for all checks that miss it.
  *
  * - The request that begins the work keeps it alive with `waitUntil`, also after its client hung up: otherwise the platform ends the request,
- *   and the promise never settles for the others. Those that join register it too.
+ *   and the promise never settles for the others. Those that join register their wait, which ends in any case.
  * - No request waits longer than to its own deadline, nor longer than the lifetime of work that another one began.
  * - Work that has not ended after its lifetime counts as dead: the next request begins it again.
  * - An error that concerns only the request that began the work, such as a limit on its address, reaches no other request.
@@ -42,11 +42,12 @@ export class SharedWork<Value> {
 			const { work, deadAtMs } = shared;
 			const nowMs = this.#clock.now();
 			if (nowMs < deadAtMs) {
-				waitUntil(work.catch(ignore));
 				const longestMs = nowMs + LIFETIME_MS;
 				const isOwn = deadlineMs !== undefined && deadlineMs <= longestMs;
+				const waiting = before(this.#clock, isOwn ? deadlineMs : longestMs, work);
+				waitUntil(waiting.catch(ignore));
 				try {
-					const value = await before(this.#clock, isOwn ? deadlineMs : longestMs, work);
+					const value = await waiting;
 					if (value !== LATE || isOwn) return value;
 				} catch (error) {
 					if (isUnavailable(error)) throw error;

@@ -78,6 +78,10 @@ describe("after the request of a client that hung up, a change is finished with 
 		// Also tasks that other tasks register.
 		for (let done = 0; done < tasks.length; done++) await tasks[done];
 		expect(await countAudit()).toBeGreaterThan(before);
+		if (name !== "a promotion") return;
+		const published = await testEnv.BUNDLES.head(`snapshots/${app.appId}`);
+		const token = await testEnv.DB.prepare("SELECT revision_token FROM apps WHERE id = ?").bind(app.uuid).first();
+		expect(published?.customMetadata?.token, "the app is published").toBe(token?.revision_token);
 	});
 
 	async function countAudit(): Promise<number> {

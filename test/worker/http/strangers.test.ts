@@ -128,6 +128,8 @@ describe("concurrent cache misses of one app", () => {
 		let hangs = true;
 		const { d1 } = beforeEachTrip(testEnv.DB, () => (hangs ? new Promise(() => undefined) : undefined));
 		const { world, app } = await scene();
+		// Otherwise the stored snapshot answers.
+		await testEnv.BUNDLES.delete(`snapshots/${app.appId}`);
 		const passed: number[] = [];
 		const deadline = async (ms: number) => void passed.push(ms);
 		const request = requestThrough(createApp({ ...world.deps, d1, deadline }));

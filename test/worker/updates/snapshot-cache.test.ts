@@ -218,7 +218,12 @@ describe("an app's revision", () => {
 	const revision = (app: TestApp) =>
 		testEnv.DB.prepare("SELECT revision FROM apps WHERE id = ?").bind(app.uuid).first("revision");
 
-	test("rises with every request that changes the answers to the app's devices", async () => {
+	const currentToken = (app: TestApp) =>
+		testEnv.DB.prepare("SELECT revision_token FROM apps WHERE id = ?").bind(app.uuid).first("revision_token");
+	const publishedToken = async (app: TestApp) =>
+		(await testEnv.BUNDLES.head(`snapshots/${app.appId.toLowerCase()}`))?.customMetadata?.token;
+
+	test("rises with every request that changes the answers to the app's devices, and the request publishes the app", async () => {
 		const world = await createWorld();
 		const changing: string[] = [];
 		for (const endpoint of allEndpoints.filter(({ method }) => method !== "GET")) {
@@ -234,6 +239,7 @@ describe("an app's revision", () => {
 			if (before === (await offered(app)) || (await revision(app)) === null) continue;
 			changing.push(name);
 			expect(await revision(app), `add bumpRevision to the batch of ${name}`).not.toBe(revisionBefore);
+			expect(await publishedToken(app), `${name} publishes the app`).toBe(await currentToken(app));
 		}
 		expect(changing).toEqual(
 			expect.arrayContaining(["POST /channel", "PUT /bundle", "POST /device", "DELETE /bundle"]),
