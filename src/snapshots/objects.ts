@@ -29,8 +29,8 @@ export function createSnapshotObjects({ bundles, log }: Pick<Deps, "bundles" | "
 
 	return {
 		/** The token of the stored content. */
-		storedToken: async (publicAppId: string): Promise<string | undefined> =>
-			tokenOf(await bundles.head(keyOf(publicAppId)).catch(() => null)),
+		storedToken: (publicAppId: string): Promise<string | undefined> =>
+			bundles.head(keyOf(publicAppId)).then(tokenOf).catch(failed),
 
 		/** The stored content, whatever its age. */
 		async read(publicAppId: string): Promise<Content | undefined> {

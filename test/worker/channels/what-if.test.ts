@@ -360,8 +360,8 @@ describe("a POST /channel/what_if request", () => {
 		expect((await whatIf({ channel: "production", version: "2.0.0" })).status).toBe(200);
 		expect(await check()).toContain("trips=0");
 		await change({ channel: "production", version: "2.0.0" });
-		// The change feed and the app.
-		expect(await check()).toContain("trips=2");
+		// The isolate that made the change published the app, and read the feed with it.
+		expect(await check()).toMatch(/trips=0(?!, memory)/);
 	});
 
 	test("needs permission to read the devices and the channel, not to change it", async () => {
