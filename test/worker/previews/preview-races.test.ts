@@ -16,8 +16,8 @@ const RACES = Number(import.meta.env.VITE_RACES ?? 100);
 const BYTES = bundleOf(300);
 /** Round trips of a request that reads and writes five times, because others change the preview in between. */
 const RETRIED = 10;
-/** Round trips of an upload. */
-const TRIPS = 8;
+/** Round trips of an upload, with those that publish the app after its changes. */
+const TRIPS = 12;
 let world: World;
 let app: TestApp;
 let ci: string;
