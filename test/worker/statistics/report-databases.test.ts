@@ -95,7 +95,7 @@ describe("an app with two telemetry databases", () => {
 		const both = { ...world, deps: { ...world.deps, telemetry: { TELEMETRY, TELEMETRY_1: SECOND_DB } } };
 		const grown = { ...both, request: requestThrough(createApp(both.deps)) };
 		const added = [];
-		for (let number = 0; number < 12; number++) added.push(await createTestApp(grown));
+		for (let number = 0; number < 20; number++) added.push(await createTestApp(grown));
 		const databaseOf = ({ uuid }: TestApp) =>
 			({ TELEMETRY, TELEMETRY_1: SECOND_DB })[bindingFor(uuid, both.deps.telemetry)];
 		for (const [number, app] of [old, ...added].entries()) await checkOf(grown, app, number);
@@ -110,8 +110,8 @@ describe("an app with two telemetry databases", () => {
 		const key = world.adminKey;
 		const range = { from: "2026-11-21", to: "2026-11-21", noAccumulate: "true" };
 		const { body } = await grown.request("GET", `/statistics/org/${world.orgId}`, { key, query: range });
-		expect(body[0].mau).toBe(13);
-		expect((await grown.request("GET", "/statistics/apps", { key })).body).toHaveLength(13);
+		expect(body[0].mau).toBe(21);
+		expect((await grown.request("GET", "/statistics/apps", { key })).body).toHaveLength(21);
 	});
 
 	test("is not created without any", async () => {
@@ -261,8 +261,9 @@ describe("a telemetry database that does not work", () => {
 		const telemetry = { TELEMETRY, TELEMETRY_1: SECOND_DB };
 		const grown = { ...world, deps: { ...world.deps, telemetry } };
 		const request = requestThrough(createApp(grown.deps));
-		let other = app;
-		while (bindingFor(other.uuid, telemetry) !== "TELEMETRY_1") other = await createTestApp({ ...grown, request });
+		let other: TestApp;
+		do other = await createTestApp({ ...grown, request });
+		while (bindingFor(other.uuid, telemetry) !== "TELEMETRY_1");
 		await checkOf(world, app, 20);
 		await checkOf(world, other, 21);
 		const messages = world.deps.sent.splice(0).filter(({ kind }) => kind === "device_events");
