@@ -8,6 +8,7 @@ import { openDb, query } from "../../db/client";
 import { insertReportedApps } from "../../db/telemetry-databases";
 import { openTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
+import { MINUTE_MS } from "../../domain/time";
 import { BUILTIN } from "../../domain/update-model";
 import { type DeviceEvent, isRolloutEvent, type RolloutEvent, rolloutDeviceKey } from "../../messages";
 
@@ -48,12 +49,20 @@ interface Cached {
 	readonly apps: Map<string, { readonly app: ReportingApp; readonly untilMs: number }>;
 	/** Apps, versions and objects that the telemetry database of the app knows. */
 	readonly stored: Set<string>;
+	forgetStoredAtMs: number;
 }
+/** An operator may set a telemetry database back to an earlier time. */
+const STORED_MS = 10 * MINUTE_MS;
 const caches = new WeakMap<Deps["telemetry"], Cached>();
 
-function cacheOf({ telemetry }: Pick<Deps, "telemetry">): Cached {
-	const cached = caches.get(telemetry) ?? { apps: new Map(), stored: new Set() };
+function cacheOf({ telemetry, now }: Pick<Deps, "telemetry" | "now">): Cached {
+	const cached = caches.get(telemetry) ?? { apps: new Map(), stored: new Set(), forgetStoredAtMs: 0 };
 	caches.set(telemetry, cached);
+	const nowMs = now();
+	if (nowMs >= cached.forgetStoredAtMs) {
+		cached.stored.clear();
+		cached.forgetStoredAtMs = nowMs + STORED_MS;
+	}
 	return cached;
 }
 

@@ -7,7 +7,7 @@ import { createApp } from "../../../src/app";
 import { BatchFailed, consume } from "../../../src/consumer";
 import { bindingFor } from "../../../src/db/telemetry-databases";
 import type { Deps } from "../../../src/deps";
-import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { nameDevices } from "../../../src/features/devices/named";
 import { purgeOrganizations } from "../../../src/features/organizations/purge";
 import { removeReports } from "../../../src/features/statistics/removed-apps";
@@ -142,6 +142,18 @@ describe("the reports of an app", () => {
 		const labels = body.datasets.map(({ label }: { label: string }) => label);
 		expect(labels).toContain("1.3.0");
 		expect(labels).not.toContain("unknown");
+	});
+
+	test("are stored again some minutes after the database was set back to a time before the app", async () => {
+		const own = await createTestApp(world);
+		await checkOf(world, own, 1);
+		await deliver(world);
+		expect(await countOf(TELEMETRY, "devices", own)).toBe(1);
+		await TELEMETRY.prepare("DELETE FROM apps WHERE id = ?").bind(own.uuid).run();
+		world.clock.nowMs += 10 * MINUTE_MS;
+		await checkOf(world, own, 2);
+		await deliver(world);
+		expect(await countOf(TELEMETRY, "devices", own)).toBe(1);
 	});
 
 	test("have a row for a device that is only named, and get it later if the database failed", async () => {
