@@ -34,7 +34,6 @@ export const QUICK_CONSUMERS: ConsumersEffort = { ...FULL_CONSUMERS, batches: 16
 
 export interface ConsumersResult extends ConsumersEffort {
 	readonly runs: readonly {
-		/** The database that has the reports of the app. */
 		readonly consumers: number;
 		readonly ms: number;
 		readonly tripsPerBatch: number;

@@ -60,7 +60,6 @@ export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = 
 	"unfinished uploads": expireUploads,
 	"clean-up marks": clearDeleteMarks,
 	"unused delta files": (deps) => removeUnusedDeltaFiles(openDb(deps.d1, "first-primary"), deps.now()),
-	"rows of deleted bundles": (deps) => removeTombstones(deps, deps.now()),
 	"old audit entries": removeAuditEntries,
 	"expired invitations": batchOf((nowMs) => [deleteExpiredInvitations(nowMs)]),
 	"old sign-ins": deleteOldSignIns,
@@ -68,11 +67,13 @@ export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = 
 	"old idempotency keys": batchOf((nowMs) => [deleteOldIdempotencyKeys(nowMs)]),
 	"expired previews": closeExpiredPreviews,
 	"rows of old previews": batchOf((nowMs) => [deleteOldPreviews(nowMs)]),
-	"previews that fleets name": stopPreviewsOfFleets,
 	"deleted organizations": purgeOrganizations,
 	rollouts: stepRollouts,
 	"ended rollouts": deleteOldRollouts,
 	"devices that get the zip": batchOf(tendZipOnly),
+	// These ask telemetry databases, one of which may not answer.
+	"rows of deleted bundles": (deps) => removeTombstones(deps, deps.now()),
+	"previews that fleets name": stopPreviewsOfFleets,
 	"expired bundles": deleteExpiredBundles,
 	// After the jobs whose deletions leave objects in R2.
 	garbage: collectGarbage,

@@ -1,6 +1,6 @@
 /**
- * Creates apps, for POST /app and for sample apps: the statements of one batch, which insert the app with the database of its reports, the creator's role on it and the audit
- * entry. The public id must be free in all organizations, and nobody but an administrator may use that of a deleted app again.
+ * Creates apps, for POST /app and for sample apps: the statements of one batch, which insert the app with the database of its reports, the
+ * creator's role on it and the audit entry. The public id must be free in all organizations, and nobody but an administrator may use that of a deleted app again.
  */
 import type { Insertable } from "kysely";
 import { type AppId, holds, type Scope } from "../../authz/decide";

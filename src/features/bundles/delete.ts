@@ -126,6 +126,7 @@ async function wouldRemove(
 
 async function withDevices(deps: Deps, appId: AppId, binding: string, doomed: readonly DoomedBundle[]) {
 	const names = JSON.parse(doomed[0]?.all_names ?? "[]") as string[];
+	if (names.length === 0) return [];
 	const [{ rows }] = await openTelemetry(deps, binding).batch([reportedVersions(appId, names)]);
 	const devicesOf = new Map(rows.map(({ name, devices }) => [name, devices]));
 	const all = rows.reduce((sum, { devices }) => sum + devices, 0);

@@ -10,7 +10,7 @@ import type { Database } from "../../db/client";
 import { type DeviceFacts, deviceFacts, type FleetDevice, fleetPage, type ReportedDevice } from "../../db/fleet";
 import { snapshotBundles } from "../../db/snapshot";
 import { type SnapshotBundleRow, type SnapshotChannelRow, snapshotStatements } from "../../db/snapshot-load";
-import { openTelemetry } from "../../db/telemetry-reads";
+import { openTelemetry, tryTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
 import { CHANNEL_FIELDS, defaultsOf } from "../../domain/channel-fields";
 import { REFRESHED_AFTER_DAYS } from "../../domain/device-record";
@@ -109,8 +109,15 @@ export async function readEffect(
 	});
 }
 
-/** A page of the app's devices. */
-export async function readReported(
+/** The first page of the app's devices; undefined if the telemetry database does not answer in time. */
+export function tryReported(
+	deps: Pick<Deps, "telemetry" | "deadline" | "log">,
+	{ appId, telemetry_binding }: EffectApp,
+) {
+	return tryTelemetry(deps, telemetry_binding, fleetPage(appId, "", PAGE_DEVICES + 1));
+}
+
+async function readReported(
 	deps: Pick<Deps, "telemetry">,
 	{ appId, telemetry_binding }: EffectApp,
 	afterDevice?: string,

@@ -21,7 +21,7 @@ import {
 } from "../../http/schemas";
 import { type AppScopeRow, appScope } from "../../http/scope";
 import { bundleDifference, differenceReads, differenceSchema, NOT_COMPARED } from "./bundle-difference";
-import { effectOf, effectReads, fleetOf, readReported } from "./effect";
+import { effectOf, effectReads, fleetOf, tryReported } from "./effect";
 import { NO_PLATFORMS, touchesRollout } from "./plan";
 import { isApprover } from "./protection";
 import { newBundles } from "./write";
@@ -171,7 +171,8 @@ async function effectsOf(
 	const waiting = rows.filter(({ state }) => state === "pending").slice(0, MOST_EFFECTS);
 	if (waiting.length === 0 || !(mayCount || mayCompare)) return new Map();
 	const app = { appId: scope.appId, publicAppId: scopeRow.app_id, telemetry_binding: scopeRow.telemetry_binding };
-	const reported = mayCount ? await readReported(deps, app) : [];
+	const counted = mayCount ? await tryReported(deps, app) : undefined;
+	const reported = counted ?? [];
 	const proposed = waiting.map((row) => ({ row, values: JSON.parse(row.changes) as ChannelValues }));
 	const reads = effectReads(
 		app,
@@ -190,7 +191,8 @@ async function effectsOf(
 		const differing = differences[2 * index + 1]?.rows as ManifestDifference[] | undefined;
 		const change = { values, taken: NO_PLATFORMS };
 		const read = [apps, channels, bundles, asked, fleetOf(fleet.rows, reported)] as const;
-		const plan = mayCount ? effectOf(read, app, { channel: row.channel_name, days: DAYS }, change, nowMs) : undefined;
+		const plan =
+			counted !== undefined ? effectOf(read, app, { channel: row.channel_name, days: DAYS }, change, nowMs) : undefined;
 		const ids = [row.live_version_id ?? 0, row.version_id ?? 0] as const;
 		effects.set(row.id, {
 			what_if:

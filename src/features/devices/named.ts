@@ -19,6 +19,7 @@ interface NamedDevice {
 	readonly binding: string;
 }
 
+/** @throws {Error} if a database does not answer; the devices of the others were named, and the next round names its own */
 export async function nameDevices(deps: TelemetryDeps & Pick<Deps, "now">): Promise<void> {
 	const main = openDb(deps.d1, "first-primary");
 	const position = sql`coalesce((SELECT position FROM sweep_positions WHERE step = ${STEP}), '["",""]')`;
@@ -28,8 +29,13 @@ export async function nameDevices(deps: TelemetryDeps & Pick<Deps, "now">): Prom
 			WHERE (o.app_id, o.device_id) > (${position} ->> 0, ${position} ->> 1)
 			ORDER BY o.app_id, o.device_id LIMIT ${MOST_OVERRIDES}`.compile(query),
 	]);
+	let failure: unknown;
 	for (const [binding, devices] of Map.groupBy(rows, (row) => row.binding)) {
-		await openTelemetry(deps, binding).batch(insertNamedDevices(devices, deps.now()));
+		try {
+			await openTelemetry(deps, binding).batch(insertNamedDevices(devices, deps.now()));
+		} catch (error) {
+			failure = error;
+		}
 	}
 	const last = rows.length < MOST_OVERRIDES ? undefined : rows.at(-1);
 	const next = JSON.stringify(last === undefined ? ["", ""] : [last.appId, last.deviceId]);
@@ -37,4 +43,5 @@ export async function nameDevices(deps: TelemetryDeps & Pick<Deps, "now">): Prom
 		sql`INSERT INTO sweep_positions (step, position) VALUES (${STEP}, ${next})
 			ON CONFLICT (step) DO UPDATE SET position = excluded.position WHERE position <> excluded.position`.compile(query),
 	]);
+	if (failure !== undefined) throw failure;
 }

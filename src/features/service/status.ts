@@ -162,7 +162,7 @@ async function bucketWorks({ bundles, log }: Deps): Promise<boolean> {
 
 /**
  * Bindings that wrangler.toml declares and this deployment lacks. Without DB there is no answer at all.
- * @param databases telemetry databases of apps,
+ * @param databases telemetry databases of apps
  */
 function missingBindings(
 	{ bundles, events, webhooks, assets, requestLimits, telemetry }: Deps,

@@ -40,7 +40,10 @@ export interface AssignedEvents {
 	readonly versions: readonly AppVersion[];
 }
 
-/** An isolate asks again after this time, because an app can be deleted or renamed; the database of its reports never changes. */
+/**
+ * An isolate asks again after this time. An app can be deleted or renamed meanwhile: its last reports then go to the app that had the name.
+ * The database of its reports never changes.
+ */
 const FRESH_MS = 10_000;
 const MOST_CACHED = 20_000;
 

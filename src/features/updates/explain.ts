@@ -9,7 +9,7 @@ import { tryTelemetry } from "../../db/telemetry-reads";
 import { DECIDED_BY, explainDecision, type Remedy } from "../../domain/explanation";
 import type { Decision, TraceStep } from "../../domain/update-decision";
 import type { Platform } from "../../domain/update-model";
-import { invalidRequest } from "../../errors";
+import { invalidRequest, serviceUnavailable } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { booleanText, optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
 import { appNotFound, appScope } from "../../http/scope";
@@ -152,6 +152,9 @@ export const explainDevice = endpoint({
 		const missing = (["platform", "version_build", "plugin_version"] as const).filter(
 			(field) => query[field] === undefined && (known === undefined || known[field] === null),
 		);
+		if (missing.length > 0 && query.device_id !== undefined && reported === undefined) {
+			throw serviceUnavailable(new Error(`${scopeRow.telemetry_binding} does not answer`));
+		}
 		if (missing.length > 0) {
 			const message = "is required, because this device has not reported it";
 			throw invalidRequest(missing.map((path) => ({ path, message })));
