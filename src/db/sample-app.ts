@@ -25,8 +25,7 @@ export function insertSample<Table extends keyof Schema>(
 
 /** The same for devices of rollouts, which belong to the app through their rollout. */
 export function insertSampleOffers(appId: AppId, columns: readonly string[], rows: readonly SampleRow[]) {
-	const read = Object.fromEntries(columns.map((column) => [column, "value"] as const));
-	return insertRows("rollout_devices", {}, read, appId, rows);
+	return insertRows("rollout_devices", {}, valuesOf(columns), appId, rows);
 }
 
 /** For the telemetry database of the app, which has no ids of bundles and channels by name. */
@@ -36,8 +35,7 @@ export function insertSampleReports<Table extends Exclude<keyof TelemetrySchema,
 	columns: readonly Exclude<keyof TelemetrySchema[Table] & string, "app_id">[],
 	rows: readonly SampleRow[],
 ): CompiledQuery[] {
-	const read = Object.fromEntries(columns.map((column) => [column, "value"] as const));
-	return insertRows(table, { app_id: sql`${appId}` }, read, appId, rows);
+	return insertRows(table, { app_id: sql`${appId}` }, valuesOf(columns), appId, rows);
 }
 
 /**
@@ -58,6 +56,9 @@ export function insertReportedVersions(appId: AppId, versions: readonly string[]
 	return sql`INSERT INTO bundles (app_id, name) SELECT ${appId}, value FROM json_each(${JSON.stringify(versions)}) WHERE true
 		ON CONFLICT DO NOTHING`.compile(query);
 }
+
+const valuesOf = (columns: readonly string[]): Readonly<Record<string, Kind>> =>
+	Object.fromEntries(columns.map((column) => [column, "value"]));
 
 function insertRows(
 	table: keyof Schema | keyof TelemetrySchema,

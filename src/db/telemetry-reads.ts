@@ -14,6 +14,22 @@ export function openTelemetry(deps: Pick<Deps, "telemetry">, binding: string): D
 	return openDb(telemetryD1(deps, binding), "first-primary");
 }
 
+/** Reads reports of several apps: at the same time from each database, which gets the ids of its apps. */
+export function readOfApps<Result>(
+	deps: Pick<Deps, "telemetry">,
+	apps: readonly { readonly id: string; readonly telemetry_binding: string }[],
+	read: (reports: Database, appIds: readonly string[]) => Promise<Result>,
+): Promise<Result[]> {
+	const byBinding = Map.groupBy(apps, ({ telemetry_binding }) => telemetry_binding);
+	const reads = [...byBinding].map(([binding, own]) =>
+		read(
+			openTelemetry(deps, binding),
+			own.map(({ id }) => id),
+		),
+	);
+	return Promise.all(reads);
+}
+
 /** How long requests wait that also have an answer without the database. */
 const PATIENCE_MS = 500;
 

@@ -98,7 +98,6 @@ export interface Context<Path extends string, Query, Body, Row, Load> {
 	readonly failedFiles: FailedFiles;
 	/** The cache that answers update checks. */
 	readonly snapshots: SnapshotCache;
-	/** Cached existence of apps. */
 	/** Stored objects, through the cache of the data center. */
 	readonly edgeCache: EdgeCache;
 	/** Cached name of the newest migration. */

@@ -82,6 +82,11 @@ export function createSnapshotStore() {
 
 	const drop = (publicAppId: string): void => remove(publicAppId.toLowerCase());
 
+	function of(appId: string): CacheEntry | undefined {
+		const key = keys.get(appId);
+		return key === undefined ? undefined : held.get(key);
+	}
+
 	function wasReadLately(key: string, revision: number, atMs: number): boolean {
 		const last = readings.get(key);
 		return last !== undefined && last.revision === revision && atMs - last.atMs < EVICTED_WITHIN_MS;
@@ -91,10 +96,7 @@ export function createSnapshotStore() {
 		get: (publicAppId: string): CacheEntry | undefined => held.get(publicAppId.toLowerCase()),
 
 		/** The entry of the app with this UUID. */
-		of(appId: string): CacheEntry | undefined {
-			const key = keys.get(appId);
-			return key === undefined ? undefined : held.get(key);
-		},
+		of,
 
 		keep(entry: CacheEntry): void {
 			const { id, publicId } = entry.snapshot.app;
@@ -141,8 +143,7 @@ export function createSnapshotStore() {
 
 		/** An app with a current snapshot is live. */
 		liveness(appId: string): Liveness | undefined {
-			const key = keys.get(appId);
-			const entry = key === undefined ? undefined : held.get(key);
+			const entry = of(appId);
 			if (entry === undefined || entry.isUnconfirmed) return liveness.get(appId);
 			return { isLive: true, mark: entry.mark };
 		},

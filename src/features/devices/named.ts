@@ -1,6 +1,6 @@
 /**
- * Creates the rows of devices that were only named, for an override, in the telemetry databases, because lists of devices read these. POST /device does
- * so first; this part of the clean-up repeats it for databases that failed. The override itself is in the main database alone.
+ * Creates the rows of devices that were only named, for an override, in the telemetry databases, because lists of devices read these.
+ * POST /device does so first; this part of the clean-up repeats it for databases that failed. The override itself is in the main database alone.
  */
 import { sql } from "kysely";
 import { openDb, query } from "../../db/client";

@@ -6,7 +6,7 @@ import * as v from "valibot";
 import { type AppId, appsWhere, holds, type OrgId, orgsWhere } from "../../authz/decide";
 import { type AppOverviewRow, appOverviewPage } from "../../db/app-overview";
 import { dailyTotals, openSketches, type TotalsRow } from "../../db/statistics";
-import { openTelemetry } from "../../db/telemetry-reads";
+import { readOfApps } from "../../db/telemetry-reads";
 import { dayOf } from "../../domain/days";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
@@ -103,16 +103,10 @@ export const appsOverview = endpoint({
 		};
 		const range = { firstDay: dayOf(nowMs) - DAYS + 1, lastDay: dayOf(nowMs) };
 		const [apps] = await db.batch([appOverviewPage(filter, limit, offset)]);
-		const reports = await Promise.all(
-			[...Map.groupBy(apps.rows, ({ telemetry_binding }) => telemetry_binding)].map(async ([binding, those]) => {
-				const ids = those.map(({ id }) => id);
-				const [totals, sketches] = await openTelemetry(deps, binding).batch([
-					dailyTotals(ids, range, true),
-					openSketches(ids, range),
-				]);
-				return { totals: totals.rows, sketches: sketches.rows };
-			}),
-		);
+		const reports = await readOfApps(deps, apps.rows, async (own, ids) => {
+			const [totals, sketches] = await own.batch([dailyTotals(ids, range, true), openSketches(ids, range)]);
+			return { totals: totals.rows, sketches: sketches.rows };
+		});
 		const totals = withDevicesOfOpenDays(
 			addTotals(reports.flatMap(({ totals }) => totals)),
 			reports.flatMap(({ sketches }) => sketches),

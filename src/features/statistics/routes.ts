@@ -22,7 +22,7 @@ import {
 	statisticsApps,
 	storedNow,
 } from "../../db/statistics";
-import { openTelemetry } from "../../db/telemetry-reads";
+import { readOfApps } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
 import { dayOf, firstStatisticsDay } from "../../domain/days";
 import { invalidRequest } from "../../errors";
@@ -138,10 +138,7 @@ async function readReports(
 	kept: DayRange,
 	{ byApp, accumulate }: { readonly byApp: boolean; readonly accumulate: boolean },
 ) {
-	const byBinding = Map.groupBy(apps, ({ telemetry_binding }) => telemetry_binding);
-	const reads = [...byBinding].map(async ([binding, those]) => {
-		const reports = openTelemetry(deps, binding);
-		const ids = those.map(({ id }) => id);
+	const results = await readOfApps(deps, apps, async (reports, ids) => {
 		if (!accumulate) {
 			const [totals, sketches] = await reports.batch([dailyTotals(ids, kept, byApp), openSketches(ids, kept)]);
 			return { totals: totals.rows, sketches: sketches.rows };
@@ -153,7 +150,6 @@ async function readReports(
 		]);
 		return { totals: totals.rows, sketches: sketches.rows };
 	});
-	const results = await Promise.all(reads);
 	return {
 		totals: results.flatMap(({ totals }) => totals),
 		sketches: results.flatMap(({ sketches }) => sketches),
