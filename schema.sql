@@ -796,6 +796,7 @@ CREATE TABLE report_removals (
   -- A consumer that knows the app from before its removal has ended by then.
   due_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX report_removals_by_due ON report_removals (due_at_ms);
 
 -- Bytes of an app's bundles and files at the end of a day. Today's row is from the last clean-up; statistics compute the current value.
 CREATE TABLE daily_storage (
@@ -1075,16 +1076,13 @@ CREATE TABLE sweep_positions (
 -- An app whose reports are here. The consumer stores it before the first report. A row is deleted after its reports, and no report of an app
 -- without a row is stored.
 CREATE TABLE apps (
-  id TEXT PRIMARY KEY,
-  -- The id again: events of these apps name them by it.
-  app_id TEXT NOT NULL UNIQUE
+  id TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
 -- Versions that the app has or had, so that events of other versions are not counted by version.
 CREATE TABLE bundles (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   name TEXT NOT NULL,
-  status TEXT NOT NULL DEFAULT 'ready',
   -- Of the newest bundle of this version, for the bytes that were served of it.
   object_key TEXT,
   PRIMARY KEY (app_id, name)

@@ -71,7 +71,9 @@ const MOST_TOMBSTONES = 500;
 /**
  * Removes rows of bundles that were deleted long ago. History, statistics and proposals have copies
  * of the name. A version that a device still reports keeps its row, because events of unknown
- * versions are not counted by version, and so does a used one, which stays taken.
+ * versions are not counted by version, and so does a used one, which stays taken. Bundles whose
+ * telemetry database fails keep their rows until the walk returns to them.
+ * @throws {Error} at the end, if a telemetry database failed
  */
 export async function removeTombstones(deps: TelemetryDeps, nowMs: number): Promise<void> {
 	const db = openDb(deps.d1, "first-primary");
@@ -83,15 +85,25 @@ export async function removeTombstones(deps: TelemetryDeps, nowMs: number): Prom
 		within: sql`deleted_at_ms <= ${nowMs - TOMBSTONE_MS} AND used_by IS NULL`,
 		rows: MOST_TOMBSTONES,
 	};
+	const failures = new Map<string, unknown>();
 	await walk(db, tombstones, async (range) => [
-		sql`DELETE FROM bundles WHERE ${range} AND id NOT IN ${jsonList(await reportedIn(deps, db, range))} AND NOT EXISTS (SELECT 1 FROM channels WHERE version_id = bundles.id)
+		sql`DELETE FROM bundles WHERE ${range} AND id NOT IN ${jsonList(await reportedIn(deps, db, range, failures))} AND NOT EXISTS (SELECT 1 FROM channels WHERE version_id = bundles.id)
 			AND NOT EXISTS (SELECT 1 FROM channels WHERE rollout_version_id = bundles.id)
 			AND NOT EXISTS (SELECT 1 FROM device_overrides WHERE version_id = bundles.id)`.compile(query),
 	]);
+	for (const failure of failures.values()) throw failure;
 }
 
-/** JSON array: bundles of the range whose versions devices report. */
-async function reportedIn(deps: TelemetryDeps, db: Database, range: RawBuilder<unknown>): Promise<string> {
+/**
+ * JSON array: bundles of the range whose versions devices report, or may report.
+ * @param failures by the binding of a telemetry database, which is asked once
+ */
+async function reportedIn(
+	deps: TelemetryDeps,
+	db: Database,
+	range: RawBuilder<unknown>,
+	failures: Map<string, unknown>,
+): Promise<string> {
 	const [found] = await db.batch([
 		sql<{ id: number; app_id: AppId; name: string; binding: string }>`SELECT id, app_id, name,
 			(SELECT telemetry_binding FROM apps WHERE apps.id = bundles.app_id) AS binding FROM bundles WHERE ${range}`.compile(
@@ -102,9 +114,21 @@ async function reportedIn(deps: TelemetryDeps, db: Database, range: RawBuilder<u
 	for (const [app, bundles] of Map.groupBy(found.rows, ({ app_id }) => app_id)) {
 		const binding = bundles[0]?.binding ?? "";
 		const names = bundles.map(({ name }) => name);
-		const [reported] = await openTelemetry(deps, binding).batch([reportedVersions(app, names)]);
-		const those = new Set(reported.rows.map(({ name }) => name));
+		const reported = failures.has(binding)
+			? undefined
+			: await reportedOf(deps, binding, app, names).catch((error: unknown) => void failures.set(binding, error));
+		const those = new Set(reported ?? names);
 		kept.push(...bundles.filter(({ name }) => those.has(name)).map(({ id }) => id));
 	}
 	return JSON.stringify(kept);
+}
+
+async function reportedOf(
+	deps: TelemetryDeps,
+	binding: string,
+	app: AppId,
+	names: readonly string[],
+): Promise<string[]> {
+	const [{ rows }] = await openTelemetry(deps, binding).batch([reportedVersions(app, names)]);
+	return rows.map(({ name }) => name);
 }

@@ -63,7 +63,7 @@ export function slotRows(keys: readonly SketchKey[], slots: readonly number[]): 
 		keys.map(({ appId, day, kind, version }, index) => [appId, day, kind, version, slots[index]]),
 	);
 	return sql<SlotRow>`SELECT key AS position, apps.id AS app, s.sketch, s.revision
-		FROM json_each(${wanted}) CROSS JOIN apps ON apps.app_id = value ->> 0
+		FROM json_each(${wanted}) CROSS JOIN apps ON apps.id = value ->> 0
 		LEFT JOIN device_sketches s ON s.app_id = apps.id AND s.day = value ->> 1 AND s.kind = value ->> 2
 			AND s.version_name = value ->> 3 AND s.slot = value ->> 4`.compile(query);
 }

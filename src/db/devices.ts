@@ -5,7 +5,6 @@
 import { type CompiledQuery, type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { jsonList, query } from "./client";
-import { appIdOf } from "./public-app-id";
 import type { DevicesTable } from "./schema";
 
 export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
@@ -48,18 +47,15 @@ export interface ChannelPlaces {
 	readonly overridden: readonly string[];
 }
 
-/** In the main database; for loading beside the decision. No row without a channel. */
+/** In the main database, after the decision: it reads a row for each override. */
 export function channelPlaces(
-	publicAppId: string,
-	channel: string | undefined,
+	appId: AppId,
+	channel: string,
 ): CompiledQuery<{ channel_id: number | null; places: string }> {
-	const appId = appIdOf(publicAppId);
-	const channelId = sql`(SELECT id FROM channels WHERE app_id = ${appId} AND name = ${channel ?? ""})`;
+	const channelId = sql`(SELECT id FROM channels WHERE app_id = ${appId} AND name = ${channel})`;
 	return sql<{ channel_id: number | null; places: string }>`SELECT ${channelId} AS channel_id,
 		(SELECT json_group_array(json_array(device_id, channel_id IS ${channelId})) FROM (SELECT device_id, channel_id FROM device_overrides
-			WHERE app_id = ${appId} AND channel_id IS NOT NULL LIMIT ${MOST_OVERRIDES})) AS places WHERE ${channel !== undefined}`.compile(
-		query,
-	);
+			WHERE app_id = ${appId} AND channel_id IS NOT NULL LIMIT ${MOST_OVERRIDES})) AS places`.compile(query);
 }
 
 export function placesOf(

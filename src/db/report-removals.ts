@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { MINUTE_MS } from "../domain/time";
-import { query } from "./client";
+import { jsonList, query } from "./client";
 import { REPORT_TABLES } from "./telemetry-databases";
 
 /** A consumer that read the app before its removal has ended by then, and stores no more reports. */
@@ -34,11 +34,16 @@ export interface ReportRemoval {
 	readonly telemetry_binding: string;
 }
 
-/** Those that are due. */
-export function dueReportRemovals(nowMs: number, limit: number): CompiledQuery<ReportRemoval> {
+/** The one that is due the longest. */
+export function nextReportRemoval(nowMs: number, exceptBindings: readonly string[]): CompiledQuery<ReportRemoval> {
 	return sql<ReportRemoval>`SELECT app_id, telemetry_binding FROM report_removals
-		WHERE due_at_ms <= ${nowMs}
-		ORDER BY due_at_ms, app_id LIMIT ${limit}`.compile(query);
+		WHERE due_at_ms <= ${nowMs} AND telemetry_binding NOT IN ${jsonList(JSON.stringify(exceptBindings))}
+		ORDER BY due_at_ms, app_id LIMIT 1`.compile(query);
+}
+
+/** Lets the other removals of a telemetry database go first. */
+export function postponeReportRemoval(appId: string, nowMs: number): CompiledQuery {
+	return sql`UPDATE report_removals SET due_at_ms = ${nowMs + CONSUMER_MS} WHERE app_id = ${appId}`.compile(query);
 }
 
 /** In the telemetry database: rows of an app, from each table a part. */

@@ -42,7 +42,7 @@ export const REPORT_TABLES = [
 
 /** Lets a telemetry database know apps, so that it takes their reports. */
 export function insertReportedApps(appIds: readonly string[]): CompiledQuery {
-	return sql`INSERT INTO apps (id, app_id) SELECT value, value FROM json_each(${JSON.stringify(appIds)}) WHERE true
+	return sql`INSERT INTO apps (id) SELECT value FROM json_each(${JSON.stringify(appIds)}) WHERE true
 		ON CONFLICT DO NOTHING`.compile(query);
 }
 

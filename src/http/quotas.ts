@@ -16,6 +16,7 @@ class QuotaExceeded extends Error {
 
 /**
  * `db.batch` of statements that add to quotas.
+ * @param unwritten of each quota, the part that a later batch adds
  * @throws {ApiError} `quota_exceeded`; nothing was changed
  */
 export async function batchInQuotas<const Statements extends readonly Statement[]>(
@@ -23,9 +24,10 @@ export async function batchInQuotas<const Statements extends readonly Statement[
 	limits: QuotaLimits,
 	quotas: readonly Quota[],
 	statements: Statements,
+	unwritten = 0,
 ) {
 	const after = quotas.map((quota) =>
-		guard(sql<boolean>`${quota.used} <= ${limits[quota.name]}`, () => new QuotaExceeded(quota)),
+		guard(sql<boolean>`${quota.used} + ${unwritten} <= ${limits[quota.name]}`, () => new QuotaExceeded(quota)),
 	);
 	try {
 		return await db.batch(statements, { after });

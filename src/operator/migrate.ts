@@ -36,6 +36,13 @@ export function isOfDevelopmentBuild(applied: readonly string[]): boolean {
 	return applied.length > 0 && !applied.includes(FIRST_MIGRATION);
 }
 
+/** SQLite keeps the text of each CREATE TABLE. */
+async function hasTablesOf(db: D1Database, migration: string): Promise<boolean> {
+	const { results } = await db.prepare("SELECT sql FROM sqlite_master WHERE type = 'table'").all<{ sql: string }>();
+	const present = new Set(results.map(({ sql }) => sql));
+	return (migration.match(/^CREATE TABLE [^;]+/gm) ?? []).every((table) => present.has(table));
+}
+
 /**
  * @param directory of the migrations, for tests of a further one
  * @returns names of the migrations that this call applied
@@ -47,17 +54,20 @@ export async function migrate(
 	kind: DatabaseKind = "main",
 	directory: string = MIGRATION_DIRECTORIES[kind],
 ): Promise<string[]> {
+	const textOf = (name: string) => readFile(join(directory, name), "utf8");
 	const files = (await readdir(directory)).filter((name) => name.endsWith(".sql")).sort();
 	await db.prepare(LEDGER).run();
 	const ledger = await db.prepare("SELECT name FROM d1_migrations").all<{ name: string }>();
 	const done = new Set(ledger.results.map((row) => row.name));
 	if (isOfDevelopmentBuild([...done])) throw new DevelopmentDatabase();
+	// The first migration had other tables before it was released.
+	if (done.size === 1 && !(await hasTablesOf(db, await textOf(FIRST_MIGRATION)))) throw new DevelopmentDatabase();
 	const unknown = [...done].find((name) => !files.includes(name));
 	if (unknown !== undefined) throw new UnknownMigration(unknown);
 	const applied = files.filter((file) => !done.has(file));
 	// One text for each file, because each call through Miniflare's proxy costs milliseconds.
 	const texts = applied.map(async (name) => {
-		const text = await readFile(join(directory, name), "utf8");
+		const text = await textOf(name);
 		return `${text};\nINSERT INTO d1_migrations (name) VALUES (${literal(name)})`;
 	});
 	if (applied.length > 0) await db.batch((await Promise.all(texts)).map((text) => db.prepare(text)));

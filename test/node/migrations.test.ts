@@ -2,7 +2,7 @@
  * Migrations of a local database: a further one is applied to the data of the release before, once.
  * Databases that another line of migrations made are refused before anything is written.
  */
-import { copyFile, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
@@ -57,6 +57,12 @@ describe.each([
 	});
 
 	test("of a development build is refused", async () => {
+		const other = await mkdtemp(join(directory, "other-"));
+		const schema = await readFile(join(MIGRATION_DIRECTORIES[kind], FIRST_MIGRATION), "utf8");
+		await writeFile(join(other, FIRST_MIGRATION), schema.replace("\n) STRICT", ",\n  note TEXT\n) STRICT"));
+		await db.prepare("DELETE FROM d1_migrations WHERE name = '0002_notes.sql'").run();
+		await expect(migrate(db, kind, other)).rejects.toThrow(DevelopmentDatabase);
+		await db.prepare("INSERT INTO d1_migrations (name) VALUES ('0002_notes.sql')").run();
 		await db.prepare(`UPDATE d1_migrations SET name = '0001_before.sql' WHERE name = '${FIRST_MIGRATION}'`).run();
 		await expect(migrate(db, kind)).rejects.toThrow(DevelopmentDatabase);
 		expect(await names()).toEqual(["0001_before.sql", "0002_notes.sql"]);

@@ -567,6 +567,7 @@ CREATE TABLE report_removals (
   telemetry_binding TEXT NOT NULL,
   due_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX report_removals_by_due ON report_removals (due_at_ms);
 CREATE TABLE daily_storage (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,

@@ -99,14 +99,12 @@ export interface ReportRemovalsTable {
 /** A telemetry database's own row of an app. */
 export interface ReportedAppsTable {
 	id: string;
-	app_id: string;
 }
 
 /** A telemetry database's own row of a version. */
 export interface ReportedBundlesTable {
 	app_id: string;
 	name: string;
-	status: Generated<string>;
 	object_key: string | null;
 }
 

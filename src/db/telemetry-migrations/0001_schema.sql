@@ -1,12 +1,10 @@
 -- Written by `npm run schema` from schema.sql, which explains each table.
 CREATE TABLE apps (
-  id TEXT PRIMARY KEY,
-  app_id TEXT NOT NULL UNIQUE
+  id TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE bundles (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   name TEXT NOT NULL,
-  status TEXT NOT NULL DEFAULT 'ready',
   object_key TEXT,
   PRIMARY KEY (app_id, name)
 ) STRICT, WITHOUT ROWID;

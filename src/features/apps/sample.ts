@@ -54,12 +54,21 @@ export const createSampleApp = endpoint({
 		const isFirst = guard(hasNoSampleApp(scope.orgId), alreadyThere);
 		const binding = bindingFor(id, deps.telemetry);
 		const dueAtMs = nowMs + UNFINISHED_MS;
-		const [, , , , reserved] = await db.batch([
-			isFirst,
-			toGarbageLater(`${id}/`, nowMs, dueAtMs),
-			removeReportsLater(id, binding, dueAtMs),
-			...reserveChannelIds(SAMPLE_CHANNELS),
-		]);
+		const ofOrganization = [appsOfOrganization(scope.orgId), storageOfOrganization(scope.orgId)];
+		const { quotas } = deps.config;
+		// A request that has no room leaves no reports and bytes to remove.
+		const [, , , , reserved] = await batchInQuotas(
+			db,
+			quotas,
+			ofOrganization,
+			[
+				isFirst,
+				toGarbageLater(`${id}/`, nowMs, dueAtMs),
+				removeReportsLater(id, binding, dueAtMs),
+				...reserveChannelIds(SAMPLE_CHANNELS),
+			],
+			1,
+		);
 		const zips = new Map<string, StoredZip>();
 		for (const [version, bytes] of sampleZips()) {
 			const objectKey = wholeObjectKey(uploadPrefix(id, deps.newId()));
@@ -83,8 +92,8 @@ export const createSampleApp = endpoint({
 		];
 		const results = await batchInQuotas(
 			db,
-			deps.config.quotas,
-			[appsOfOrganization(scope.orgId), storageOfOrganization(scope.orgId), channelsOfApp(id), bundlesOfApp(id)],
+			quotas,
+			[...ofOrganization, channelsOfApp(id), bundlesOfApp(id)],
 			[...statements, appRecord(id)],
 		);
 		const [app] = lastResult(results).rows;

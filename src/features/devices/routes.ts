@@ -83,17 +83,17 @@ export const listDevices = endpoint({
 	response: v.union([v.array(deviceSchema), deviceSchema]),
 	errors: ["device_not_found"],
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_DEVICE_RECORD] },
-	load: ({ query }) => {
-		const { app_id, device_id, channel } = query;
-		return [overrideOf(app_id, device_id ?? ""), appByPublicId(app_id), channelPlaces(app_id, channel)] as const;
-	},
+	load: ({ query: { app_id, device_id } }) => [overrideOf(app_id, device_id ?? ""), appByPublicId(app_id)] as const,
 	async handle({ deps, db, loaded, input, scope, scopeRow, request, origin }) {
 		const hidesCustomIds = loaded[1].rows[0]?.allow_device_custom_id === 0;
 		const shown = (row: DeviceRow) => deviceAnswer(scopeRow.app_id, hidesCustomIds ? { ...row, custom_id: null } : row);
 		const { limit, offset } = pageBounds(input.query.page);
 		const { device_id, channel } = input.query;
-		const places = channel === undefined ? undefined : placesOf(loaded[2].rows[0]);
 		const read = async () => {
+			const places =
+				channel === undefined || device_id !== undefined
+					? undefined
+					: placesOf((await db.batch([channelPlaces(scope.appId, channel)]))[0].rows[0]);
 			const reading = { deps, db, appId: scope.appId, binding: scopeRow.telemetry_binding };
 			return device_id === undefined
 				? readDevices(reading, filterOf(input.query), places, limit, offset)

@@ -32,7 +32,7 @@ const ADD_TO_COUNT = sql`ON CONFLICT (app_id, day, version_name, channel_name, m
 function addLost(lost: string, isNew: RawBuilder<boolean>): CompiledQuery {
 	return sql`INSERT INTO daily_totals (app_id, day, lost_event_count)
 		SELECT apps.id, ${DAY}, sum(event.value ->> 'events')
-		FROM json_each(${lost}) AS event CROSS JOIN apps ON apps.app_id = event.value ->> 'appId'
+		FROM json_each(${lost}) AS event CROSS JOIN apps ON apps.id = event.value ->> 'appId'
 		WHERE ${isNew} GROUP BY 1, 2
 		ON CONFLICT (app_id, day) DO UPDATE SET lost_event_count = lost_event_count + excluded.lost_event_count`.compile(
 		query,
@@ -48,8 +48,7 @@ export function countLosses(events: readonly (BytesServed | EventsLost)[], day: 
 	}
 	return sql`INSERT INTO daily_totals (app_id, day, lost_event_count)
 		SELECT apps.id, ${day}, value ->> 1
-		FROM json_each(${JSON.stringify([...byApp])}) 
-		CROSS JOIN apps ON apps.id = coalesce((SELECT id FROM apps WHERE app_id = value ->> 0), value ->> 0) WHERE true
+		FROM json_each(${JSON.stringify([...byApp])}) CROSS JOIN apps ON apps.id = value ->> 0 WHERE true
 		ON CONFLICT (app_id, day) DO UPDATE SET lost_event_count = lost_event_count + excluded.lost_event_count`.compile(
 		query,
 	);

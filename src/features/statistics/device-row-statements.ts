@@ -1,6 +1,6 @@
 /**
- * Statements about the rows that a batch of reports changes (device-rows.ts). Devices are named by the public id of their app and their own id,
- * and rows of apps that do not exist are left out.
+ * Statements about the rows that a batch of reports changes (device-rows.ts). Devices are named by the UUID of their app and their own id,
+ * and rows of apps that the database does not know are left out.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { Flag } from "../../authz/principal";
@@ -10,7 +10,7 @@ import { conflict } from "../../db/optimistic";
 import { FIELD_NAMES, type RecordRow } from "../../domain/device-record";
 
 interface NamedDevice {
-	/** Public id of the app. */
+	/** UUID of the app. */
 	readonly appId: string;
 	readonly deviceId: string;
 }
@@ -56,8 +56,8 @@ const listOf = (devices: readonly NamedDevice[]) =>
 export function knownRows(devices: readonly NamedDevice[]): CompiledQuery<KnownRow> {
 	const columns = sql.join([...COLUMNS, "revision"].map((name) => sql.ref(`d.${name}`)));
 	return sql<KnownRow>`SELECT key AS position, apps.id AS app, ${columns}, EXISTS (SELECT 1 FROM bundles
-			WHERE bundles.app_id = d.app_id AND bundles.name = d.version_name AND bundles.status <> 'pending') AS version_known
-		FROM json_each(${listOf(devices)}) CROSS JOIN apps ON apps.app_id = value ->> 0
+			WHERE bundles.app_id = d.app_id AND bundles.name = d.version_name) AS version_known
+		FROM json_each(${listOf(devices)}) CROSS JOIN apps ON apps.id = value ->> 0
 		LEFT JOIN devices d ON d.app_id = apps.id AND d.device_id = value ->> 1`.compile(query);
 }
 
@@ -67,15 +67,14 @@ export function knownVersions(
 ): CompiledQuery<{ app: string; version: string }> {
 	const once = new Map(reported.map((pair) => [JSON.stringify(pair), pair]));
 	return sql<{ app: string; version: string }>`SELECT value ->> 0 AS app, value ->> 1 AS version
-		FROM json_each(${JSON.stringify([...once.values()])}) CROSS JOIN apps ON apps.app_id = value ->> 0
-		WHERE EXISTS (SELECT 1 FROM bundles WHERE bundles.app_id = apps.id AND bundles.name = value ->> 1
-			AND bundles.status <> 'pending')`.compile(query);
+		FROM json_each(${JSON.stringify([...once.values()])}) CROSS JOIN apps ON apps.id = value ->> 0
+		WHERE EXISTS (SELECT 1 FROM bundles WHERE bundles.app_id = apps.id AND bundles.name = value ->> 1)`.compile(query);
 }
 
 /** Devices that each app has added today. Consumers that run at the same time may exceed the limit a little. */
 export function addedToday(appIds: readonly string[], today: number): CompiledQuery<{ app: string; devices: number }> {
 	return sql<{ app: string; devices: number }>`SELECT apps.id AS app, t.new_device_count AS devices
-		FROM json_each(${JSON.stringify([...new Set(appIds)])}) CROSS JOIN apps ON apps.app_id = value
+		FROM json_each(${JSON.stringify([...new Set(appIds)])}) CROSS JOIN apps ON apps.id = value
 		CROSS JOIN daily_totals t ON t.app_id = apps.id AND t.day = ${today}`.compile(query);
 }
 

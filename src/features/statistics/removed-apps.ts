@@ -1,48 +1,53 @@
 /**
  * Deletes the reports of removed apps from telemetry databases, in steps: a run ends after a number of round trips, and the next one goes on.
+ * A database that fails is left until the next run, which begins with another of its apps; it delays no removal in the others.
  */
 import { type Database, openDb } from "../../db/client";
 import {
 	deleteReportedApp,
 	deleteSomeReports,
-	dueReportRemovals,
 	endReportRemoval,
 	MOST_DELETED_ROWS,
+	nextReportRemoval,
+	postponeReportRemoval,
 	type ReportRemoval,
 } from "../../db/report-removals";
 import { openTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
 import { causeText } from "../../errors";
 
-const MOST_APPS = 50;
 /** Round trips of one run; a Worker has a thousand. */
 const MOST_TRIPS = 200;
 
-/** @throws {Error} if the reports of an app could not be deleted; those of the others were */
+/** @throws {Error} if the reports of an app could not be deleted; those in other databases were */
 export async function removeReports(deps: Deps, mostTrips = MOST_TRIPS): Promise<void> {
 	const main = openDb(deps.d1, "first-primary");
-	const [due] = await main.batch([dueReportRemovals(deps.now(), MOST_APPS)]);
-	let left = mostTrips;
-	let failure: unknown;
-	for (const removal of due.rows) {
-		if (left <= 0) break;
+	const failures = new Map<string, unknown>();
+	let trips = 0;
+	while (trips + main.trips < mostTrips) {
+		const [next] = await main.batch([nextReportRemoval(deps.now(), [...failures.keys()])]);
+		const [removal] = next.rows;
+		if (removal === undefined) break;
+		const { app_id: app, telemetry_binding: binding } = removal;
 		try {
-			left -= await removeReportsOfApp(main, openTelemetry(deps, removal.telemetry_binding), removal, left);
+			trips += await removeReportsOfApp(deps, main, removal, mostTrips - trips - main.trips);
 		} catch (error) {
-			deps.log("error", "reports_not_removed", { app: removal.app_id, cause: causeText(error) });
-			failure = error;
+			deps.log("error", "reports_not_removed", { app, cause: causeText(error) });
+			failures.set(binding, error);
+			await main.batch([postponeReportRemoval(app, deps.now())]);
 		}
 	}
-	if (failure !== undefined) throw failure;
+	for (const failure of failures.values()) throw failure;
 }
 
-/** @returns the round trips that it took */
+/** @returns the round trips that it took in the telemetry database */
 async function removeReportsOfApp(
+	deps: Deps,
 	main: Database,
-	telemetry: Database,
-	{ app_id: app }: ReportRemoval,
+	{ app_id: app, telemetry_binding: binding }: ReportRemoval,
 	mostTrips: number,
 ): Promise<number> {
+	const telemetry = openTelemetry(deps, binding);
 	while (telemetry.trips < mostTrips) {
 		const results = await telemetry.batch(deleteSomeReports(app));
 		if (results.some(({ changes }) => changes >= MOST_DELETED_ROWS)) continue;
@@ -50,5 +55,5 @@ async function removeReportsOfApp(
 		await main.batch([endReportRemoval(app)]);
 		break;
 	}
-	return telemetry.trips + 1;
+	return telemetry.trips;
 }

@@ -6,7 +6,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { checkBundleArchive } from "../../../src/domain/bundle-archive";
-import { DAY_MS } from "../../../src/domain/time";
+import { DAY_MS, MINUTE_MS } from "../../../src/domain/time";
 import { TABLES_OF_APP } from "../../../src/features/organizations/purge";
 import { sweep } from "../../../src/schedule";
 import type { AnyAnswer } from "../support/actors";
@@ -275,7 +275,11 @@ test("a key that may create apps adds and removes a sample app; readers, other o
 	const gone = await world.as(member.text)("DELETE /app/:app_id", { params: { app_id: body.app_id } });
 	expect(gone.status).toBe(200);
 	const full = await createWorld({ config: { QUOTAS: "apps_per_organization=0" } });
-	expect(await add(full)).toMatchObject({ status: 409, body: { error: "quota_exceeded" } });
+	expect(await add(full)).toMatchObject({ status: 409, body: { error: "quota_exceeded", moreInfo: { used: 0 } } });
+	const { results } = await testEnv.DB.prepare("SELECT due_at_ms FROM report_removals WHERE due_at_ms > ?")
+		.bind(full.clock.nowMs + 20 * MINUTE_MS)
+		.all();
+	expect(results, "nothing was stored").toEqual([]);
 	expect(
 		(await world.request("POST", "/app/sample", { key: world.adminKey, body: { owner_org: 7 } })).body,
 	).toMatchObject({

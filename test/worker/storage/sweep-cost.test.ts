@@ -105,6 +105,20 @@ describe("rows of deleted bundles", () => {
 			).results.map(({ name }) => name);
 		await removeTombstones(world.deps, world.clock.nowMs + 90 * DAY_MS - 1);
 		expect(await names()).toEqual(["1.0.0", "1.0.1", "1.0.2"]);
+		const elsewhere = await createTestApp(world);
+		await uploadTestBundle(world, elsewhere, "1.0.0");
+		await world.request("DELETE", "/bundle", {
+			key: world.adminKey,
+			query: { app_id: elsewhere.appId, version: "1.0.0" },
+		});
+		await testEnv.DB.prepare("UPDATE apps SET telemetry_binding = 'TELEMETRY_9' WHERE id = ?")
+			.bind(elsewhere.uuid)
+			.run();
+		await expect(removeTombstones(world.deps, world.clock.nowMs + 90 * DAY_MS)).rejects.toThrow();
+		const kept = await testEnv.DB.prepare("SELECT name FROM bundles WHERE app_id = ?").bind(elsewhere.uuid).all();
+		expect(kept.results).toHaveLength(1);
+		await testEnv.DB.prepare("DELETE FROM bundles WHERE app_id = ?").bind(elsewhere.uuid).run();
+		expect(await names()).toEqual(["1.0.1", "1.0.2"]);
 		await removeTombstones(world.deps, world.clock.nowMs + 90 * DAY_MS);
 		expect(await names()).toEqual(["1.0.1", "1.0.2"]);
 		await reports.prepare(`UPDATE devices SET version_name = '1.0.2' WHERE app_id = '${app.uuid}'`).run();

@@ -104,9 +104,8 @@ const TELLING =
 
 function ownerValues(row: Readonly<Record<string, unknown>>): string {
 	const values = Object.entries(row).filter(([column, value]) => TELLING.test(column) && value !== null);
-	return values
-		.map(([column, value]) => (/^(before|after)$/.test(column) ? abbreviate(String(value)) : value))
-		.join(" ");
+	const shown = values.map(([column, value]) => (/^(before|after)$/.test(column) ? abbreviate(String(value)) : value));
+	return shown.length === 0 ? String(row.id) : shown.join(" ");
 }
 
 /** JSON without quotes, with each object that has an id replaced by that id. */

@@ -18,7 +18,7 @@ import {
 } from "../../../src/db/devices";
 import { deviceFacts, fleetPage } from "../../../src/db/fleet";
 import { storeBuildsRunning } from "../../../src/db/native-packages";
-import { dueReportRemovals } from "../../../src/db/report-removals";
+import { nextReportRemoval } from "../../../src/db/report-removals";
 import { devicesByKey, signingKeyNames } from "../../../src/db/signing-keys";
 import { devicesByStoreVersion, storeBuildsOf } from "../../../src/db/store-versions";
 import { lastSeenRunning, reportedVersions, versionsSeenSince } from "../../../src/db/telemetry-reads";
@@ -127,17 +127,13 @@ const REPORTS: Readonly<Record<string, Read>> = {
 
 const FACTS: Readonly<Record<string, Read>> = {
 	signingKeyNames: [(of) => signingKeyNames(of.org), () => [{ key_id: KEY_ID, name: "Same" }]],
-	channelPlaces: [
-		(of) => channelPlaces(of.publicAppId, "beta"),
-		(of) => [{ channel_id: of.beta, places: '[["device-1",1]]' }],
-	],
+	channelPlaces: [(of) => channelPlaces(of.app, "beta"), (of) => [{ channel_id: of.beta, places: '[["device-1",1]]' }]],
 	"channelPlaces of a channel without overrides": [
-		(of) => channelPlaces(of.publicAppId, "production"),
+		(of) => channelPlaces(of.app, "production"),
 		(of) => [{ channel_id: of.channel, places: '[["device-1",0]]' }],
 	],
-	"channelPlaces without a channel": [(of) => channelPlaces(of.publicAppId, undefined), () => []],
 	"channelPlaces with another app's channel in the override": [
-		() => channelPlaces(CROSSED.publicAppId, "beta"),
+		() => channelPlaces(CROSSED.app, "beta"),
 		() => [{ channel_id: CROSSED.channel, places: '[["device-1",0]]' }],
 	],
 	joinedColumns: [
@@ -173,7 +169,7 @@ const FACTS: Readonly<Record<string, Read>> = {
 		() => deviceFacts(CROSSED.app, [{ device_id: "device-2", version_name: "1.0.0" }]),
 		() => [{ position: 0, runs_ready_bundle: 0 }],
 	],
-	dueReportRemovals: [() => dueReportRemovals(NOW_MS - 1, ALL.limit), () => [{ app_id: A.removedApp }]],
+	nextReportRemoval: [() => nextReportRemoval(NOW_MS - 1, []), () => [{ app_id: A.removedApp }]],
 };
 
 beforeAll(insertTenants);

@@ -9,6 +9,7 @@ import {
 	deleteReportedApp,
 	deleteSomeReports,
 	endReportRemoval,
+	postponeReportRemoval,
 	removeReportsOf,
 } from "../../../src/db/report-removals";
 import { insertTenants } from "../support/tenant-rows";
@@ -55,6 +56,10 @@ const REPORTS: Readonly<Record<string, Change>> = {
 	],
 	removeReportsOf: [() => removeReportsOf(sql`owner_org = ${B.deletedOrg}`, 2), ["+ report_removals deleted-app-b"]],
 	endReportRemoval: [() => endReportRemoval(B.removedApp), ["- report_removals removed-app-b"]],
+	postponeReportRemoval: [
+		() => postponeReportRemoval(B.removedApp, 2),
+		["~ report_removals removed-app-b due_at_ms=1200002"],
+	],
 	deleteSomeReports: [() => deleteSomeReports(B.app), REPORTS_OF_B],
 	"deleteReportedApp after its reports": [
 		() => [...deleteSomeReports(B.app), deleteReportedApp(B.app)],

@@ -195,7 +195,7 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 			"+ app_reservations com.example.b org-b",
 			"+ changes app-b",
 			"+ deleted_apps app-b org-b",
-			"+ organizations ",
+			"+ organizations grave",
 			"~ apps app-b app_id=app-b owner_org=grave",
 		],
 	],
