@@ -261,7 +261,7 @@ CREATE TABLE apps (
   android_store_url TEXT,
   -- Bytes of the app's bundles, files and open uploads, kept by the triggers of src/db/storage-triggers.ts.
   storage_bytes INTEGER NOT NULL DEFAULT 0,
-  -- Prefix of the names of preview channels. NULL: `pr-` (src/domain/preview-names.ts).
+  -- Prefix of the names of preview channels. NULL: `pr-` (src/domain/ci/preview-names.ts).
   preview_channel_prefix TEXT,
   -- 1: preview keys register only pre-releases, so that they cannot take the version of a release.
   preview_prereleases_only INTEGER NOT NULL DEFAULT 0 CHECK (preview_prereleases_only IN (0, 1)),
@@ -396,11 +396,11 @@ CREATE INDEX publishers_by_owner ON publishers (issuer, owner_anchor) WHERE owne
 CREATE TABLE ci_keys (
   key_hash TEXT PRIMARY KEY,
   publisher_id TEXT NOT NULL REFERENCES publishers (id) ON DELETE CASCADE,
-  -- JSON: repository, run, commit and person of the job (src/domain/ci-context.ts).
+  -- JSON: repository, run, commit and person of the job (src/domain/ci/context.ts).
   ci TEXT NOT NULL,
   created_at_ms INTEGER NOT NULL,
   expires_at_ms INTEGER NOT NULL,
-  -- 1: the job acts for one pull request, or for none if repository and number are NULL. Decided at the exchange (src/domain/ci-context.ts).
+  -- 1: the job acts for one pull request, or for none if repository and number are NULL. Decided at the exchange (src/domain/ci/context.ts).
   is_limited INTEGER NOT NULL DEFAULT 1 CHECK (is_limited IN (0, 1)),
   -- In lower case, as in previews.
   repository TEXT,
@@ -492,7 +492,7 @@ CREATE TABLE channels (
   rollout_count_new_devices INTEGER NOT NULL DEFAULT 0 CHECK (rollout_count_new_devices IN (0, 1)),
   -- Devices per network that count. NULL: all.
   rollout_devices_per_network INTEGER DEFAULT 3,
-  -- The health gate (src/domain/rollout-gate.ts). The window covers outcomes of the last minutes; NULL: the whole rollout.
+  -- The health gate (src/domain/rollouts/gate.ts). The window covers outcomes of the last minutes; NULL: the whole rollout.
   auto_pause_enabled INTEGER NOT NULL DEFAULT 0 CHECK (auto_pause_enabled IN (0, 1)),
   auto_pause_window_minutes INTEGER,
   auto_pause_failure_rate_bps INTEGER NOT NULL DEFAULT 500,
@@ -518,7 +518,7 @@ CREATE TABLE channels (
   -- Limits of the health gate on devices that crashed or stopped responding, and on devices with JavaScript errors. NULL: not judged.
   auto_pause_crash_rate_bps INTEGER,
   auto_pause_error_rate_bps INTEGER,
-  -- 1: refuses bundles whose native packages its live bundle does not have (src/domain/native-packages.ts).
+  -- 1: refuses bundles whose native packages its live bundle does not have (src/domain/bundles/native-packages.ts).
   require_compatible_bundle INTEGER NOT NULL DEFAULT 0 CHECK (require_compatible_bundle IN (0, 1)),
   -- When more than 20 devices named the preview channel as their default. From then on it serves no device by its name. NULL: it does.
   named_by_fleet_at_ms INTEGER,
@@ -902,7 +902,7 @@ CREATE TABLE channel_history (
   rolled_back INTEGER NOT NULL DEFAULT 0 CHECK (rolled_back IN (0, 1)),
   -- The proposer of a change that the actor approved.
   proposer_name TEXT,
-  -- JSON: the CI job that acted (src/domain/ci-context.ts).
+  -- JSON: the CI job that acted (src/domain/ci/context.ts).
   ci TEXT
 ) STRICT;
 CREATE INDEX channel_history_by_channel ON channel_history (channel_id, id);
@@ -1116,7 +1116,7 @@ CREATE TABLE devices (
   -- may arrive in any order.
   told_at TEXT,
   -- The days on which its version changed and for which messages may still arrive, with the last version of each day and the time of its
-  -- report: `{"20778":[3600000,"1.4.0"],"20779":[60000]}` (src/domain/device-record.ts). It is counted in daily_counts on these days, and by a
+  -- report: `{"20778":[3600000,"1.4.0"],"20779":[60000]}` (src/domain/statistics/device-record.ts). It is counted in daily_counts on these days, and by a
   -- sketch on all others.
   counted_days TEXT,
   -- Optimistic lock of the queue consumer, incremented by each write.
@@ -1125,7 +1125,7 @@ CREATE TABLE devices (
   custom_id_first_at_ms INTEGER,
   custom_id_changed_at_ms INTEGER,
   -- Ids of the counted reports that may be repeated, by day, and steps of installs that may get another step, by version
-  -- (src/domain/recent-reports.ts). In this row, because a row for each of them would be written and deleted.
+  -- (src/domain/statistics/recent-reports.ts). In this row, because a row for each of them would be written and deleted.
   recent_reports TEXT,
   PRIMARY KEY (app_id, device_id)
 ) STRICT, WITHOUT ROWID;
@@ -1173,7 +1173,7 @@ CREATE TABLE daily_totals (
   PRIMARY KEY (app_id, day)
 ) STRICT, WITHOUT ROWID;
 
--- Histogram of install durations with buckets of 5 % (src/domain/duration-histogram.ts), which adds up over days and versions.
+-- Histogram of install durations with buckets of 5 % (src/domain/statistics/duration-histogram.ts), which adds up over days and versions.
 CREATE TABLE daily_install_times (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -1183,8 +1183,8 @@ CREATE TABLE daily_install_times (
   PRIMARY KEY (app_id, day, version_name, bucket)
 ) STRICT, WITHOUT ROWID;
 
--- Health signals by day and version (src/domain/health-signals.ts): devices, each once a day; of launches, a histogram of their times
--- (src/domain/duration-histogram.ts). The version is empty for one that the app never had.
+-- Health signals by day and version (src/domain/statistics/health-signals.ts): devices, each once a day; of launches, a histogram of their times
+-- (src/domain/statistics/duration-histogram.ts). The version is empty for one that the app never had.
 CREATE TABLE daily_health (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -1202,12 +1202,12 @@ CREATE TABLE device_events (
   -- When the consumer stored them.
   at_ms INTEGER NOT NULL,
   id TEXT NOT NULL,
-  -- JSON array: device, time, kind (src/domain/device-story.ts), version and detail of each event.
+  -- JSON array: device, time, kind (src/domain/statistics/device-story.ts), version and detail of each event.
   events TEXT NOT NULL,
   PRIMARY KEY (app_id, at_ms, id)
 ) STRICT, WITHOUT ROWID;
 
--- Sketches of the devices of a day, which can be merged with those of other days (src/domain/distinct-count.ts). A
+-- Sketches of the devices of a day, which can be merged with those of other days (src/domain/statistics/distinct-count.ts). A
 -- consumer adds to a slot that it draws, so that concurrent consumers write different rows; clean-up merges the
 -- slots into slot 0 (src/db/device-sketches.ts).
 CREATE TABLE device_sketches (

@@ -11,17 +11,17 @@ import { allEndpoints } from "./endpoints";
 import { ApiError } from "./errors";
 import { FAST_ENDPOINTS } from "./fast-endpoints";
 import { asTusMeans } from "./features/bundles/tus-protocol";
-import { errorAnswer, withCommonHeaders } from "./http/answers";
-import { DEFAULT_LIMIT_BYTES } from "./http/body";
-import { KEY_HEADERS } from "./http/credentials";
 import { createDeviceState } from "./http/device-state";
 import type { AnyEndpoint } from "./http/endpoint";
 import { createFastPath, type Route } from "./http/fast-path";
-import { REPLAYED_HEADER } from "./http/idempotency";
 import { createIsolate, type Isolate, type RequestBindings } from "./http/isolate";
-import { mount } from "./http/pipeline";
-import { IGNORED_HEADER } from "./http/unknown-fields";
-import { WAIT_HEADER } from "./http/wait-visible";
+import { errorAnswer, withCommonHeaders } from "./http/pipeline/answers";
+import { DEFAULT_LIMIT_BYTES } from "./http/pipeline/body";
+import { KEY_HEADERS } from "./http/pipeline/credential";
+import { REPLAYED_HEADER } from "./http/pipeline/idempotency";
+import { mount } from "./http/pipeline/pipeline";
+import { IGNORED_HEADER } from "./http/pipeline/unknown-fields";
+import { WAIT_HEADER } from "./http/pipeline/wait-visible";
 
 /** Headers and methods that browsers may use across origins. */
 const CORS_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];

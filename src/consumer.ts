@@ -13,7 +13,7 @@ import { type AssignedEvents, assignEvents, readKnownSince, storeAppsAndVersions
 import { consumeDeviceEvents } from "./features/statistics/device-events";
 import { noteDownloads } from "./features/statistics/failures";
 import { noteFirstDevices } from "./features/webhooks/first-device";
-import { keyUsageStatement } from "./http/last-used";
+import { keyUsageStatement } from "./http/pipeline/last-used";
 import type { AccessDenied, DeviceEvent, DeviceEvents, KeyUsed, QueueMessage } from "./messages";
 import { deniedStatement } from "./queue/access-denied";
 import { collectGarbage, collectGarbageSoon } from "./queue/garbage";

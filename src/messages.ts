@@ -3,8 +3,8 @@
  */
 
 import type { Actor } from "./db/audit/entries";
-import type { FailureCause } from "./domain/failure-causes";
-import type { Signal } from "./domain/health-signals";
+import type { FailureCause } from "./domain/statistics/failure-causes";
+import type { Signal } from "./domain/statistics/health-signals";
 import type { RefusedAccount } from "./errors";
 
 /** Objects were released: delete those that `garbage_objects` lists. */

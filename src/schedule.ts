@@ -28,7 +28,7 @@ import { deleteExpiredBundles } from "./features/bundles/retention";
 import { clearDeleteMarks, expireUploads } from "./features/bundles/unfinished";
 import { nameDevices } from "./features/devices/named";
 import { purgeOrganizations } from "./features/organizations/purge";
-import { closeExpiredPreviews } from "./features/previews/close";
+import { closeExpiredPreviews } from "./features/previews/expiry";
 import { stopPreviewsOfFleets } from "./features/previews/fleets";
 import { deleteOldRollouts } from "./features/rollouts/retention";
 import { stepRollouts } from "./features/rollouts/steps";

@@ -5,7 +5,7 @@
  */
 import { ConfigError } from "./config";
 import { createDeps, type Deps, type Env } from "./deps";
-import { transportSecurity } from "./domain/transport-security";
+import { transportSecurity } from "./domain/network/transport-security";
 import { causeText } from "./errors";
 import { FAST_ENDPOINTS } from "./fast-endpoints";
 import { createDeviceState } from "./http/device-state";

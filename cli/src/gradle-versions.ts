@@ -3,7 +3,7 @@
  * text. A value that depends on something else, such as a variable of the environment, is reported as unreadable.
  */
 import { dirname, join, normalize } from "node:path";
-import { readVersion } from "../../src/domain/version";
+import { readVersion } from "../../src/domain/updates/version";
 import { readText } from "./json-file";
 import {
 	endOfExpression,

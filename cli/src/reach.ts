@@ -5,7 +5,7 @@
 
 import inc from "semver/functions/inc";
 import { CapstanError } from "../../src/client/client";
-import { compareVersions, readVersion } from "../../src/domain/version";
+import { compareVersions, readVersion } from "../../src/domain/updates/version";
 import { type Channel, channelNamed } from "./channels";
 import { EXIT, type ExitCode, usage } from "./failure";
 import type { Settings } from "./settings";

@@ -4,7 +4,7 @@
  */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { readVersion } from "../../src/domain/version";
+import { readVersion } from "../../src/domain/updates/version";
 import { type FoundVersions, gradleVersions, type Unreadable } from "./gradle-versions";
 import { readJsonObject, readText } from "./json-file";
 import { lineAt, PBXPROJ, sourceOf, XCCONFIG, XML } from "./source-text";

@@ -7,7 +7,7 @@
  */
 import compare from "semver/functions/compare";
 import parse from "semver/functions/parse";
-import { readVersion } from "../../src/domain/version";
+import { readVersion } from "../../src/domain/updates/version";
 
 export interface KnownVersions {
 	/** Versions of the package, of store builds and of bundles that are live for everybody or on the channel of the release. */

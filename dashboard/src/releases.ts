@@ -1,6 +1,6 @@
 /** The release timeline of an app, page by page, and how its entries read. */
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { releaseSentence, SERVICE_NAME, type SentencePart } from "../../src/domain/release-sentences";
+import { releaseSentence, SERVICE_NAME, type SentencePart } from "../../src/domain/words/releases";
 import { type AnswerOf, ask } from "./api";
 import type { ActorKind } from "./components/avatar";
 

@@ -2,8 +2,9 @@
  * Nobody grants more than they hold: a key, a member's role or a trusted publisher gets no permission, no lifetime and no address that its
  * creator lacks.
  */
-import { firstRangeOutside } from "../domain/ip-allow-list";
+
 import { MOST_EXPIRATION_DAYS } from "../domain/key-policy";
+import { firstRangeOutside } from "../domain/network/ip-allow-list";
 import { DAY_MS } from "../domain/time";
 import { ApiError } from "../errors";
 import { firstPermissionNotHeld, type Target } from "./decide";

@@ -3,7 +3,7 @@
  * name of a role; a difference between roles is a property here.
  */
 
-import type { PublisherStage } from "../domain/ci-context";
+import type { PublisherStage } from "../domain/ci/context";
 
 /** The level at which a role is assigned. */
 export type ScopeType = "org" | "app" | "channel";

@@ -2,9 +2,9 @@
  * The caller: an API key, or a person with a session (session.ts), with its live role bindings. Pure; `db/principals.ts` has the
  * statements. A key has only its own bindings, never its owner's; a session has its account's and no key's.
  */
-import type { CiContext, PublisherStage } from "../domain/ci-context";
-import { isInRanges } from "../domain/ip-allow-list";
+import type { CiContext, PublisherStage } from "../domain/ci/context";
 import { brokenPolicy, type KeyPolicy, type KeyPolicyName, POLICY_REMEDIES } from "../domain/key-policy";
+import { isInRanges } from "../domain/network/ip-allow-list";
 import { ApiError } from "../errors";
 import { resolvedRole } from "./custom-roles";
 import { GLOBAL_PERMISSIONS, type GlobalPermission, type Permission, type Role, type ScopeType } from "./permissions";
@@ -62,14 +62,14 @@ export interface KeyPublisher {
 	readonly name: string;
 	readonly stage: PublisherStage;
 	readonly ci: CiContext;
-	/** The pull request that the key is limited to, null to none; undefined: it has no such limit (`limitOfJob` in domain/ci-context.ts). */
+	/** The pull request that the key is limited to, null to none; undefined: it has no such limit (`limitOfJob` in domain/ci/context.ts). */
 	readonly limit: JobLimit | null | undefined;
 }
 
 /** The pull request of a job, as its key was exchanged for it. */
 interface JobLimit {
 	readonly repository: string;
-	/** Null: the token names the source branch only (`PullRequestOfJob` in domain/ci-context.ts). */
+	/** Null: the token names the source branch only (`PullRequestOfJob` in domain/ci/context.ts). */
 	readonly number: number | null;
 	readonly branch: string | null;
 	/** Its previews: one at most by its number, and those of its branch in a token of GitLab. */

@@ -5,7 +5,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { MintedKey } from "../authz/secrets";
-import { FIRST_ACCOUNT_EMAIL, operatorAddress } from "../domain/reserved-address";
+import { FIRST_ACCOUNT_EMAIL, operatorAddress } from "../domain/network/reserved-address";
 import { DAY_MS, MINUTE_MS, SIGN_IN_LINK_MINUTES } from "../domain/time";
 import { auditBindingGiven, auditBindingsOfKeys, auditedBinding } from "./audit/bindings";
 import { auditEach, systemActor } from "./audit/entries";

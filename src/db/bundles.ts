@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId } from "../authz/decide";
-import { REFRESHED_AFTER_DAYS } from "../domain/device-record";
+import { REFRESHED_AFTER_DAYS } from "../domain/statistics/device-record";
 import { DAY_MS } from "../domain/time";
 import { KEPT_FOR_ROLLBACK, rollbackTargetOf } from "./channel-history";
 import { jsonList, query } from "./client";

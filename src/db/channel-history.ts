@@ -7,7 +7,7 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
-import { columnsOf, SERVED_FIELDS } from "../domain/channel-fields";
+import { columnsOf, SERVED_FIELDS } from "../domain/updates/channel-fields";
 import type { Actor } from "./audit/entries";
 import type { ChannelValues } from "./channels";
 import { query } from "./client";

@@ -6,7 +6,7 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
 import { PREVIEW_CHANNEL_ROLES } from "../authz/permissions";
 import type { Deps } from "../deps";
-import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm, MOST_DEVICES_BY_NAME } from "../domain/preview-names";
+import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm, MOST_DEVICES_BY_NAME } from "../domain/ci/preview-names";
 import { serviceUnavailable } from "../errors";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";

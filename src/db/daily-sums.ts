@@ -3,8 +3,8 @@
  * UUID; additions to an app that was deleted in between are dropped.
  */
 import { type CompiledQuery, sql } from "kysely";
-import type { StoredCause } from "../domain/failure-causes";
-import type { Signal } from "../domain/health-signals";
+import type { StoredCause } from "../domain/statistics/failure-causes";
+import type { Signal } from "../domain/statistics/health-signals";
 import { query } from "./client";
 
 type Metric = "get" | "install" | "fail" | "devices";

@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { EVENT_KINDS, type EventKind, type StoredEvent } from "../domain/device-story";
+import { EVENT_KINDS, type EventKind, type StoredEvent } from "../domain/statistics/device-story";
 import { jsonChunks } from "./chunks";
 import { query } from "./client";
 

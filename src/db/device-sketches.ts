@@ -1,5 +1,5 @@
 /**
- * Sketches of the devices of a day (src/domain/distinct-count.ts), in slots: a consumer adds devices to a slot that it draws, so consumers
+ * Sketches of the devices of a day (src/domain/statistics/distinct-count.ts), in slots: a consumer adds devices to a slot that it draws, so consumers
  * that run at the same time do not wait for each other, and readers merge the slots. Clean-up merges them into slot 0, together with the number
  * of devices, so that figures of past days need no sketch.
  */

@@ -1,10 +1,10 @@
 /**
- * Statements about the native packages of bundles. A list is immutable and stored in one form (src/domain/native-packages.ts), so bundles with
+ * Statements about the native packages of bundles. A list is immutable and stored in one form (src/domain/bundles/native-packages.ts), so bundles with
  * the same packages have equal texts.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import type { PackagedBundle } from "../domain/native-packages";
+import type { PackagedBundle } from "../domain/bundles/native-packages";
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 

@@ -4,7 +4,7 @@
  */
 import type { AppId, OwnWorkOnly } from "../authz/decide";
 import type { Caller } from "../authz/own-work";
-import { MOST_DEVICES_BY_NAME } from "../domain/preview-names";
+import { MOST_DEVICES_BY_NAME } from "../domain/ci/preview-names";
 import { ApiError } from "../errors";
 import { type Holder, insertChannelBinding } from "./api-keys";
 import { type CountedNameRow, type NameRefusal, type PreviewNameRow, refusalOfName } from "./channel-names";

@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
-import { MOST_DEVICES_BY_NAME } from "../domain/preview-names";
+import { MOST_DEVICES_BY_NAME } from "../domain/ci/preview-names";
 import { type Actor, auditStatement } from "./audit/entries";
 import { devicesNaming } from "./channel-names";
 import type { Statement } from "./client";

@@ -5,7 +5,7 @@
 import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
-import type { PullRequestOfJob } from "../domain/ci-context";
+import type { PullRequestOfJob } from "../domain/ci/context";
 import { DAY_MS } from "../domain/time";
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";

@@ -4,8 +4,14 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
-import { columnsOf, defaultsOf, NOTICE_FIELDS, ROLLOUT_RULE_FIELDS, SERVED_FIELDS } from "../domain/channel-fields";
 import { DAY_MS } from "../domain/time";
+import {
+	columnsOf,
+	defaultsOf,
+	NOTICE_FIELDS,
+	ROLLOUT_RULE_FIELDS,
+	SERVED_FIELDS,
+} from "../domain/updates/channel-fields";
 import type { ChannelValues } from "./channels";
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";

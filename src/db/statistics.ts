@@ -5,7 +5,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
-import type { Signal } from "../domain/health-signals";
+import type { Signal } from "../domain/statistics/health-signals";
 import { guard, jsonList, query } from "./client";
 
 /** Days since 1970-01-01, UTC, both inclusive. */

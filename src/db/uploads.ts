@@ -216,7 +216,7 @@ export function deleteOpenUploadsOfBundle(appId: AppId, bundleId: number): Compi
 
 /**
  * The path of a private file of a key in the delta store: files of preview keys, and files that cannot be checked against their path
- * (src/domain/delta-path.ts). Shared paths begin with `orgs/`, so the two never collide, and no other key's update contains private files.
+ * (src/domain/bundles/delta-path.ts). Shared paths begin with `orgs/`, so the two never collide, and no other key's update contains private files.
  */
 export function ownDeltaPath(path: string, keyId: string): string {
 	return `${keyId}:${path}`;

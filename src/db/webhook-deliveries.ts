@@ -6,7 +6,7 @@
 import { type CompiledQuery, type Selectable, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
 import { DAY_MS } from "../domain/time";
-import { TEST_EVENT } from "../domain/webhook-events";
+import { TEST_EVENT } from "../domain/webhooks/events";
 import { type Actor, auditEach } from "./audit/entries";
 import { query } from "./client";
 import type { WebhookDeliveriesTable, WebhooksTable } from "./schema";

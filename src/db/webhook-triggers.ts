@@ -2,9 +2,9 @@
  * The one place that turns an audit entry into an event. A trigger sees every entry, whichever code writes it, in the batch of the change: a
  * change and its event cannot disagree. An organization without an enabled webhook gets no row.
  */
-import { OPERATION_OF_ACTION, RECORD_OF_TARGET } from "../domain/audit-records";
-import { type EventType, TEST_EVENT } from "../domain/webhook-events";
-import { RECORD_TABLES } from "../domain/webhook-records";
+import { OPERATION_OF_ACTION, RECORD_OF_TARGET } from "../domain/webhooks/audit-records";
+import { type EventType, TEST_EVENT } from "../domain/webhooks/events";
+import { RECORD_TABLES } from "../domain/webhooks/records";
 
 const PROMOTING = "NEW.action IN ('channel.promote', 'channel.update', 'channel.create')";
 /** Type of a value of the change; NULL if the change does not set it, 'null' if it removes it. */

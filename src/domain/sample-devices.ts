@@ -4,16 +4,16 @@
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import { dayOf, startOfDayMs } from "./days";
-import { type EventKind, type StoredEvent, storedEvent } from "./device-story";
-import { addDevice, emptySketch, mergeSketches, type Sketch } from "./distinct-count";
-import { bucketOf } from "./duration-histogram";
-import { type StoredCause, storedCause } from "./failure-causes";
-import type { Signal } from "./health-signals";
-import { isInRollout } from "./rollout";
+import { isInRollout } from "./rollouts/rollout";
 import { BETA, goesLive, PRODUCTION, RELEASES, ROLLOUTS, releasedAtMs, type SampleRelease } from "./sample-releases";
+import { dayOf, startOfDayMs } from "./statistics/days";
+import { type EventKind, type StoredEvent, storedEvent } from "./statistics/device-story";
+import { addDevice, emptySketch, mergeSketches, type Sketch } from "./statistics/distinct-count";
+import { bucketOf } from "./statistics/duration-histogram";
+import { type StoredCause, storedCause } from "./statistics/failure-causes";
+import type { Signal } from "./statistics/health-signals";
 import { MINUTE_MS } from "./time";
-import { BUILTIN } from "./update-model";
+import { BUILTIN } from "./updates/model";
 
 const DEVICES = 200;
 const DAYS = 30;

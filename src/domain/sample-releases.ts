@@ -2,9 +2,9 @@
  * The releases of the sample app over the last month: who released what to which channel, when and why. Pure. Two rollouts have not ended: one
  * that a person raises, and one that its health gate paused; the service takes no step of either, so no event follows.
  */
-import type { CiContext } from "./ci-context";
-import { startOfDayMs } from "./days";
+import type { CiContext } from "./ci/context";
 import { PREVIEW_VERSION } from "./sample-bundles";
+import { startOfDayMs } from "./statistics/days";
 import { HOUR_MS } from "./time";
 
 export const PRODUCTION = "production";

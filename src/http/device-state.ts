@@ -3,10 +3,10 @@
  * builder; isolate.ts adds what management requests need.
  */
 import type { Deps } from "../deps";
-import { createFailedFiles, type FailedFiles } from "../domain/failed-files";
+import { createFailedFiles, type FailedFiles } from "../domain/updates/failed-files";
 import { createEventBuffer, type EventBuffer } from "../queue/event-buffer";
 import { SnapshotCache } from "../snapshots/cache";
-import { createStrangerLimits, type StrangerLimits } from "./stranger-limits";
+import { createStrangerLimits, type StrangerLimits } from "./limits/strangers";
 
 export interface DeviceState {
 	readonly deps: Deps;

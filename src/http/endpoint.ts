@@ -11,15 +11,15 @@ import type { RecentSignIn } from "../authz/session";
 import type { Actor } from "../db/audit/entries";
 import type { Database, StatementResult } from "../db/client";
 import type { Deps } from "../deps";
-import type { FailedFiles } from "../domain/failed-files";
+import type { FailedFiles } from "../domain/updates/failed-files";
 import type { ErrorCode } from "../errors";
 import type { EventBuffer } from "../queue/event-buffer";
 import type { SnapshotCache } from "../snapshots/cache";
 import type { SchemaVersion } from "../snapshots/schema-version";
 import type { EdgeCache } from "../storage/edge-cache";
-import type { Memory } from "./memory";
+import type { Memory } from "./limits/memory";
+import type { StrangerLimits } from "./limits/strangers";
 import type { RawInput, ScopeSource } from "./scope";
-import type { StrangerLimits } from "./stranger-limits";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" | "HEAD";
 

@@ -4,9 +4,9 @@
  * is left to its endpoint. Tests hold the answers of both equal.
  */
 import { type Database, openDb } from "../db/batch";
-import { transportSecurity } from "../domain/transport-security";
-import { errorAnswer, withCommonHeaders } from "./answers";
+import { transportSecurity } from "../domain/network/transport-security";
 import type { DeviceState } from "./device-state";
+import { errorAnswer, withCommonHeaders } from "./pipeline/answers";
 
 /** Plain bodies are shorter than this. */
 const LIMIT_BYTES = 16 * 1024;

@@ -7,8 +7,8 @@ import { createDeniedReports } from "../queue/access-denied";
 import { SchemaVersion } from "../snapshots/schema-version";
 import { createEdgeCache, type EdgeCache } from "../storage/edge-cache";
 import { createDeviceState, type DeviceState } from "./device-state";
-import { createKeyUsage } from "./last-used";
-import { createMemory, type Memory } from "./memory";
+import { createMemory, type Memory } from "./limits/memory";
+import { createKeyUsage } from "./pipeline/last-used";
 
 /** Set for every request before the router. */
 export interface RequestBindings {

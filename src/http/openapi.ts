@@ -5,13 +5,13 @@ import { toJsonSchema } from "@valibot/to-json-schema";
 import type * as v from "valibot";
 import { RECENT_SIGN_IN_MS } from "../authz/session";
 import { ERROR_STATUS, type ErrorCode } from "../errors";
-import { KEY_HEADERS as OWN_KEY_HEADERS } from "./credentials";
 import { type AnyEndpoint, isRaw, permissionsOf, type RawAnswer } from "./endpoint";
-import { IDEMPOTENCY_ERRORS, takesIdempotencyKey } from "./idempotency";
 import { isAnsweredUnderEveryName } from "./known-hosts";
 import { withNames } from "./openapi-names";
-import { PIPELINE_ERRORS } from "./pipeline";
-import { readsQueryFromBody } from "./request-input";
+import { KEY_HEADERS as OWN_KEY_HEADERS } from "./pipeline/credential";
+import { IDEMPOTENCY_ERRORS, takesIdempotencyKey } from "./pipeline/idempotency";
+import { PIPELINE_ERRORS } from "./pipeline/pipeline";
+import { readsQueryFromBody } from "./pipeline/validate";
 import type { ScopeSource } from "./scope";
 
 type Json = Record<string, unknown>;

@@ -5,10 +5,10 @@
 import parseVersion from "semver/functions/parse";
 import * as v from "valibot";
 import { CUSTOM_ROLE_NAME } from "../authz/custom-roles";
-import { plainText } from "../domain/plain-text";
-import { isReservedAddress } from "../domain/reserved-address";
+import { isReservedAddress } from "../domain/network/reserved-address";
 import { DAY_MS } from "../domain/time";
-import { EVENT_TYPES } from "../domain/webhook-events";
+import { EVENT_TYPES } from "../domain/webhooks/events";
+import { plainText } from "../domain/words/plain-text";
 
 export const PAGE_SIZE = 50;
 const LONGEST_TEXT = 512;

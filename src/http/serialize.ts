@@ -6,7 +6,7 @@ import * as v from "valibot";
 import type { Database } from "../db/client";
 import type { Deps } from "../deps";
 import { type AnyEndpoint, isRaw, Reply } from "./endpoint";
-import { IGNORED_HEADER, namesForHeader, shownNames } from "./unknown-fields";
+import { IGNORED_HEADER, namesForHeader, shownNames } from "./pipeline/unknown-fields";
 
 /** An answer that the endpoint does not declare; thrown in diagnostics only, so that a test fails. */
 class UndeclaredAnswer extends Error {

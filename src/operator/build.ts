@@ -6,7 +6,7 @@ import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { build } from "esbuild";
-import { withMark } from "../domain/mark";
+import { withMark } from "../domain/words/mark";
 import { cliPackage } from "./cli-package";
 import { DASHBOARD_ASSETS, dashboardFiles } from "./dashboard";
 import { frontPage, GUIDE_NAMES, type GuideName, guidePage, referencePage, searchIndex } from "./docs-pages";

@@ -3,8 +3,8 @@
  * everything can be read; the search needs it. Only the reference, which Swagger UI draws, may set inline styles.
  */
 import { marked } from "marked";
-import { MARK } from "../domain/mark";
-import { escapeXml } from "../domain/plain-text";
+import { MARK } from "../domain/words/mark";
+import { escapeXml } from "../domain/words/plain-text";
 import { GUIDES } from "./guide";
 
 export const GUIDE_NAMES = Object.keys(GUIDES) as readonly (keyof typeof GUIDES)[];

@@ -243,9 +243,9 @@ function miniflareOptions(
 			// Only where nobody else can name an address of this machine.
 			...(isLoopback(host)
 				? {
-						// Issuers of CI tokens, for trying trusted publishing out and for tests (src/domain/issuer-url.ts).
+						// Issuers of CI tokens, for trying trusted publishing out and for tests (src/domain/ci/issuer-url.ts).
 						LOCAL_ISSUERS: { network: { allow: ["local"], tlsOptions: { trustBrowserCas: true } } },
-						// Receivers of webhooks (src/domain/webhook-delivery.ts).
+						// Receivers of webhooks (src/domain/webhooks/delivery.ts).
 						LOCAL_NETWORK: {
 							network: { allow: ["public", "private", "local"], tlsOptions: { trustBrowserCas: true } },
 						},

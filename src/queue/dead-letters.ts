@@ -8,8 +8,8 @@
 import { sql } from "kysely";
 import { jsonList, openDb, query } from "../db/client";
 import type { Deps } from "../deps";
-import { firstCountedDay, startOfDayMs } from "../domain/days";
 import { isTelemetryFull } from "../domain/quotas";
+import { firstCountedDay, startOfDayMs } from "../domain/statistics/days";
 import type { QueueMessage } from "../messages";
 
 /** Suffix of the dead letter queue's name. */

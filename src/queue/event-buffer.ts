@@ -9,8 +9,8 @@
  */
 import { chunk } from "../db/chunks";
 import type { Deps } from "../deps";
-import { dayOf } from "../domain/days";
-import type { Signal } from "../domain/health-signals";
+import { dayOf } from "../domain/statistics/days";
+import type { Signal } from "../domain/statistics/health-signals";
 import { MINUTE_MS } from "../domain/time";
 import type { BytesServed, CountedMetric, DeviceEvent, DeviceEvents, EventsLost } from "../messages";
 import { createBoundedBuffers } from "./bounded-buffers";

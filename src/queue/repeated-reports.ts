@@ -2,9 +2,10 @@
  * The last report of each device to this isolate: a repeated report adds no event. A repeat that an isolate does not notice costs an
  * event and nothing else, because the consumer counts a report once; so the memory is small and old devices leave it.
  */
-import { dayOf } from "../domain/days";
-import { fieldsOf, runsBuild } from "../domain/device-record";
+
 import { hashOf, recentMap } from "../domain/recent";
+import { dayOf } from "../domain/statistics/days";
+import { fieldsOf, runsBuild } from "../domain/statistics/device-record";
 import { DAY_MS, MINUTE_MS } from "../domain/time";
 import type { CountedEvent, DeviceSeen, RolloutRuns, RolloutServed } from "../messages";
 

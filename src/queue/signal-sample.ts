@@ -3,9 +3,10 @@
  * another network never silences that of the device. Launches come with every start of every app, so of those beyond the first of the day a share of
  * the devices counts: percentiles need no more.
  */
-import { dayOf } from "../domain/days";
-import type { Signal } from "../domain/health-signals";
+
 import { hashOf, recentMap } from "../domain/recent";
+import { dayOf } from "../domain/statistics/days";
+import type { Signal } from "../domain/statistics/health-signals";
 import { HOUR_MS } from "../domain/time";
 
 /** Devices and signals, about 100 bytes each. */

@@ -12,8 +12,8 @@ import {
 	type SnapshotOverrideRow,
 	type SnapshotZipOnlyRow,
 } from "../db/snapshot-load";
-import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm } from "../domain/preview-names";
-import { type Bundle, type Channel, type Override, PLATFORMS, type Platform } from "../domain/update-model";
+import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm } from "../domain/ci/preview-names";
+import { type Bundle, type Channel, type Override, PLATFORMS, type Platform } from "../domain/updates/model";
 
 export interface SnapshotApp {
 	/** UUID. */

@@ -16,7 +16,7 @@ import { type Database, openDb } from "../db/batch";
 import { liveAppWithId, publicIdOf } from "../db/changes";
 import { SNAPSHOT_FORMAT, type SnapshotFile } from "../db/snapshot-load";
 import type { Deps } from "../deps";
-import type { Override } from "../domain/update-model";
+import type { Override } from "../domain/updates/model";
 import { causeText, serviceUnavailable } from "../errors";
 import type { AppSnapshot } from "./app-snapshot";
 import { ChangeFeed } from "./feed";

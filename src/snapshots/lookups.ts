@@ -5,7 +5,7 @@
 
 import type { Database } from "../db/client";
 import { MOST_HELD_OVERRIDES, overrideOf, readyBundle } from "../db/snapshot-load";
-import type { Override } from "../domain/update-model";
+import type { Override } from "../domain/updates/model";
 import { type AppSnapshot, overrideFrom } from "./app-snapshot";
 
 /** The device's override in memory: null if it has none, undefined if the database must be asked. */

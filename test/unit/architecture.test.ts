@@ -95,7 +95,7 @@ describe("the source tree", () => {
 				.filter(({ target, typeOnly }) => {
 					if (!target.startsWith(".")) return !target.startsWith("node:") && !bundled.includes(packageOf(target));
 					const file = join(path, "..", target);
-					const isShared = /^\.\.\/\.\.\/src\/(client\/|domain\/([a-z]+-sentences|version)$)/.test(file);
+					const isShared = /^\.\.\/\.\.\/src\/(client\/|domain\/(words\/[a-z]+|updates\/version)$)/.test(file);
 					return file.startsWith("../../src/") && !typeOnly && !isShared;
 				})
 				.map(({ target }) => `${path} imports ${target}`);

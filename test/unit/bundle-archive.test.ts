@@ -6,15 +6,15 @@ import crc32 from "crc-32";
 import fc from "fast-check";
 import { zipSync } from "fflate";
 import { describe, expect, test } from "vitest";
-import { checkBundleArchive, MOST_ENTRIES } from "../../src/domain/bundle-archive";
+import { checkBundleArchive, MOST_ENTRIES } from "../../src/domain/bundles/archive";
 import {
 	type ArchiveSource,
 	contentOffset,
 	MOST_DIRECTORY_BYTES,
 	MOST_END_BYTES,
-} from "../../src/domain/bundle-archive-directory";
-import { type ArchiveReason, BundleArchiveError } from "../../src/domain/bundle-archive-errors";
-import { MOST_UNPACKED_BYTES, MOST_WINDOWS } from "../../src/domain/bundle-archive-files";
+} from "../../src/domain/bundles/archive-directory";
+import { type ArchiveReason, BundleArchiveError } from "../../src/domain/bundles/archive-errors";
+import { MOST_UNPACKED_BYTES, MOST_WINDOWS } from "../../src/domain/bundles/archive-files";
 import { bundleOf, joined, patterned, type ZipEntry, zipOf } from "../worker/support/zip";
 
 const INDEX: ZipEntry = { name: "index.html", content: patterned(50) };

@@ -11,7 +11,7 @@ import { refuseBelowAll } from "../../cli/src/reach";
 import { Terminal } from "../../cli/src/terminal";
 import { type KnownVersions, nextVersion } from "../../cli/src/version-choice";
 import { CapstanError } from "../../src/client/client";
-import { parsePublicKey, signingKeyOf } from "../../src/domain/signing-key";
+import { parsePublicKey, signingKeyOf } from "../../src/domain/bundles/signing-key";
 import { verifySignature } from "../../src/features/signing/verify";
 
 describe("the version of a release that names none", () => {

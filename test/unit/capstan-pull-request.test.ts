@@ -7,7 +7,7 @@ import type { Run, Values } from "../../cli/src/command";
 import { openText, type Preview, type PreviewPage } from "../../cli/src/preview-text";
 import { type PullRequest, pullRequestOf, REPOSITORY_PATH } from "../../cli/src/pull-request";
 import { Terminal } from "../../cli/src/terminal";
-import { REPOSITORY_PATH as REPOSITORY_PATH_OF_SERVER } from "../../src/domain/ci-context";
+import { REPOSITORY_PATH as REPOSITORY_PATH_OF_SERVER } from "../../src/domain/ci/context";
 
 let directory: string;
 beforeAll(async () => {

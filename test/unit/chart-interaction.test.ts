@@ -16,7 +16,7 @@ import {
 	tableOf,
 	tipOf,
 } from "../../dashboard/src/charts/chart-model";
-import { flagsOf } from "../../src/features/statistics/charts/flags";
+import { flagsOf } from "../../src/charts/flags";
 import { daysFrom } from "../proof/charts/cases";
 
 const NOTHING: ReadonlySet<string> = new Set();

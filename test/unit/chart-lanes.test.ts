@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { barsOf, type Lane, lanesSummary, xOf } from "../../dashboard/src/charts/lanes-model";
 import { dayLabels, daysFromTo, daysText, longDay } from "../../dashboard/src/charts/time-axis";
-import { spread } from "../../src/features/statistics/charts/labels";
+import { spread } from "../../src/charts/labels";
 
 const at = (text: string) => Date.parse(text);
 const scale = { fromMs: at("2026-11-08"), toMs: at("2026-11-18"), left: 100, right: 600 };

@@ -1,23 +1,12 @@
 /** The drawing of a chart: marks, gaps, labels, names from strangers, and colours for every kind of colour vision. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { escapeXml } from "../../src/domain/plain-text";
-import {
-	type ChartOptions,
-	lineChart,
-	type StackedChartOptions,
-	stackedChart,
-} from "../../src/features/statistics/charts/chart";
-import { lineModel, SERIES_LIMIT, stackedModel } from "../../src/features/statistics/charts/model";
-import {
-	CATEGORIES,
-	DARK_PALETTE,
-	LIGHT_PALETTE,
-	TONES,
-	versionTones,
-} from "../../src/features/statistics/charts/palette";
-import { fitText } from "../../src/features/statistics/charts/text";
-import { DARK, LIGHT } from "../../src/features/statistics/charts/theme";
+import { type ChartOptions, lineChart, type StackedChartOptions, stackedChart } from "../../src/charts/chart";
+import { lineModel, SERIES_LIMIT, stackedModel } from "../../src/charts/model";
+import { CATEGORIES, DARK_PALETTE, LIGHT_PALETTE, TONES, versionTones } from "../../src/charts/palette";
+import { fitText } from "../../src/charts/text";
+import { DARK, LIGHT } from "../../src/charts/theme";
+import { escapeXml } from "../../src/domain/words/plain-text";
 import { CHART_CASES, daysFrom } from "../proof/charts/cases";
 import {
 	cornersOf,

@@ -4,10 +4,10 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { dayAxis, formatDays, valueAxis } from "../../src/features/statistics/charts/axes";
-import { type ChartOptions, lineChart, stackedChart } from "../../src/features/statistics/charts/chart";
-import { lineModel, stackedModel } from "../../src/features/statistics/charts/model";
-import { formatQuantity, unitScale } from "../../src/features/statistics/charts/text";
+import { dayAxis, formatDays, valueAxis } from "../../src/charts/axes";
+import { type ChartOptions, lineChart, stackedChart } from "../../src/charts/chart";
+import { lineModel, stackedModel } from "../../src/charts/model";
+import { formatQuantity, unitScale } from "../../src/charts/text";
 import { CHART_CASES, daysFrom } from "../proof/charts/cases";
 import { cornersOf, expectSound, MARCH, one, parse, pathOf, plotOf, texts, withClass } from "./support/svg";
 

@@ -2,8 +2,8 @@
  * Reads repository and pull request from the token of a CI job.
  */
 import { describe, expect, test } from "vitest";
-import type { Claims } from "../../src/domain/ci-claims";
-import { ciContextOf } from "../../src/domain/ci-providers";
+import type { Claims } from "../../src/domain/ci/claims";
+import { ciContextOf } from "../../src/domain/ci/providers";
 
 const CIRCLE = "oidc.circleci.com/";
 const ofCircle = (claims: Claims) => ciContextOf("circleci", claims, "https://oidc.circleci.com/org/8c2f");

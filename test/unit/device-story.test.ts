@@ -1,7 +1,7 @@
 /** The story of a device: the same whatever the order of its events, bounded, and written by itself only when a refusal begins or ends. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { DeviceStory, EVENT_KINDS, readEvent, type StoryEvent } from "../../src/domain/device-story";
+import { DeviceStory, EVENT_KINDS, readEvent, type StoryEvent } from "../../src/domain/statistics/device-story";
 
 const event = fc.record({
 	atMs: fc.integer({ min: 1_000, max: 2_000 }),

@@ -12,7 +12,7 @@ import {
 	encodeSketch,
 	mergeSketches,
 	type Sketch,
-} from "../../src/domain/distinct-count";
+} from "../../src/domain/statistics/distinct-count";
 
 const sketchOf = (from: number, to: number): Sketch => {
 	let sketch = emptySketch();

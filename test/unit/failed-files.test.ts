@@ -1,7 +1,7 @@
 /** Which devices are offered the zip, over random histories of their reports beside a plain model. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createFailedFiles } from "../../src/domain/failed-files";
+import { createFailedFiles } from "../../src/domain/updates/failed-files";
 
 const FAILS = ["download_manifest_file_fail", "download_manifest_checksum_fail", "download_manifest_brotli_fail"];
 const report = fc.record({

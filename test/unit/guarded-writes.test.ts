@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Principal } from "../../src/authz/principal";
 import type { Database, Statement } from "../../src/db/client";
 import { ApiError } from "../../src/errors";
-import { guardedWrites } from "../../src/http/guarded-writes";
+import { guardedWrites } from "../../src/http/pipeline/guarded-writes";
 
 const principal = {
 	...{ kind: "session", userId: "user", keyId: null, secretHash: "hash", expiresAtMs: null, ipAllowList: null },

@@ -1,6 +1,6 @@
 /** The budget of bytes that requests under way hold: shares, waiting, and what is freed when a client hung up. */
 import { expect, test } from "vitest";
-import { createBudget, LIFETIME_MS } from "../../src/http/memory";
+import { createBudget, LIFETIME_MS } from "../../src/http/limits/memory";
 
 function prepared() {
 	let nowMs = 0;

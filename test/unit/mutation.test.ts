@@ -81,7 +81,7 @@ describe("findConditions", () => {
 			["src/authz/decide.ts", "binding.appId !== target.appId"],
 			["src/authz/principal.ts", "row.expires_at_ms !== null && row.expires_at_ms <= nowMs"],
 			["src/db/principals.ts", "b.api_key_id = k.id"],
-			["src/http/authorize.ts", 'decision.outcome === "allow"'],
+			["src/http/pipeline/decide.ts", 'decision.outcome === "allow"'],
 			["src/db/api-keys.ts", 'where("org_id", "=", orgId)'],
 			["src/db/channels.ts", "app_id = ${appId}"],
 			["src/http/scope.ts", 'where("apps.id", "=", appIdOf(value("appId")))'],

@@ -2,8 +2,8 @@
  * The order of events that open and close previews, and what the payloads of GitHub and GitLab say.
  */
 import { describe, expect, test } from "vitest";
-import { mayOpen, type PreviewEvents, stillCloses, stillReopens } from "../../src/domain/preview-events";
-import { githubEvent, gitlabEvent } from "../../src/domain/pull-request-event";
+import { mayOpen, type PreviewEvents, stillCloses, stillReopens } from "../../src/domain/ci/preview-events";
+import { githubEvent, gitlabEvent } from "../../src/domain/ci/pull-request-event";
 
 const events = (fields: Partial<PreviewEvents> = {}): PreviewEvents => ({
 	...{ state: "open", closed_as: null, opened_event_at_ms: null, reopened_event_at_ms: null, closed_event_at_ms: null },

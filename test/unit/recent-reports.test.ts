@@ -1,7 +1,7 @@
 /** The recent reports of a device: the ids that it may repeat, and the steps of its installs. */
 import { describe, expect, test } from "vitest";
-import { bucketOf } from "../../src/domain/duration-histogram";
-import { type InstallTimeChange, RecentReports } from "../../src/domain/recent-reports";
+import { bucketOf } from "../../src/domain/statistics/duration-histogram";
+import { type InstallTimeChange, RecentReports } from "../../src/domain/statistics/recent-reports";
 import { DAY_MS } from "../../src/domain/time";
 import type { CountedEvent } from "../../src/messages";
 

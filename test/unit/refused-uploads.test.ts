@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { ApiError } from "../../src/errors";
 import { whileChecked } from "../../src/features/bundles/upload-errors";
-import { createMemory } from "../../src/http/memory";
+import { createMemory } from "../../src/http/limits/memory";
 
 const UPLOADERS = {
 	"the same job": { created_by: "a", created_by_key: "k", created_by_job: "j", owner_org: "o" },

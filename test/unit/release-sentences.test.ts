@@ -1,8 +1,8 @@
 /** Sentences about releases and changes, as people read them. */
 import { describe, expect, test } from "vitest";
-import { type ChangeFacts, changeSentence, settingChanges } from "../../src/domain/change-sentences";
-import { commitOfLink, plainSentence, type ReleaseFacts, releaseSentence } from "../../src/domain/release-sentences";
-import { eventSentence } from "../../src/domain/webhook-events";
+import { eventSentence } from "../../src/domain/webhooks/events";
+import { type ChangeFacts, changeSentence, settingChanges } from "../../src/domain/words/changes";
+import { commitOfLink, plainSentence, type ReleaseFacts, releaseSentence } from "../../src/domain/words/releases";
 
 const production = { name: "production", isPreview: false };
 const facts = (fields: Partial<ReleaseFacts>): ReleaseFacts => ({

@@ -1,8 +1,8 @@
 /** The update decision beside the channel's bundle: overrides, rollouts and the update package. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isInRollout } from "../../src/domain/rollout";
-import type { Bundle, Channel, Device } from "../../src/domain/update-model";
+import { isInRollout } from "../../src/domain/rollouts/rollout";
+import type { Bundle, Channel, Device } from "../../src/domain/updates/model";
 import { bundle, channel, decide, refusedWith } from "./support/decision-scene";
 
 describe("an override", () => {

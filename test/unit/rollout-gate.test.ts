@@ -3,9 +3,9 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isInRollout, rolloutBucket } from "../../src/domain/rollout";
-import { type GateSettings, type HealthSamples, judge } from "../../src/domain/rollout-gate";
-import { normalQuantile, wilsonInterval } from "../../src/domain/wilson";
+import { type GateSettings, type HealthSamples, judge } from "../../src/domain/rollouts/gate";
+import { isInRollout, rolloutBucket } from "../../src/domain/rollouts/rollout";
+import { normalQuantile, wilsonInterval } from "../../src/domain/rollouts/wilson";
 
 const bps = fc.integer({ min: 0, max: 10_000 });
 /** Enough devices to make the effect of chance small. */

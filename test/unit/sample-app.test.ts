@@ -1,10 +1,10 @@
 /** The history of a sample app for many ids and times: whatever they are, both rollouts have the devices that their state follows from. */
 import { describe, expect, test } from "vitest";
-import { dayOf, startOfDayMs } from "../../src/domain/days";
-import { countDistinct } from "../../src/domain/distinct-count";
+import { wilsonInterval } from "../../src/domain/rollouts/wilson";
 import { isSampleAppId, sampleAppId } from "../../src/domain/sample-app";
 import { type SampleFigures, sampleFleet } from "../../src/domain/sample-devices";
-import { wilsonInterval } from "../../src/domain/wilson";
+import { dayOf, startOfDayMs } from "../../src/domain/statistics/days";
+import { countDistinct } from "../../src/domain/statistics/distinct-count";
 
 const IGNORED: SampleFigures = {
 	...{ addCount: () => undefined, addTotal: () => undefined },

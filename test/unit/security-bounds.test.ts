@@ -2,16 +2,16 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { MANIFEST_ANSWER_BYTES, setManifest } from "../../src/compat/capgo-cli/uploads";
-import { mostUnpackedBytes as mostUnpackedOfZip } from "../../src/domain/bundle-archive-files";
+import { mostUnpackedBytes as mostUnpackedOfZip } from "../../src/domain/bundles/archive-files";
 import { DEFAULT_QUOTAS } from "../../src/domain/quotas";
 import { allEndpoints } from "../../src/endpoints";
 import { SEGMENT_BYTES } from "../../src/features/bundles/tus-protocol";
 import { REFUSAL_MS } from "../../src/features/bundles/upload-errors";
-import { DEFAULT_LIMIT_BYTES } from "../../src/http/body";
-import { BODY_BYTES_A_SECOND } from "../../src/http/credential-limits";
-import { CALLER_BYTES, STRANGER_BYTES } from "../../src/http/memory";
-import { SILENCE_MS } from "../../src/http/silent-body";
-import { ANSWER_BYTES_A_SECOND } from "../../src/http/stranger-limits";
+import { BODY_BYTES_A_SECOND } from "../../src/http/limits/credentials";
+import { CALLER_BYTES, STRANGER_BYTES } from "../../src/http/limits/memory";
+import { SILENCE_MS } from "../../src/http/limits/silent-body";
+import { ANSWER_BYTES_A_SECOND } from "../../src/http/limits/strangers";
+import { DEFAULT_LIMIT_BYTES } from "../../src/http/pipeline/body";
 import { mostUnpackedBytes } from "../../src/storage/brotli";
 
 const textOf = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");

@@ -13,7 +13,7 @@ import { importsOf, layerOf, layersOf, packageOf, pairsOf, type SourceFile, with
 const LEVELS: readonly (readonly string[])[] = [
 	["domain", "errors", "config"],
 	["db", "storage", "authz", "messages", "deps"],
-	["queue", "mail"],
+	["queue", "mail", "charts"],
 	["snapshots"],
 	["http"],
 	["features"],
@@ -39,6 +39,7 @@ const OPERATOR_EXCEPTIONS = ["operator/openapi.ts", "operator/guide.ts"];
 export const FEATURE_PAIRS = [
 	"apps -> signing",
 	"bundles -> channels",
+	"bundles -> previews",
 	"bundles -> signing",
 	"channels -> signing",
 	"channels -> updates",

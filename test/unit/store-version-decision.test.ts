@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { equalVersion, readVersion } from "../../src/domain/version";
+import { equalVersion, readVersion } from "../../src/domain/updates/version";
 import { bundle, decide } from "./support/decision-scene";
 
 const SAME = "no_new_version_available";

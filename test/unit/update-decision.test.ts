@@ -4,9 +4,9 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { decideUpdate, type Snapshot, type TraceStep } from "../../src/domain/update-decision";
-import { type Bundle, type Channel, type Device, readsManifest } from "../../src/domain/update-model";
-import { UPDATE_PACKAGES } from "../../src/domain/update-package";
+import { decideUpdate, type Snapshot, type TraceStep } from "../../src/domain/updates/decision";
+import { type Bundle, type Channel, type Device, readsManifest } from "../../src/domain/updates/model";
+import { UPDATE_PACKAGES } from "../../src/domain/updates/package";
 import { bundle, channel, decide, device, refusedWith } from "./support/decision-scene";
 
 const gone = { currentBundleExists: false };

@@ -2,8 +2,8 @@
  * `capstan explain`, `what-if` and `logs`: what devices get, what they would get, and what they reported.
  */
 import { type AnswerOf, CapstanError } from "../../../src/client/client";
-import { eventNote, eventSentence } from "../../../src/domain/event-sentences";
-import { plainSentence } from "../../../src/domain/release-sentences";
+import { eventNote, eventSentence } from "../../../src/domain/words/events";
+import { plainSentence } from "../../../src/domain/words/releases";
 import { existingChannel } from "../channels";
 import { type Command, durationOf, numberOf, type Run, text } from "../command";
 import { EXIT, usage } from "../failure";

@@ -3,7 +3,7 @@
  * one, so an interrupted release is finished by running the command again.
  */
 import { CapstanError } from "../../../src/client/client";
-import { readVersion } from "../../../src/domain/version";
+import { readVersion } from "../../../src/domain/updates/version";
 import {
 	type App,
 	approved,

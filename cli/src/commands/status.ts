@@ -2,7 +2,7 @@
  * `capstan status`: what every channel serves, how its rollout goes, and what devices could not install.
  */
 import type { AnswerOf } from "../../../src/client/client";
-import { plainSentence, platformNames, releaseSentence } from "../../../src/domain/release-sentences";
+import { plainSentence, platformNames, releaseSentence } from "../../../src/domain/words/releases";
 import { type Channel, channelsOf } from "../channels";
 import { type Command, text } from "../command";
 import { EXIT } from "../failure";

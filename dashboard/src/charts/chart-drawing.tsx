@@ -1,9 +1,9 @@
 /** The drawing of an interactive chart: grid, marks, flags, cursor and the names of the series. Hidden from screen readers, which have the table. */
-import { FLAG_HEIGHT_PX, flagsOf } from "../../../src/features/statistics/charts/flags";
-import { endOf, spread } from "../../../src/features/statistics/charts/labels";
-import { areaPath, barsPath, linePath, spanPath } from "../../../src/features/statistics/charts/marks";
-import type { ChartModel } from "../../../src/features/statistics/charts/model";
-import { fitText } from "../../../src/features/statistics/charts/text";
+import { FLAG_HEIGHT_PX, flagsOf } from "../../../src/charts/flags";
+import { endOf, spread } from "../../../src/charts/labels";
+import { areaPath, barsPath, linePath, spanPath } from "../../../src/charts/marks";
+import type { ChartModel } from "../../../src/charts/model";
+import { fitText } from "../../../src/charts/text";
 import { type ChartData, type ChartScales, END_NAME_PX, NAME_GAP_PX, TICK_PX } from "./chart-model";
 import { dayLabels } from "./time-axis";
 

@@ -2,16 +2,10 @@
  * The model of an interactive chart, without a browser: the drawn model of the series that are switched on, scales, cursor, release flags,
  * texts, and the table. It stands on the model of the API's charts, so that both draw the same figures. Pure.
  */
-import { valueAxis } from "../../../src/features/statistics/charts/axes";
-import {
-	type ChartModel,
-	type ChartSeries,
-	lineModel,
-	type Marker,
-	stackedModel,
-} from "../../../src/features/statistics/charts/model";
-import type { Tone } from "../../../src/features/statistics/charts/palette";
-import { estimatedWidthPx, formatQuantity, type Unit } from "../../../src/features/statistics/charts/text";
+import { valueAxis } from "../../../src/charts/axes";
+import { type ChartModel, type ChartSeries, lineModel, type Marker, stackedModel } from "../../../src/charts/model";
+import type { Tone } from "../../../src/charts/palette";
+import { estimatedWidthPx, formatQuantity, type Unit } from "../../../src/charts/text";
 import type { CsvCell } from "../../../src/http/csv";
 import { daysBetween, longDay, shortDay } from "./time-axis";
 

@@ -1,5 +1,5 @@
 /** The figures of a chart as a table, the newest day first. */
-import { formatQuantity } from "../../../src/features/statistics/charts/text";
+import { formatQuantity } from "../../../src/charts/text";
 import { type ChartData, type ShownSeries, tableOf } from "./chart-model";
 import { longDay } from "./time-axis";
 

@@ -2,7 +2,7 @@
  * Lanes of channels on one time axis: which version was live when. Pure. Every segment lies inside of the axis, and a label is shown only where
  * it fits.
  */
-import { estimatedWidthPx, fitText } from "../../../src/features/statistics/charts/text";
+import { estimatedWidthPx, fitText } from "../../../src/charts/text";
 
 export interface Segment {
 	readonly version: string;

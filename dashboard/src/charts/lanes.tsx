@@ -4,12 +4,12 @@
  */
 
 import { Link } from "wouter";
-import { endOf, spread } from "../../../src/features/statistics/charts/labels";
-import { spanPath } from "../../../src/features/statistics/charts/marks";
-import type { ChartSeries } from "../../../src/features/statistics/charts/model";
-import { stackedModel } from "../../../src/features/statistics/charts/model";
-import type { Tone } from "../../../src/features/statistics/charts/palette";
-import { fitText } from "../../../src/features/statistics/charts/text";
+import { endOf, spread } from "../../../src/charts/labels";
+import { spanPath } from "../../../src/charts/marks";
+import type { ChartSeries } from "../../../src/charts/model";
+import { stackedModel } from "../../../src/charts/model";
+import type { Tone } from "../../../src/charts/palette";
+import { fitText } from "../../../src/charts/text";
 import { barsOf, type Lane, lanesSummary, type TimeScale, xOf } from "./lanes-model";
 import { dayLabels, dayName, daysFromTo } from "./time-axis";
 import { versionText } from "./version-text";

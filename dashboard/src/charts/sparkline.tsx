@@ -1,5 +1,5 @@
 /** The course of one figure beside a row of a list: 96 x 24, one line with an end point. No axis and no pointer; the row leads to the chart. */
-import { areaPath, linePath } from "../../../src/features/statistics/charts/marks";
+import { areaPath, linePath } from "../../../src/charts/marks";
 import "./charts.css";
 
 const WIDTH_PX = 96;

@@ -1,7 +1,7 @@
 /** Entries of the audit log as sentences: settings with their old and new values, and the whole entry folded. */
 import type { ReactNode } from "react";
-import { changeSentence, settingChanges } from "../../../src/domain/change-sentences";
-import { plainSentence, SERVICE_NAME } from "../../../src/domain/release-sentences";
+import { changeSentence, settingChanges } from "../../../src/domain/words/changes";
+import { plainSentence, SERVICE_NAME } from "../../../src/domain/words/releases";
 import type { AnswerOf } from "../api";
 import type { ActorKind } from "./avatar";
 import { Avatar } from "./avatar";

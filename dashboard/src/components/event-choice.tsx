@@ -1,6 +1,6 @@
 /** A choice of events, for webhooks and mails. */
 import { Checkbox, Stack } from "@mantine/core";
-import { ORGANIZATION_EVENTS } from "../../../src/domain/webhook-events";
+import { ORGANIZATION_EVENTS } from "../../../src/domain/webhooks/events";
 
 const EVENTS = {
 	"channel.promoted": "Promotions",

@@ -1,5 +1,5 @@
 /** The mark, in the colour of the text. It is never coloured, rotated or animated. */
-import { MARK } from "../../../src/domain/mark";
+import { MARK } from "../../../src/domain/words/mark";
 
 export function Mark() {
 	return (

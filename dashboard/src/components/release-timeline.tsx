@@ -4,7 +4,7 @@
  */
 import { Button, Menu } from "@mantine/core";
 import { useState } from "react";
-import { SERVICE_NAME } from "../../../src/domain/release-sentences";
+import { SERVICE_NAME } from "../../../src/domain/words/releases";
 import {
 	IconAlertTriangle,
 	IconArrowBackUp,

@@ -3,7 +3,7 @@
  * control instead, and no request. Pure, so that a test can hold every message of the server to it.
  */
 
-import { ACCEPTANCE_FIELDS, DELIVERY_FIELDS } from "../../../src/domain/channel-fields";
+import { ACCEPTANCE_FIELDS, DELIVERY_FIELDS } from "../../../src/domain/updates/channel-fields";
 
 /** Names that a screen calls otherwise than their words say. */
 const NAMES: Readonly<Record<string, string>> = {

@@ -1,6 +1,6 @@
 /** A sentence about a release or a change, with links to its versions and channels. */
 import { Fragment } from "react";
-import type { SentencePart } from "../../../src/domain/release-sentences";
+import type { SentencePart } from "../../../src/domain/words/releases";
 import { bundlePath, channelPath } from "../paths";
 import { TextLink } from "./link";
 

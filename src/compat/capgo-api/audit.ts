@@ -4,7 +4,7 @@
  */
 import * as v from "valibot";
 import { countEntries, entriesPage } from "../../db/audit/records";
-import { RECORD_TABLES } from "../../domain/webhook-records";
+import { RECORD_TABLES } from "../../domain/webhooks/records";
 import { organizationAudit } from "../../features/audit/routes";
 import { endpoint } from "../../http/endpoint";
 import { itemsPerPage, optional, PAGE_SIZE, pageNumber, rfc3339, time, uuid } from "../../http/schemas";

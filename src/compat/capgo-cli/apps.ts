@@ -6,9 +6,9 @@ import { appByPublicId } from "../../db/apps";
 import { changeAppStatements, changedSettings } from "../../features/apps/change";
 import { getApp } from "../../features/apps/routes";
 import { endpoint, Reply } from "../../http/endpoint";
+import { refusedFields, refuseSettings } from "../../http/pipeline/stock-settings";
 import { channelName, optional } from "../../http/schemas";
 import { type AppScopeRow, appNotFound } from "../../http/scope";
-import { refusedFields, refuseSettings } from "../../http/stock-settings";
 import { appFilter, appOfFilter, filters, PREFIX, rowsReply, shapeOf, singleRefusal, TABLES, TAG } from "./postgrest";
 
 export const appExists = endpoint({

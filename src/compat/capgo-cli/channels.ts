@@ -14,9 +14,9 @@ import {
 	channelChangeReads,
 } from "../../features/channels/change";
 import { endpoint, Reply } from "../../http/endpoint";
+import { settingNotSupported } from "../../http/pipeline/stock-settings";
 import { channelName, integerId, optional, publicAppId } from "../../http/schemas";
 import { type ChannelScopeRow, channelNotFound, channelScope, type ScopeSource, textAt } from "../../http/scope";
-import { settingNotSupported } from "../../http/stock-settings";
 import { appFilter, appOfFilter, filter, filters, rowsReply, shapeOf, singleRefusal, TABLES, TAG } from "./postgrest";
 import { type CliChannelRow, cliChannels } from "./queries";
 

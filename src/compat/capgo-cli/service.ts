@@ -3,10 +3,10 @@
  */
 import * as v from "valibot";
 import type { ApiError } from "../../errors";
-import { ANONYMOUS_VALUE } from "../../http/credentials";
 import { endpoint } from "../../http/endpoint";
+import { ANONYMOUS_VALUE } from "../../http/pipeline/credential";
+import { type SettingsRequest, settingNotSupported } from "../../http/pipeline/stock-settings";
 import { acknowledgement, OK } from "../../http/schemas";
-import { type SettingsRequest, settingNotSupported } from "../../http/stock-settings";
 import { PREFIX, TAG } from "./postgrest";
 
 /** The oldest version that the tests run. */

@@ -20,7 +20,7 @@ import {
 	type UploadWithBundle,
 	uploadsOfBundleToGarbage,
 } from "../../db/uploads";
-import { collidingNames, unwritableName } from "../../domain/bundle-manifest";
+import { collidingNames, unwritableName } from "../../domain/bundles/manifest";
 import { HOUR_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
 import { finishUpload, receivedSoFar } from "../../features/bundles/complete";

@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../../authz/decide";
-import { CHANNEL_FIELDS, type ChannelField } from "../../domain/channel-fields";
+import { CHANNEL_FIELDS, type ChannelField } from "../../domain/updates/channel-fields";
 import { type ChannelValues, differsFrom, type Platforms } from "../channels";
 import { jsonObject } from "../client";
 import { type Actor, auditEach } from "./entries";

@@ -7,7 +7,7 @@
  * the purge of an organization, whose log is deleted with it.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
-import type { CiContext } from "../../domain/ci-context";
+import type { CiContext } from "../../domain/ci/context";
 import { query } from "../client";
 import { appIdOf } from "../public-app-id";
 import type { AuditLogTable } from "../schema";

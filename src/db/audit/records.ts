@@ -1,9 +1,9 @@
 /**
- * Audit entries about records, with the table of each and what happened to it: src/domain/audit-records.ts has the rules, which the triggers
+ * Audit entries about records, with the table of each and what happened to it: src/domain/webhooks/audit-records.ts has the rules, which the triggers
  * of webhooks share.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
-import { OPERATION_OF_ACTION, RECORD_OF_TARGET } from "../../domain/audit-records";
+import { OPERATION_OF_ACTION, RECORD_OF_TARGET } from "../../domain/webhooks/audit-records";
 import { query } from "../client";
 import type { AuditLogTable } from "../schema";
 

@@ -3,7 +3,7 @@
  */
 import type { Generated } from "kysely";
 import type { Flag } from "../../authz/principal";
-import type { UpdatePackage } from "../../domain/update-package";
+import type { UpdatePackage } from "../../domain/updates/package";
 
 export interface AppsTable {
 	id: string;

@@ -4,7 +4,7 @@
 import type { Generated } from "kysely";
 import type { ScopeType } from "../../authz/permissions";
 import type { Flag } from "../../authz/principal";
-import type { PublisherStage } from "../../domain/ci-context";
+import type { PublisherStage } from "../../domain/ci/context";
 
 export interface UsersTable {
 	id: string;

@@ -11,7 +11,7 @@ import { askedByAccount, countTry, deleteAttempt, isRightCode } from "../../db/s
 import { ApiError } from "../../errors";
 import { sessionCookie } from "../../http/cookies";
 import { endpoint, Reply } from "../../http/endpoint";
-import { countSignIn } from "../../http/request-limits";
+import { countSignIn } from "../../http/limits/requests";
 import { personsAddress, text, time } from "../../http/schemas";
 import { sendMail } from "../../mail";
 import { ACCOUNT_TAG, accountOrigin, OWN_ACCOUNT, sessionOf, signInFailed } from "./new-session";

@@ -10,7 +10,7 @@ import { passkeyByCredential, passkeyIs, updatePasskey } from "../../db/passkeys
 import { attemptExists, beginAttempt, challengeOf, deleteAttempt } from "../../db/sign-in";
 import { causeText } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
-import { countSignIn } from "../../http/request-limits";
+import { countSignIn } from "../../http/limits/requests";
 import { newSession, requireOwnPage, signedIn, signInFailed } from "./new-session";
 import {
 	answerOfOptions,

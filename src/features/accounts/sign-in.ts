@@ -26,13 +26,13 @@ import {
 	markEmailVerified,
 	type NewAttempt,
 } from "../../db/sign-in";
-import { networkOf } from "../../domain/ip-allow-list";
+import { networkOf } from "../../domain/network/ip-allow-list";
 import { isSameText, type Secret, signingSecret } from "../../domain/secrets";
 import { DAY_MS } from "../../domain/time";
 import { ApiError } from "../../errors";
 import { clearSessionCookie, knownBrowserSetCookie, readKnownBrowser } from "../../http/cookies";
 import { type Context, endpoint, Reply } from "../../http/endpoint";
-import { countSignIn, tooManyRequests } from "../../http/request-limits";
+import { countSignIn, tooManyRequests } from "../../http/limits/requests";
 import { acknowledgement, emailAddress, OK, rfc3339, text, time } from "../../http/schemas";
 import { sendMail } from "../../mail";
 import {

@@ -10,10 +10,11 @@ import { lastResult } from "../../db/client";
 import { deletedAppsPage } from "../../db/deleted-apps";
 import { RESTORABLE_MS } from "../../db/organizations";
 import { appsOfOrganization } from "../../db/quotas";
-import { DEFAULT_PREVIEW_PREFIX, PREVIEW_PREFIX } from "../../domain/preview-names";
+import { DEFAULT_PREVIEW_PREFIX, PREVIEW_PREFIX } from "../../domain/ci/preview-names";
 import { isSampleAppId } from "../../domain/sample-app";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
+import { refusedFields, refuseSettings } from "../../http/pipeline/stock-settings";
 import { batchInQuotas } from "../../http/quotas";
 import {
 	booleanText,
@@ -35,7 +36,6 @@ import {
 	uuid,
 } from "../../http/schemas";
 import { appNotFound, appScope, orgScope } from "../../http/scope";
-import { refusedFields, refuseSettings } from "../../http/stock-settings";
 import { changeAppStatements, changedSettings } from "./change";
 import { creationStatements } from "./creation";
 

@@ -10,9 +10,7 @@ import { PREVIEW_CHANNEL_SETTINGS } from "../../db/preview-channels";
 import { insertReportedVersions, insertSample, insertSampleOffers, insertSampleReports } from "../../db/sample-app";
 import { insertReportedApps } from "../../db/telemetry-databases";
 import type { Deps } from "../../deps";
-import { dayOf, startOfDayMs } from "../../domain/days";
-import { countDistinct, encodeSketch, type Sketch } from "../../domain/distinct-count";
-import { judge } from "../../domain/rollout-gate";
+import { judge } from "../../domain/rollouts/gate";
 import { SAMPLE_BUNDLES } from "../../domain/sample-bundles";
 import {
 	PINNED,
@@ -36,6 +34,8 @@ import {
 	releasedAtMs,
 	type SampleRelease,
 } from "../../domain/sample-releases";
+import { dayOf, startOfDayMs } from "../../domain/statistics/days";
+import { countDistinct, encodeSketch, type Sketch } from "../../domain/statistics/distinct-count";
 import { DAY_MS, HOUR_MS } from "../../domain/time";
 
 export interface StoredZip {

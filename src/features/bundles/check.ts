@@ -1,12 +1,12 @@
 /**
- * Checks that received bytes are a bundle that devices can unpack, by the rules of src/domain/bundle-archive.ts, and corrects the one defect
+ * Checks that received bytes are a bundle that devices can unpack, by the rules of src/domain/bundles/archive.ts, and corrects the one defect
  * that can be corrected without the sender. An encrypted bundle cannot be checked.
  */
 import type { Deps } from "../../deps";
-import { checkBundleArchive } from "../../domain/bundle-archive";
-import { type ArchiveSource, MOST_DIRECTORY_BYTES } from "../../domain/bundle-archive-directory";
-import { BundleArchiveError, entryDefect } from "../../domain/bundle-archive-errors";
-import { mostUnpackedBytes } from "../../domain/bundle-archive-files";
+import { checkBundleArchive } from "../../domain/bundles/archive";
+import { type ArchiveSource, MOST_DIRECTORY_BYTES } from "../../domain/bundles/archive-directory";
+import { BundleArchiveError, entryDefect } from "../../domain/bundles/archive-errors";
+import { mostUnpackedBytes } from "../../domain/bundles/archive-files";
 import { ApiError } from "../../errors";
 import { getObject, putOnceHashing, readRange, sha256OfObject } from "../../storage/objects";
 

@@ -7,7 +7,7 @@ import { bundleByName } from "../../db/bundles";
 import { channelByName } from "../../db/channels";
 import { bundlesWithSamePackages, packagesOfChannel, storeBuildsRunning } from "../../db/native-packages";
 import { tryTelemetry } from "../../db/telemetry-reads";
-import { compareVersions, readNativeVersion } from "../../domain/version";
+import { compareVersions, readNativeVersion } from "../../domain/updates/version";
 import { endpoint } from "../../http/endpoint";
 import { bundleVersion, channelName, publicAppId } from "../../http/schemas";
 import { appScope, bundleNotFound, channelNotFound } from "../../http/scope";

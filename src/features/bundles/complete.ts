@@ -24,7 +24,7 @@ import {
 	upsertDeltaObject,
 } from "../../db/uploads";
 import type { Deps } from "../../deps";
-import { promisedContent } from "../../domain/delta-path";
+import { promisedContent } from "../../domain/bundles/delta-path";
 import type { QuotaLimits } from "../../domain/quotas";
 import { ApiError } from "../../errors";
 import { batchInQuotas } from "../../http/quotas";

@@ -9,7 +9,7 @@
 import type { AppId } from "../../authz/decide";
 import { objectIsNamed } from "../../db/bundles";
 import type { Database } from "../../db/client";
-import { hasConditions, wantedOf } from "../../domain/conditional-request";
+import { hasConditions, wantedOf } from "../../domain/network/conditional-request";
 import { ApiError, serviceUnavailable } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { linkQuery } from "../../http/schemas";

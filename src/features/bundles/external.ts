@@ -6,8 +6,8 @@
  */
 
 import type { Deps } from "../../deps";
-import { type ArchiveSource, MOST_DIRECTORY_BYTES, MOST_END_BYTES } from "../../domain/bundle-archive-directory";
-import { isPrivateHost } from "../../domain/public-host";
+import { type ArchiveSource, MOST_DIRECTORY_BYTES, MOST_END_BYTES } from "../../domain/bundles/archive-directory";
+import { isPrivateHost } from "../../domain/network/public-host";
 import { ApiError } from "../../errors";
 import { sha256OfStream } from "../../storage/objects";
 import { checkArchive } from "./check";

@@ -7,7 +7,7 @@ import { BUNDLE_ORDERS, BUNDLE_STATES, foundBundles } from "../../db/bundle-list
 import { type BundleListRow, bundlesPage, keptUntilMs, MOST_DEVICES_READ } from "../../db/bundles";
 import { lastSeenRunning, tryTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
-import { packagesOf } from "../../domain/native-packages";
+import { packagesOf } from "../../domain/bundles/native-packages";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {

@@ -1,9 +1,9 @@
 /**
  * Native packages in requests and answers: the list that an uploader sends with a bundle. Its size is bounded, because every comparison reads it;
- * src/domain/native-packages.ts compares.
+ * src/domain/bundles/native-packages.ts compares.
  */
 import * as v from "valibot";
-import { packagesText } from "../../domain/native-packages";
+import { packagesText } from "../../domain/bundles/native-packages";
 import { optional, shortList, text } from "../../http/schemas";
 
 const MOST_PACKAGES = 500;

@@ -3,9 +3,9 @@
  */
 import * as v from "valibot";
 import { endpoint, Reply } from "../../http/endpoint";
+import { MAY_WAIT } from "../../http/pipeline/wait-visible";
 import { integerId, optional, publicAppId } from "../../http/schemas";
 import { bundleNotFound, channelNotFound, channelScope } from "../../http/scope";
-import { MAY_WAIT } from "../../http/wait-visible";
 import { changeChannel, PROMOTION_ERRORS, promotionReads } from "../channels/change";
 import { pendingApproval, pendingApprovalAnswer } from "../channels/propose";
 import { rolloutEndedSchema } from "../channels/served-bundles";

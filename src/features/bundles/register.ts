@@ -8,7 +8,7 @@ import { bundleByName } from "../../db/bundles";
 import { signingRulesOfApp } from "../../db/signing-keys";
 import { latestUploadOf } from "../../db/uploads";
 import { usesOfVersion } from "../../db/used-versions";
-import { packagesOf } from "../../domain/native-packages";
+import { packagesOf } from "../../domain/bundles/native-packages";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { bundleVersion, httpsUrl, optional, publicAppId, text, webUrl } from "../../http/schemas";

@@ -21,7 +21,6 @@ import {
 } from "../../db/bundles";
 import { guard, lastResult, onUnique, type Statement } from "../../db/client";
 import { retryOnChange } from "../../db/optimistic";
-import { closeClaim, openReads, type PreviewOpening, previewOpening } from "../../db/preview-opening";
 import { bundleJoinsPreview, previewChanged } from "../../db/previews";
 import { bundlesOfApp, bundlesOfPreviewKey, uploadQuotas } from "../../db/quotas";
 import {
@@ -32,15 +31,16 @@ import {
 	uploadsOfBundleToGarbage,
 } from "../../db/uploads";
 import { versionIsUnused } from "../../db/used-versions";
-import { pullRequestOf } from "../../domain/ci-context";
+import { pullRequestOf } from "../../domain/ci/context";
 import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
 import type { Context } from "../../http/endpoint";
+import { countFetch } from "../../http/limits/requests";
 import { batchInQuotas } from "../../http/quotas";
-import { countFetch } from "../../http/request-limits";
 import { text } from "../../http/schemas";
 import { type AppScopeRow, appNotFound } from "../../http/scope";
 import { uploadPrefix } from "../../storage/objects";
+import { closeClaim, openReads, type PreviewOpening, previewOpening } from "../previews/opening";
 import { refuseUnsigned } from "../signing/verify";
 import { EXTERNAL_MEMORY_BYTES, verifyExternal } from "./external";
 

@@ -11,7 +11,7 @@ import { openDb } from "../../db/client";
 import { bumpRevision } from "../../db/snapshot";
 import { openTelemetry, versionsSeenSince } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
-import { REFRESHED_AFTER_DAYS } from "../../domain/device-record";
+import { REFRESHED_AFTER_DAYS } from "../../domain/statistics/device-record";
 import { DAY_MS } from "../../domain/time";
 import { causeText } from "../../errors";
 

@@ -1,5 +1,5 @@
 /**
- * Receives the bytes of a resumable upload. Memory holds one segment, which is counted (src/http/memory.ts); every segment that arrived is
+ * Receives the bytes of a resumable upload. Memory holds one segment, which is counted (src/http/limits/memory.ts); every segment that arrived is
  * stored, so a lost connection costs at most one segment.
  */
 
@@ -9,8 +9,8 @@ import { query } from "../../db/client";
 import { type UploadWithBundle, uploadById } from "../../db/uploads";
 import { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
+import { untilSilent } from "../../http/limits/silent-body";
 import type { ScopeSource } from "../../http/scope";
-import { untilSilent } from "../../http/silent-body";
 import { putOnce, segmentKey } from "../../storage/objects";
 import { SIGNATURE_ERRORS } from "../signing/verify";
 import { BUNDLE_CONTENT_TYPE, FILE_CONTENT_TYPE, finishUpload, receivedSoFar } from "./complete";

@@ -7,7 +7,7 @@ import { query } from "../../db/client";
 import { appIdOf } from "../../db/public-app-id";
 import { uploadQuotas } from "../../db/quotas";
 import { insertUpload, ownDeltaPath, uploaderColumns, upsertDeltaObject } from "../../db/uploads";
-import { promisedContent } from "../../domain/delta-path";
+import { promisedContent } from "../../domain/bundles/delta-path";
 import { ApiError, invalidRequest } from "../../errors";
 import { type Context, endpoint } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";

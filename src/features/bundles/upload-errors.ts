@@ -8,7 +8,7 @@ import { type Database, guard, type Statement } from "../../db/client";
 import { type UploadWithBundle, uploadIsOpen } from "../../db/uploads";
 import type { Deps } from "../../deps";
 import { ApiError } from "../../errors";
-import type { Memory, Owner } from "../../http/memory";
+import type { Memory, Owner } from "../../http/limits/memory";
 import { hiddenAs } from "../../http/scope";
 import { collectGarbageSoon } from "../../queue/garbage";
 

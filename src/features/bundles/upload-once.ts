@@ -8,7 +8,7 @@ import { type UploaderRow, uploaderStatement } from "../../db/principals";
 import { storageOfOrganization } from "../../db/quotas";
 import { type UploadWithBundle, uploadByLink, uploaderMayUpload } from "../../db/uploads";
 import type { Deps } from "../../deps";
-import { isInRanges } from "../../domain/ip-allow-list";
+import { isInRanges } from "../../domain/network/ip-allow-list";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { quotaExceeded } from "../../http/quotas";

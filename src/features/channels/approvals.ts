@@ -14,6 +14,7 @@ import { channelHas, decideProposal, proposalIsPending, proposalsPage, proposerM
 import { appIdOf } from "../../db/public-app-id";
 import { ApiError } from "../../errors";
 import { type Context, endpoint } from "../../http/endpoint";
+import { MAY_WAIT } from "../../http/pipeline/wait-visible";
 import { acknowledgement, label, OK, optional, publicAppId, uuid } from "../../http/schemas";
 import {
 	CHANNEL_SCOPE_COLUMNS,
@@ -23,7 +24,6 @@ import {
 	type ScopeSource,
 	textAt,
 } from "../../http/scope";
-import { MAY_WAIT } from "../../http/wait-visible";
 import { compatibilityGuards, refuseIncompatible } from "./compatibility";
 import { EXAMPLE_PROPOSAL } from "./proposals";
 import { isApprover, protectionGuards, refuseNonPromoter } from "./protection";

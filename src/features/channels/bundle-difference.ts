@@ -13,8 +13,8 @@ import {
 	manifestDifference,
 } from "../../db/proposals";
 import type { Deps } from "../../deps";
-import { type ArchiveFile, archiveFiles } from "../../domain/bundle-archive";
-import { BundleArchiveError } from "../../domain/bundle-archive-errors";
+import { type ArchiveFile, archiveFiles } from "../../domain/bundles/archive";
+import { BundleArchiveError } from "../../domain/bundles/archive-errors";
 import { readRange } from "../../storage/objects";
 
 /** Files that an answer names; its counts are complete. */

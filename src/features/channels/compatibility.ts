@@ -16,7 +16,7 @@ import {
 	NOT_COMPARED_PACKAGES,
 	PACKAGE_PROBLEMS,
 	problemsText,
-} from "../../domain/native-packages";
+} from "../../domain/bundles/native-packages";
 import { ApiError } from "../../errors";
 
 /** In an answer. */

@@ -15,6 +15,7 @@ import type { Flag } from "../../db/schema";
 import { openTelemetry, reportedVersions } from "../../db/telemetry-reads";
 import { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
+import { MAY_WAIT } from "../../http/pipeline/wait-visible";
 import {
 	acknowledgement,
 	booleanText,
@@ -25,7 +26,6 @@ import {
 	publicAppId,
 } from "../../http/schemas";
 import { channelNotFound, channelScope } from "../../http/scope";
-import { MAY_WAIT } from "../../http/wait-visible";
 import { removeBytes } from "../../queue/garbage";
 import { refuseProtected } from "./protection";
 import { changedByAnother, channelGuards } from "./write";

@@ -11,7 +11,7 @@ import { type PreviewNameRow, withDevicesNaming } from "../../db/channel-names";
 import type { ChannelRow, ChannelValues } from "../../db/channels";
 import { guard, type Statement } from "../../db/client";
 import type { Deps } from "../../deps";
-import { PLATFORMS } from "../../domain/update-model";
+import { PLATFORMS } from "../../domain/updates/model";
 import { ApiError } from "../../errors";
 import { noProtectedPublicChannel, type ProtectedPublicRow } from "./protection";
 import type { ChannelRequest } from "./served-bundles";

@@ -1,5 +1,5 @@
 /**
- * The fields of a channel in requests and answers, derived from the tables of src/domain/channel-fields.ts. Requests may spell the rules of
+ * The fields of a channel in requests and answers, derived from the tables of src/domain/updates/channel-fields.ts. Requests may spell the rules of
  * rollouts in camelCase or snake_case; camelCase wins where both are sent.
  */
 import * as v from "valibot";
@@ -12,7 +12,7 @@ import {
 	ROLLOUT_RULE_FIELDS,
 	SERVED_FIELDS,
 	stepsBpsOf,
-} from "../../domain/channel-fields";
+} from "../../domain/updates/channel-fields";
 import { nullableRfc3339, nullableTime, optional } from "../../http/schemas";
 
 const MOST_STEPS = 20;

@@ -8,7 +8,7 @@ import { lacksPermission, type Principal } from "../../authz/principal";
 import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
 import { NO_NOTICE } from "../../db/rollouts";
 import type { Flag } from "../../db/schema";
-import { columnsOf, PROTECTION_FIELDS } from "../../domain/channel-fields";
+import { columnsOf, PROTECTION_FIELDS } from "../../domain/updates/channel-fields";
 import { ApiError, invalidRequest } from "../../errors";
 import type { ChannelBody } from "./body";
 import { requestedColumns } from "./fields";

@@ -4,7 +4,7 @@
  * is a preview's. A version such as 0.0.0-pr-128.7 says so, and the stock CLI can promote it.
  */
 import type { ChannelRow } from "../../db/channels";
-import { DEFAULT_PREVIEW_PREFIX } from "../../domain/preview-names";
+import { DEFAULT_PREVIEW_PREFIX } from "../../domain/ci/preview-names";
 import { ApiError } from "../../errors";
 import type { ChannelBody } from "./body";
 import type { LoadedBundle } from "./served-bundles";

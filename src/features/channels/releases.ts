@@ -6,8 +6,8 @@ import * as v from "valibot";
 import { holds } from "../../authz/decide";
 import { GOES_LIVE } from "../../db/channel-history";
 import { RELEASE_KINDS, type ReleaseRow, releasesPage, type TimelinePosition } from "../../db/releases";
-import type { CiContext } from "../../domain/ci-context";
-import { commitOfLink } from "../../domain/release-sentences";
+import type { CiContext } from "../../domain/ci/context";
+import { commitOfLink } from "../../domain/words/releases";
 import { endpoint, Reply } from "../../http/endpoint";
 import {
 	channelName,

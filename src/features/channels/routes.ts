@@ -5,12 +5,13 @@
 import * as v from "valibot";
 import { channelsWhere, holds } from "../../authz/decide";
 import { channelsPage, channelsPageOf, type ListedChannelRow, listedChannelByName } from "../../db/channels";
-import { DELIVERY_FIELDS, defaultsOf } from "../../domain/channel-fields";
-import { CHANNEL_PROBLEMS, channelProblems } from "../../domain/channel-problems";
 import { DAY_MS } from "../../domain/time";
-import type { Bundle } from "../../domain/update-model";
+import { DELIVERY_FIELDS, defaultsOf } from "../../domain/updates/channel-fields";
+import { CHANNEL_PROBLEMS, channelProblems } from "../../domain/updates/channel-problems";
+import type { Bundle } from "../../domain/updates/model";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
+import { MAY_WAIT } from "../../http/pipeline/wait-visible";
 import {
 	channelName,
 	itemsPerPage,
@@ -22,7 +23,6 @@ import {
 	time,
 } from "../../http/schemas";
 import { channelNotFound, channelOrAppScope, channelsScope } from "../../http/scope";
-import { MAY_WAIT } from "../../http/wait-visible";
 import { channelOf } from "../../snapshots/app-snapshot";
 import { channelBody } from "./body";
 import {

@@ -11,7 +11,7 @@ import type { BundleRow } from "../../db/bundles";
 import type { ChannelRow, ChannelValues } from "../../db/channels";
 import { NO_ROLLOUT } from "../../db/rollouts";
 import type { Flag } from "../../db/schema";
-import { compareVersions, readVersion } from "../../domain/version";
+import { compareVersions, readVersion } from "../../domain/updates/version";
 import { ApiError, invalidRequest } from "../../errors";
 import { bundleNotFound } from "../../http/scope";
 import { type ChannelBody, contradictionsOf, rolloutOf } from "./body";

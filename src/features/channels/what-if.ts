@@ -3,7 +3,7 @@
  * page of devices; its answer has the position of the next page.
  */
 import * as v from "valibot";
-import { requiredForm } from "../../domain/update-package";
+import { requiredForm } from "../../domain/updates/package";
 import { endpoint } from "../../http/endpoint";
 import { optional, uuid } from "../../http/schemas";
 import { appScope } from "../../http/scope";

@@ -19,7 +19,7 @@ import {
 import { guard, lastResult, onUnique, type Statement } from "../../db/client";
 import { followRollout } from "../../db/rollouts";
 import { bumpRevision } from "../../db/snapshot";
-import { CHANNEL_FIELDS, type ChannelField, columnsOf, SERVED_FIELDS } from "../../domain/channel-fields";
+import { CHANNEL_FIELDS, type ChannelField, columnsOf, SERVED_FIELDS } from "../../domain/updates/channel-fields";
 import { ApiError } from "../../errors";
 import type { Context } from "../../http/endpoint";
 import { bundleNotFound, type ChannelScopeRow, channelNotFound } from "../../http/scope";

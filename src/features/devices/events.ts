@@ -14,9 +14,9 @@ import {
 	recentReportsOf,
 } from "../../db/device-events";
 import { openTelemetry } from "../../db/telemetry-reads";
-import { firstEventMs } from "../../domain/days";
-import { EVENT_KINDS, readEvent, type StoredEvent, type StoryEvent } from "../../domain/device-story";
-import { storyIn } from "../../domain/recent-reports";
+import { firstEventMs } from "../../domain/statistics/days";
+import { EVENT_KINDS, readEvent, type StoredEvent, type StoryEvent } from "../../domain/statistics/device-story";
+import { storyIn } from "../../domain/statistics/recent-reports";
 import { invalidRequest } from "../../errors";
 import { toCsv } from "../../http/csv";
 import { endpoint } from "../../http/endpoint";

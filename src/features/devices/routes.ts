@@ -25,6 +25,7 @@ import type { Deps } from "../../deps";
 import { ApiError, causeText } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
+import { MAY_WAIT } from "../../http/pipeline/wait-visible";
 import {
 	acknowledgement,
 	channelName,
@@ -39,7 +40,6 @@ import {
 	toTime,
 } from "../../http/schemas";
 import { appScope, bundleNotFound, channelNotFound } from "../../http/scope";
-import { MAY_WAIT } from "../../http/wait-visible";
 import type { OverrideChanged } from "../../messages";
 import { promoting } from "../signing/verify";
 import { deviceAnswer, deviceSchema, EXAMPLE_DEVICE_RECORD } from "./record";

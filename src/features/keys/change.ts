@@ -33,7 +33,7 @@ import { guard, jsonList, lastResult } from "../../db/client";
 import { customRolesOfKey, rolesFrom, rolesUnchanged } from "../../db/custom-roles";
 import { type PolicyColumns, policiesAre } from "../../db/organizations";
 import { endUploadLinks } from "../../db/uploads";
-import { isInRanges } from "../../domain/ip-allow-list";
+import { isInRanges } from "../../domain/network/ip-allow-list";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { label, optional, timestamp } from "../../http/schemas";

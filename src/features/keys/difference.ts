@@ -6,7 +6,7 @@ import { resolvedRole, roleNamed } from "../../authz/custom-roles";
 import type { OrgId } from "../../authz/decide";
 import { administersOrganization, type Role } from "../../authz/permissions";
 import type { ApiKeyRow, BindingRecord } from "../../db/api-keys";
-import { firstRangeOutside } from "../../domain/ip-allow-list";
+import { firstRangeOutside } from "../../domain/network/ip-allow-list";
 import { nullableRfc3339 } from "../../http/schemas";
 import { appOf, channelOf, identityOf, keyAnswer, type NewBindingInput } from "./record";
 

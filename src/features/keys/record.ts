@@ -10,7 +10,7 @@ import { type MintedKey, sealKey } from "../../authz/secrets";
 import { type ApiKeyRow, type BindingRecord, type Holder, insertBinding } from "../../db/api-keys";
 import type { ChannelOfApp } from "../../db/channels";
 import type { Deps } from "../../deps";
-import { normalizedRange } from "../../domain/ip-allow-list";
+import { normalizedRange } from "../../domain/network/ip-allow-list";
 import { signingSecret } from "../../domain/secrets";
 import {
 	customRoleName,

@@ -19,6 +19,7 @@ import { policyHasSigningKey, unsignedChannels } from "../../db/signing-keys";
 import { KEY_POLICY_NAMES, MOST_EXPIRATION_DAYS } from "../../domain/key-policy";
 import { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
+import { refusedFields, refuseSettings } from "../../http/pipeline/stock-settings";
 import {
 	booleanText,
 	emailAddress,
@@ -31,7 +32,6 @@ import {
 	webUrl,
 } from "../../http/schemas";
 import { organizationNotFound, orgScope } from "../../http/scope";
-import { refusedFields, refuseSettings } from "../../http/stock-settings";
 import {
 	type BeforeAndAfter,
 	changesPolicy,

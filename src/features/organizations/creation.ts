@@ -15,9 +15,9 @@ import { organizationsOfAccount } from "../../db/quotas";
 import type { Deps } from "../../deps";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
+import { refusedFields, refuseSettings } from "../../http/pipeline/stock-settings";
 import { batchInQuotas } from "../../http/quotas";
 import { emailAddress, imageUrl, label, optional, webUrl } from "../../http/schemas";
-import { refusedFields, refuseSettings } from "../../http/stock-settings";
 import { EXAMPLE_ORGANIZATION } from "./read";
 
 export const createOrganization = endpoint({

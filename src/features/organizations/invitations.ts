@@ -25,7 +25,7 @@ import { keysOfOrganization } from "../../db/quotas";
 import { hasSession } from "../../db/sessions";
 import { accountOfAttempt, countTry, deleteAttempt, isRightCode, markEmailVerified } from "../../db/sign-in";
 import type { Deps } from "../../deps";
-import { isReservedAddress } from "../../domain/reserved-address";
+import { isReservedAddress } from "../../domain/network/reserved-address";
 import type { Secrets } from "../../domain/secrets";
 import { DAY_MS } from "../../domain/time";
 import { ApiError, serviceUnavailable } from "../../errors";

@@ -1,6 +1,6 @@
 /**
  * POST /hooks/github/:id and /hooks/gitlab/:id: a webhook closes the preview of a pull request that was closed or merged, and lets the next
- * upload open it again when the pull request is reopened. Deliveries may be repeated and arrive in any order (src/domain/preview-events.ts).
+ * upload open it again when the pull request is reopened. Deliveries may be repeated and arrive in any order (src/domain/ci/preview-events.ts).
  * A delivery costs one read before its signature is verified.
  */
 import type { CompiledQuery } from "kysely";
@@ -9,7 +9,6 @@ import type { AppId, OrgId } from "../../authz/decide";
 import { type Actor, auditStatement } from "../../db/audit/entries";
 import { type Database, guard, type Statement } from "../../db/client";
 import { retryOnChange } from "../../db/optimistic";
-import { closeStatements } from "../../db/preview-closing";
 import { type HookRow, hookById, noteDelivery, previewsOfPullRequest } from "../../db/preview-hooks";
 import {
 	insertClosedPreview,
@@ -19,13 +18,14 @@ import {
 	previewTitle,
 	updatePreview,
 } from "../../db/previews";
-import { latest, stillCloses, stillReopens } from "../../domain/preview-events";
-import { githubEvent, gitlabEvent, type PullRequestEvent } from "../../domain/pull-request-event";
+import { latest, stillCloses, stillReopens } from "../../domain/ci/preview-events";
+import { githubEvent, gitlabEvent, type PullRequestEvent } from "../../domain/ci/pull-request-event";
 import { HOUR_MS } from "../../domain/time";
 import { ApiError } from "../../errors";
-import { memoryOfBody, parseJson, readBytes } from "../../http/body";
 import { type Context, endpoint } from "../../http/endpoint";
+import { memoryOfBody, parseJson, readBytes } from "../../http/pipeline/body";
 import { collectGarbageSoon } from "../../queue/garbage";
+import { closeStatements } from "./closing";
 import { isFromProvider, isSigned, validSecrets } from "./hook-secrets";
 
 /** The payload of a large pull request has some hundred kilobytes. */

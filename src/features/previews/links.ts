@@ -17,7 +17,7 @@ import { pageOfPreview } from "../../db/preview-pages";
 import { snapshotBundles } from "../../db/snapshot";
 import { manifestOf, type SnapshotFile } from "../../db/snapshot-load";
 import type { Deps } from "../../deps";
-import { offeredForm, type UpdatePackage, wantedForm } from "../../domain/update-package";
+import { offeredForm, type UpdatePackage, wantedForm } from "../../domain/updates/package";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { bundleVersion, channelName, optional, publicAppId, rfc3339, textUpTo, time } from "../../http/schemas";

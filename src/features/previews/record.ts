@@ -3,7 +3,7 @@
  */
 import * as v from "valibot";
 import type { PreviewRow } from "../../db/previews";
-import { LARGEST_NUMBER, REPOSITORY_PATH } from "../../domain/ci-context";
+import { LARGEST_NUMBER, REPOSITORY_PATH } from "../../domain/ci/context";
 import { nullableRfc3339, nullableTime, optional, rfc3339, text, time, timestamp } from "../../http/schemas";
 import type { CountedPreview } from "./devices";
 

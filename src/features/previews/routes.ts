@@ -13,19 +13,19 @@ import {
 } from "../../authz/own-work";
 import { lastResult } from "../../db/client";
 import { retryOnChange } from "../../db/optimistic";
-import { closeAndCount } from "../../db/preview-closing";
-import { closeClaim, openReads, type PreviewRequest, previewOpening } from "../../db/preview-opening";
 import { insertClosedPreview, type PreviewRow, previewChanged, previewRecord, previewsPage } from "../../db/previews";
-import { stillCloses } from "../../domain/preview-events";
+import { stillCloses } from "../../domain/ci/preview-events";
 import { ApiError, invalidRequest } from "../../errors";
 import { type Context, endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
+import { MAY_WAIT } from "../../http/pipeline/wait-visible";
 import { batchInQuotas } from "../../http/quotas";
 import { channelName, label, OK, optional, pageNumber, previewDays, publicAppId, text } from "../../http/schemas";
 import { type AppScopeRow, appNotFound, appScope } from "../../http/scope";
-import { MAY_WAIT } from "../../http/wait-visible";
 import { collectGarbageSoon } from "../../queue/garbage";
+import { closeAndCount } from "./closing";
 import { type CountedPreview, withDevices } from "./devices";
+import { closeClaim, openReads, type PreviewRequest, previewOpening } from "./opening";
 import { pageUrl } from "./page";
 import {
 	EXAMPLE_PREVIEW,

@@ -20,13 +20,13 @@ import {
 	publisherOfIssuer,
 	spendIdentityToken,
 } from "../../db/publishers";
-import { type Claims, type Mismatch, mismatchOf, narrowness, textOf, textsOf } from "../../domain/ci-claims";
-import { type CiContext, ciName, limitOfJob, PUBLISHER_STAGES, type PublisherStage } from "../../domain/ci-context";
-import { ciContextOf, PROVIDERS, refusalOf, sourceBranchOf } from "../../domain/ci-providers";
+import { type Claims, type Mismatch, mismatchOf, narrowness, textOf, textsOf } from "../../domain/ci/claims";
+import { type CiContext, ciName, limitOfJob, PUBLISHER_STAGES, type PublisherStage } from "../../domain/ci/context";
+import { ciContextOf, PROVIDERS, refusalOf, sourceBranchOf } from "../../domain/ci/providers";
 import { DAY_MS, MINUTE_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
 import { type Context, endpoint } from "../../http/endpoint";
-import { tooManyRequests } from "../../http/request-limits";
+import { tooManyRequests } from "../../http/limits/requests";
 import { optional, publicAppId, rfc3339, text, time } from "../../http/schemas";
 import { wakingWrites } from "../../queue/webhook-wake";
 import {

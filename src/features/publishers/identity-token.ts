@@ -3,8 +3,8 @@
  * and nothing of the token is believed except which issuer's keys to try. RS256 only: the headers `jku`, `jwk` and `x5u`, which name keys,
  * are ignored. The library is loaded on the first exchange.
  */
-import type { Claims } from "../../domain/ci-claims";
-import { textOf } from "../../domain/ci-claims";
+import type { Claims } from "../../domain/ci/claims";
+import { textOf } from "../../domain/ci/claims";
 import { ApiError } from "../../errors";
 
 const library = () => import("./jose-library");

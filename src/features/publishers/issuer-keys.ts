@@ -6,7 +6,7 @@
 import type { Database } from "../../db/client";
 import { claimFetch, type IssuerKeysRow, issuerKeysOf, noteFailedFetch, storeIssuerKeys } from "../../db/publishers";
 import type { Deps } from "../../deps";
-import { addressProblem } from "../../domain/issuer-url";
+import { addressProblem } from "../../domain/ci/issuer-url";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../domain/time";
 import { ApiError, causeText } from "../../errors";
 import { type IssuerKey, invalidIdentityToken, type UnverifiedToken } from "./identity-token";

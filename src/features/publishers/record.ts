@@ -4,10 +4,10 @@
  */
 import * as v from "valibot";
 import type { ListedPublisherRow, PublisherRow } from "../../db/publishers";
-import { namesRef, type WantedClaims } from "../../domain/ci-claims";
-import { type CiContext, PUBLISHER_STAGES, type PublisherStage } from "../../domain/ci-context";
-import { CI_PROVIDERS, type CiProviderName, PROVIDERS, providerOfIssuer } from "../../domain/ci-providers";
-import { issuerProblem } from "../../domain/issuer-url";
+import { namesRef, type WantedClaims } from "../../domain/ci/claims";
+import { type CiContext, PUBLISHER_STAGES, type PublisherStage } from "../../domain/ci/context";
+import { issuerProblem } from "../../domain/ci/issuer-url";
+import { CI_PROVIDERS, type CiProviderName, PROVIDERS, providerOfIssuer } from "../../domain/ci/providers";
 import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest, type RequestIssue } from "../../errors";
 import {

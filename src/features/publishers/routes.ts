@@ -27,7 +27,7 @@ import {
 } from "../../db/publishers";
 import { keysOfOrganization } from "../../db/quotas";
 import type { Deps } from "../../deps";
-import type { PublisherStage } from "../../domain/ci-context";
+import type { PublisherStage } from "../../domain/ci/context";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";

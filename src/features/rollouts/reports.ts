@@ -3,10 +3,10 @@
  * it. Reports are passed on unverified; the consumer decides by the offers which reports count (src/features/rollouts/outcomes.ts).
  */
 
-import { type Signal, signalOf } from "../../domain/health-signals";
-import { networkOf } from "../../domain/ip-allow-list";
-import type { Decision } from "../../domain/update-decision";
-import { BUILTIN, type Device, runsStoreBuild } from "../../domain/update-model";
+import { networkOf } from "../../domain/network/ip-allow-list";
+import { type Signal, signalOf } from "../../domain/statistics/health-signals";
+import type { Decision } from "../../domain/updates/decision";
+import { BUILTIN, type Device, runsStoreBuild } from "../../domain/updates/model";
 import type { DeviceEvent, RolloutReported } from "../../messages";
 
 /** Prefix of an address that names its network: the range that one subscriber easily controls. */

@@ -6,7 +6,7 @@
 import * as v from "valibot";
 import { channelByName } from "../../db/channels";
 import { activeRollout, lastEndedRollout } from "../../db/rollouts";
-import { stepsBpsOf } from "../../domain/channel-fields";
+import { stepsBpsOf } from "../../domain/updates/channel-fields";
 import { endpoint } from "../../http/endpoint";
 import { channelName, nullableRfc3339, nullableTime, publicAppId, rfc3339, time } from "../../http/schemas";
 import { appScope, channelNotFound } from "../../http/scope";

@@ -25,9 +25,9 @@ import {
 import { bundlesAreSigned } from "../../db/signing-keys";
 import { bumpRevision } from "../../db/snapshot";
 import type { Deps } from "../../deps";
-import { stepsBpsOf } from "../../domain/channel-fields";
-import { type Judgement, judge } from "../../domain/rollout-gate";
+import { type Judgement, judge } from "../../domain/rollouts/gate";
 import { MINUTE_MS } from "../../domain/time";
+import { stepsBpsOf } from "../../domain/updates/channel-fields";
 import { causeText } from "../../errors";
 import { sendMail } from "../../mail";
 import { readBacklog } from "../../queue/backlog";

@@ -21,7 +21,7 @@ import {
 	unsignedChannels,
 } from "../../db/signing-keys";
 import { openTelemetry } from "../../db/telemetry-reads";
-import { keyIdOf, parsePublicKey, signingKeyOf } from "../../domain/signing-key";
+import { keyIdOf, parsePublicKey, signingKeyOf } from "../../domain/bundles/signing-key";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { booleanText, label, optional, publicAppId, rfc3339, text, time, uuid } from "../../http/schemas";

@@ -13,8 +13,14 @@ import { updateBundle } from "../../db/bundles";
 import { type Database, guard, type Statement } from "../../db/client";
 import { bundlesAreSigned, type SignatureRow, signaturesOfBundles } from "../../db/signing-keys";
 import type { Deps } from "../../deps";
-import { sha256OfDecrypted } from "../../domain/encrypted-bytes";
-import { bytesOfSigned, openValue, parseSessionKey, type SigningKey, signingKeyOf } from "../../domain/signing-key";
+import { sha256OfDecrypted } from "../../domain/bundles/encrypted-bytes";
+import {
+	bytesOfSigned,
+	openValue,
+	parseSessionKey,
+	type SigningKey,
+	signingKeyOf,
+} from "../../domain/bundles/signing-key";
 import { ApiError } from "../../errors";
 import { getObject } from "../../storage/objects";
 

@@ -5,12 +5,12 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { Database } from "../../db/batch";
-import { dayOf, firstRememberedDay, startOfDayMs } from "../../domain/days";
-import { failsSingleFiles, failureCauseOf } from "../../domain/failure-causes";
-import { happenedAtMs, type Signal, signalOf } from "../../domain/health-signals";
+import { dayOf, firstRememberedDay, startOfDayMs } from "../../domain/statistics/days";
+import { failsSingleFiles, failureCauseOf } from "../../domain/statistics/failure-causes";
+import { happenedAtMs, type Signal, signalOf } from "../../domain/statistics/health-signals";
 import { DAY_MS } from "../../domain/time";
-import { resolveChannel } from "../../domain/update-decision";
-import { BUILTIN, PLATFORMS } from "../../domain/update-model";
+import { resolveChannel } from "../../domain/updates/decision";
+import { BUILTIN, PLATFORMS } from "../../domain/updates/model";
 import { invalidRequest } from "../../errors";
 import type { DeviceState } from "../../http/device-state";
 import type { CountedEvent, CountedMetric, DeviceEvent } from "../../messages";

@@ -2,7 +2,13 @@
  * Active devices of a day from sketches and counts. Pure.
  */
 import type { SketchOfDay, TotalsRow, VersionRow, VersionSketchRow } from "../../db/statistics";
-import { countDistinct, decodeSketch, emptySketch, mergeSketches, type Sketch } from "../../domain/distinct-count";
+import {
+	countDistinct,
+	decodeSketch,
+	emptySketch,
+	mergeSketches,
+	type Sketch,
+} from "../../domain/statistics/distinct-count";
 
 interface Stored {
 	readonly kind: "all" | "version" | "moved";

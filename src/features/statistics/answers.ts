@@ -1,13 +1,14 @@
 /**
  * Answers of statistics as CSV and as SVG. An SVG has no script and refers to nothing outside of it.
  */
+
+import type { ChartOptions, StackedChartOptions } from "../../charts/chart";
+import { lineChart, stackedChart } from "../../charts/chart";
+import type { Marker } from "../../charts/model";
 import type { ReleaseMarkerRow } from "../../db/releases";
 import type { DayRange } from "../../db/statistics";
-import { dayOf } from "../../domain/days";
+import { dayOf } from "../../domain/statistics/days";
 import { type CsvCell, toCsv } from "../../http/csv";
-import type { ChartOptions, StackedChartOptions } from "./charts/chart";
-import { lineChart, stackedChart } from "./charts/chart";
-import type { Marker } from "./charts/model";
 import { daysOf, nameOfDay } from "./range";
 
 /** Releases, newest first, as markers from old to new: the flag of a day with several names the last one. */

@@ -7,7 +7,7 @@ import { type AppId, appsWhere, holds, type OrgId, orgsWhere } from "../../authz
 import { type AppOverviewRow, appOverviewPage } from "../../db/app-overview";
 import { dailyTotals, openSketches, type TotalsRow } from "../../db/statistics";
 import { readOfApps } from "../../db/telemetry-reads";
-import { dayOf } from "../../domain/days";
+import { dayOf } from "../../domain/statistics/days";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { optional, pageNumber, rfc3339, time, uuid } from "../../http/schemas";

@@ -9,7 +9,7 @@ import { insertReportedApps } from "../../db/telemetry-databases";
 import { openTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
 import { MINUTE_MS } from "../../domain/time";
-import { BUILTIN } from "../../domain/update-model";
+import { BUILTIN } from "../../domain/updates/model";
 import { type DeviceEvent, isRolloutEvent, type RolloutEvent, rolloutDeviceKey } from "../../messages";
 
 type Report = Exclude<DeviceEvent, RolloutEvent>;

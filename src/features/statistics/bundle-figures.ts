@@ -11,8 +11,8 @@ import type {
 	TotalsRow,
 	VersionRow,
 } from "../../db/statistics";
-import { type Bucket, percentileMs } from "../../domain/duration-histogram";
-import { BUILTIN } from "../../domain/update-model";
+import { type Bucket, percentileMs } from "../../domain/statistics/duration-histogram";
+import { BUILTIN } from "../../domain/updates/model";
 import { daysOf, startOfDay } from "./range";
 
 /** Label of versions that the app never had. */

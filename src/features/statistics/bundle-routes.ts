@@ -13,7 +13,7 @@ import {
 	versionSketches,
 } from "../../db/statistics";
 import { openTelemetry } from "../../db/telemetry-reads";
-import { firstStatisticsDay } from "../../domain/days";
+import { firstStatisticsDay } from "../../domain/statistics/days";
 import { endpoint } from "../../http/endpoint";
 import { booleanText, optional, time } from "../../http/schemas";
 import { appScope } from "../../http/scope";

@@ -7,8 +7,8 @@
 import { sql } from "kysely";
 import { type Database, query } from "../../db/client";
 import type { Deps } from "../../deps";
-import { dayOf, firstCountedDay } from "../../domain/days";
 import { isTelemetryFull } from "../../domain/quotas";
+import { dayOf, firstCountedDay } from "../../domain/statistics/days";
 import type { BytesServed, DeviceEvent, EventsLost, RolloutEvent } from "../../messages";
 import { countLosses, countStatements } from "./bytes-and-losses";
 import { writeDevices } from "./device-rows";

@@ -7,7 +7,7 @@ import type { Flag } from "../../authz/principal";
 import { jsonChunks } from "../../db/chunks";
 import { guard, query } from "../../db/client";
 import { conflict } from "../../db/optimistic";
-import { FIELD_NAMES, type RecordRow } from "../../domain/device-record";
+import { FIELD_NAMES, type RecordRow } from "../../domain/statistics/device-record";
 
 interface NamedDevice {
 	/** UUID of the app. */

@@ -14,15 +14,15 @@ import { type LoggedEvent, logEvents } from "../../db/device-events";
 import type { SketchKey } from "../../db/device-sketches";
 import { retryOnConflict } from "../../db/optimistic";
 import type { Deps } from "../../deps";
-import { dayOf, firstRememberedDay } from "../../domain/days";
-import { DeviceRecord, runsBuild, type SketchEntry } from "../../domain/device-record";
-import { storedEvent } from "../../domain/device-story";
-import { bucketOf } from "../../domain/duration-histogram";
-import { storedCause } from "../../domain/failure-causes";
-import { isSignal } from "../../domain/health-signals";
 import { isTelemetryFull } from "../../domain/quotas";
-import { RecentReports } from "../../domain/recent-reports";
-import { BUILTIN } from "../../domain/update-model";
+import { dayOf, firstRememberedDay } from "../../domain/statistics/days";
+import { DeviceRecord, runsBuild, type SketchEntry } from "../../domain/statistics/device-record";
+import { storedEvent } from "../../domain/statistics/device-story";
+import { bucketOf } from "../../domain/statistics/duration-histogram";
+import { storedCause } from "../../domain/statistics/failure-causes";
+import { isSignal } from "../../domain/statistics/health-signals";
+import { RecentReports } from "../../domain/statistics/recent-reports";
+import { BUILTIN } from "../../domain/updates/model";
 import type { CountedEvent, DeviceSeen, OverrideChanged } from "../../messages";
 import {
 	addedToday,

@@ -1,13 +1,13 @@
 /**
- * Adds a batch of reports to the story of a device (src/domain/device-story.ts), and finds the bundle that a health signal is about.
+ * Adds a batch of reports to the story of a device (src/domain/statistics/device-story.ts), and finds the bundle that a health signal is about.
  */
 import type { Config } from "../../config";
-import { dayOf, firstEventMs } from "../../domain/days";
-import { DeviceStory, type EventKind } from "../../domain/device-story";
-import { versionAt } from "../../domain/health-signals";
 import { hashOf } from "../../domain/recent";
-import { type RecentReports, storyIn } from "../../domain/recent-reports";
-import { BUILTIN } from "../../domain/update-model";
+import { dayOf, firstEventMs } from "../../domain/statistics/days";
+import { DeviceStory, type EventKind } from "../../domain/statistics/device-story";
+import { versionAt } from "../../domain/statistics/health-signals";
+import { type RecentReports, storyIn } from "../../domain/statistics/recent-reports";
+import { BUILTIN } from "../../domain/updates/model";
 import type { CountedEvent, DeviceSeen, OverrideChanged } from "../../messages";
 import type { KnownRow } from "./device-row-statements";
 

@@ -5,8 +5,8 @@
 import * as v from "valibot";
 import { failuresByCause } from "../../db/statistics";
 import { openTelemetry } from "../../db/telemetry-reads";
-import { firstStatisticsDay } from "../../domain/days";
-import { FAILURE_CAUSES, type FailureCounts, failureCounts } from "../../domain/failure-causes";
+import { firstStatisticsDay } from "../../domain/statistics/days";
+import { FAILURE_CAUSES, type FailureCounts, failureCounts } from "../../domain/statistics/failure-causes";
 import { endpoint } from "../../http/endpoint";
 import { optional } from "../../http/schemas";
 import { appScope } from "../../http/scope";

@@ -8,12 +8,12 @@ import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { openDb } from "../../db/client";
 import { endZipOnly, markZipOnly } from "../../db/zip-only-devices";
 import type { Deps } from "../../deps";
-import { dayOf } from "../../domain/days";
-import { ATTEMPTS_BEFORE_ZIP, type AttemptReport, attemptsAfter } from "../../domain/delta-attempts";
-import { type FailureCause, failsSingleFiles } from "../../domain/failure-causes";
 import { hashOf } from "../../domain/recent";
-import { type RecentReports, storyIn } from "../../domain/recent-reports";
-import { BUILTIN } from "../../domain/update-model";
+import { dayOf } from "../../domain/statistics/days";
+import { ATTEMPTS_BEFORE_ZIP, type AttemptReport, attemptsAfter } from "../../domain/statistics/delta-attempts";
+import { type FailureCause, failsSingleFiles } from "../../domain/statistics/failure-causes";
+import { type RecentReports, storyIn } from "../../domain/statistics/recent-reports";
+import { BUILTIN } from "../../domain/updates/model";
 import type { CountedEvent, DeviceSeen } from "../../messages";
 import type { KnownRow } from "./device-row-statements";
 

@@ -3,7 +3,13 @@
  * A day beyond the retention has null instead of zeros.
  */
 import type { DayRange, SketchOfDay, StorageRow, TotalsRow } from "../../db/statistics";
-import { countDistinct, decodeSketch, emptySketch, mergeSketches, type Sketch } from "../../domain/distinct-count";
+import {
+	countDistinct,
+	decodeSketch,
+	emptySketch,
+	mergeSketches,
+	type Sketch,
+} from "../../domain/statistics/distinct-count";
 import { daysOf, startOfDay } from "./range";
 
 /** Figures of a day, in the order of the answer. */

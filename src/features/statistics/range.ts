@@ -4,7 +4,7 @@
  */
 import * as v from "valibot";
 import type { DayRange } from "../../db/statistics";
-import { dayOf } from "../../domain/days";
+import { dayOf } from "../../domain/statistics/days";
 import { DAY_MS } from "../../domain/time";
 import { invalidRequest } from "../../errors";
 import { day, optional, timestamp } from "../../http/schemas";

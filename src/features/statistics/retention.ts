@@ -8,7 +8,13 @@ import { deleteIdsBefore } from "../../db/counted-ids";
 import { deleteLogBefore } from "../../db/device-events";
 import { type Walk, walk } from "../../db/table-walk";
 import type { Deps } from "../../deps";
-import { dayOf, firstEventMs, firstRememberedDay, firstStatisticsDay, startOfDayMs } from "../../domain/days";
+import {
+	dayOf,
+	firstEventMs,
+	firstRememberedDay,
+	firstStatisticsDay,
+	startOfDayMs,
+} from "../../domain/statistics/days";
 import { DAY_MS, MINUTE_MS } from "../../domain/time";
 
 const MOST_STATISTICS_ROWS = 5_000;
@@ -53,7 +59,7 @@ export async function deleteOldStorage(deps: Deps): Promise<void> {
 	await db.batch([deleteBefore("daily_storage", ["app_id", "day"], firstStatisticsDay(deps.config, deps.now()))]);
 }
 
-/** The consumer does not count events of these days (src/domain/days.ts). */
+/** The consumer does not count events of these days (src/domain/statistics/days.ts). */
 export async function deleteOldEvents(deps: Deps, db: Database): Promise<void> {
 	const firstDay = firstRememberedDay(deps.config, deps.now());
 	await db.batch([deleteIdsBefore(startOfDayMs(firstDay))]);

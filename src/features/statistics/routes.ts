@@ -4,6 +4,8 @@
  */
 import * as v from "valibot";
 import { type AppId, appsWhere, type OrgId, orgsWhere } from "../../authz/decide";
+import type { Unit } from "../../charts/chart";
+import type { Marker } from "../../charts/model";
 import type { Database } from "../../db/client";
 import { releaseMarkers } from "../../db/releases";
 import {
@@ -24,15 +26,13 @@ import {
 } from "../../db/statistics";
 import { readOfApps } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
-import { dayOf, firstStatisticsDay } from "../../domain/days";
+import { dayOf, firstStatisticsDay } from "../../domain/statistics/days";
 import { invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { booleanText, optional, time } from "../../http/schemas";
 import { appScope, orgScope } from "../../http/scope";
 import { addTotals, withDevicesOfOpenDays } from "./active-devices";
 import { CSV, csvAnswer, lineAnswer, markersOf, SVG, stackedAnswer } from "./answers";
-import type { Unit } from "./charts/chart";
-import type { Marker } from "./charts/model";
 import { definitionsOf } from "./definitions";
 import { addDistinct, distinctByApp, type Item, itemsOf, LOSSES, lossesOf, METRICS, type Metric } from "./figures";
 import { rangeFields, rangeOf } from "./range";

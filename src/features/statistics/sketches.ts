@@ -15,7 +15,7 @@ import {
 } from "../../db/device-sketches";
 import { Conflict, retryOnConflict } from "../../db/optimistic";
 import type { Deps } from "../../deps";
-import { firstRememberedDay } from "../../domain/days";
+import { firstRememberedDay } from "../../domain/statistics/days";
 import {
 	addDevice,
 	countDistinct,
@@ -23,7 +23,7 @@ import {
 	emptySketch,
 	encodeSketch,
 	type Sketch,
-} from "../../domain/distinct-count";
+} from "../../domain/statistics/distinct-count";
 import { unionsOf, unmoved } from "./active-devices";
 import type { AddedDevices } from "./device-rows";
 

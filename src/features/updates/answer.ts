@@ -1,17 +1,17 @@
 /**
- * The answer to an update check: the decision of domain/update-decision.ts as stock clients read it, and the events that it reports. The fast
+ * The answer to an update check: the decision of domain/updates/decision.ts as stock clients read it, and the events that it reports. The fast
  * path and the endpoint share this code. It loads no schema, so that a device that checks first in an isolate does not wait for them.
  */
 
 import type { Database } from "../../db/batch";
 import type { SnapshotFile } from "../../db/snapshot-load";
 import type { Deps } from "../../deps";
-import type { FailedFiles } from "../../domain/failed-files";
-import type { Decision } from "../../domain/update-decision";
-import { BUILTIN, type Device } from "../../domain/update-model";
-import type { Refusal } from "../../domain/update-rules";
-import { atLeastForMajor } from "../../domain/version";
-import type { StrangerLimits } from "../../http/stranger-limits";
+import type { Decision } from "../../domain/updates/decision";
+import type { FailedFiles } from "../../domain/updates/failed-files";
+import { BUILTIN, type Device } from "../../domain/updates/model";
+import type { Refusal } from "../../domain/updates/rules";
+import { atLeastForMajor } from "../../domain/updates/version";
+import type { StrangerLimits } from "../../http/limits/strangers";
 import type { DeviceEvent } from "../../messages";
 import type { EventBuffer } from "../../queue/event-buffer";
 import type { AppSnapshot, SnapshotBundle } from "../../snapshots/app-snapshot";

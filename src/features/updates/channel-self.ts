@@ -4,9 +4,9 @@
  * HTTP 200 with `error` and `status: "error"`, because Electron's updater takes an answer without that status for a success.
  */
 import * as v from "valibot";
-import { resolveChannel, servesByName } from "../../domain/update-decision";
-import type { Asking, Override, Platform } from "../../domain/update-model";
-import { atLeastForMajor } from "../../domain/version";
+import { resolveChannel, servesByName } from "../../domain/updates/decision";
+import type { Asking, Override, Platform } from "../../domain/updates/model";
+import { atLeastForMajor } from "../../domain/updates/version";
 import { type Context, endpoint } from "../../http/endpoint";
 import { booleanText, optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
 import type { AppSnapshot, SnapshotChannel } from "../../snapshots/app-snapshot";

@@ -3,7 +3,7 @@
  * update" always has both with HTTP 200, no field is null, and the answer that reverts to the store build has only a version.
  */
 import * as v from "valibot";
-import { BUILTIN } from "../../domain/update-model";
+import { BUILTIN } from "../../domain/updates/model";
 import { endpoint, Reply } from "../../http/endpoint";
 import { acknowledgement, OK } from "../../http/schemas";
 import { answerCheck } from "./answer";

@@ -3,8 +3,8 @@
  * the schemas. It takes plain bodies only and leaves every other one to the endpoint, whose schema (device-request.ts) is the reference. A
  * test holds both equal.
  */
-import { PLATFORMS, type Platform } from "../../domain/update-model";
-import { readVersion } from "../../domain/version";
+import { PLATFORMS, type Platform } from "../../domain/updates/model";
+import { readVersion } from "../../domain/updates/version";
 
 /** A device sends about 400 bytes. */
 export const CHECK_LIMIT_BYTES = 16 * 1024;

@@ -2,8 +2,8 @@
  * Schemas of the bodies that devices send. device-body.ts reads the plain ones without them; a test holds both equal.
  */
 import * as v from "valibot";
-import { PLATFORMS } from "../../domain/update-model";
-import { readVersion } from "../../domain/version";
+import { PLATFORMS } from "../../domain/updates/model";
+import { readVersion } from "../../domain/updates/version";
 import { optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
 import {
 	LONGEST_CUSTOM_ID,

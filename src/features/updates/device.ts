@@ -4,8 +4,8 @@
  */
 import type { Config } from "../../config";
 import type { Database } from "../../db/batch";
-import { type Decision, decideUpdate, type Snapshot } from "../../domain/update-decision";
-import { type Asking, BUILTIN, type Device, type Override } from "../../domain/update-model";
+import { type Decision, decideUpdate, type Snapshot } from "../../domain/updates/decision";
+import { type Asking, BUILTIN, type Device, type Override } from "../../domain/updates/model";
 import { serviceUnavailable } from "../../errors";
 import type { DeviceSeen } from "../../messages";
 import type { AppSnapshot } from "../../snapshots/app-snapshot";
@@ -14,7 +14,7 @@ import { LATE, type Waiter } from "../../snapshots/freshness";
 import { heldOverride } from "../../snapshots/lookups";
 import type { DeviceBody } from "./device-body";
 
-/** @param failedFilesOf the bundle whose single files failed on the device (src/domain/failed-files.ts) */
+/** @param failedFilesOf the bundle whose single files failed on the device (src/domain/updates/failed-files.ts) */
 export function deviceOf(body: DeviceBody, failedFilesOf?: string): Device {
 	return {
 		deviceId: body.device_id,

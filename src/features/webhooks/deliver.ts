@@ -27,9 +27,9 @@ import {
 	retryAfterMs,
 	retryDelayMs,
 	webhookUrlProblem,
-} from "../../domain/webhook-delivery";
-import { eventSentence } from "../../domain/webhook-events";
-import { choosesRecords } from "../../domain/webhook-records";
+} from "../../domain/webhooks/delivery";
+import { eventSentence } from "../../domain/webhooks/events";
+import { choosesRecords } from "../../domain/webhooks/records";
 import { causeText } from "../../errors";
 import { sendMail } from "../../mail";
 import type { WebhookDue } from "../../messages";

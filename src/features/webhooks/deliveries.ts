@@ -14,11 +14,11 @@ import {
 	testDelivery,
 } from "../../db/webhook-deliveries";
 import { webhookById, webhookIs } from "../../db/webhooks";
-import { eventSentence } from "../../domain/webhook-events";
+import { eventSentence } from "../../domain/webhooks/events";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
+import { countFetch } from "../../http/limits/requests";
 import { pageBounds, pageReply } from "../../http/paging";
-import { countFetch } from "../../http/request-limits";
 import { nullableRfc3339, nullableTime, optional, pageNumber, rfc3339, text, time, uuid } from "../../http/schemas";
 import { auditedApp, deliveryNotFound, EXAMPLE_ORG_ID, EXAMPLE_WEBHOOK, TAG, webhookNotFound } from "./record";
 import { webhookChanged } from "./routes";

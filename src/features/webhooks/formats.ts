@@ -3,9 +3,9 @@
  */
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { hmacSha256, type WebhookSecret, webhookSignature } from "../../authz/webhook-secrets";
-import { plainText } from "../../domain/plain-text";
-import { type EventData, eventBody, eventSentence, TEST_EVENT, type WebhookEvent } from "../../domain/webhook-events";
-import { choosesRecords, recordBody } from "../../domain/webhook-records";
+import { type EventData, eventBody, eventSentence, TEST_EVENT, type WebhookEvent } from "../../domain/webhooks/events";
+import { choosesRecords, recordBody } from "../../domain/webhooks/records";
+import { plainText } from "../../domain/words/plain-text";
 import type { Format } from "./record";
 
 interface DeliveredEvent extends WebhookEvent {

@@ -2,7 +2,7 @@
  * Every kind of chart that the statistics draw, and every kind of input that could spoil one. The tests hold all of them to the rules
  * of the charts, and `npm run docs:charts` renders them for the eye. The same figures each time: the draws have a fixed seed.
  */
-import { lineChart, stackedChart } from "../../../src/features/statistics/charts/chart";
+import { lineChart, stackedChart } from "../../../src/charts/chart";
 
 /** Mulberry32. */
 function draws(seed: number): () => number {

@@ -1,7 +1,7 @@
 /** Channels, bundles and devices for tests of the update decision. */
 import { expect } from "vitest";
-import { type Decision, decideUpdate, type Snapshot, type TraceStep } from "../../../src/domain/update-decision";
-import type { Bundle, Channel, Device } from "../../../src/domain/update-model";
+import { type Decision, decideUpdate, type Snapshot, type TraceStep } from "../../../src/domain/updates/decision";
+import type { Bundle, Channel, Device } from "../../../src/domain/updates/model";
 
 export const bundle = (version: string, more: Partial<Bundle> = {}): Bundle => ({
 	id: 1,

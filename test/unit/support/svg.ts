@@ -1,7 +1,7 @@
 /** Reads the SVG of a chart: its elements, texts, boxes and paths. */
 import { DOMParser, type Element } from "@xmldom/xmldom";
 import { expect } from "vitest";
-import { estimatedWidthPx } from "../../../src/features/statistics/charts/text";
+import { estimatedWidthPx } from "../../../src/charts/text";
 import { daysFrom } from "../../proof/charts/cases";
 
 export const MARCH = daysFrom("2026-03-01", 31);

@@ -11,7 +11,7 @@ import {
 	signInLinkStatements,
 } from "../../../src/db/bootstrap";
 import { openDb } from "../../../src/db/client";
-import { FIRST_ACCOUNT_EMAIL } from "../../../src/domain/reserved-address";
+import { FIRST_ACCOUNT_EMAIL } from "../../../src/domain/network/reserved-address";
 import { newId, newKey } from "../support/people";
 import { askForCode, codeFor, OWN_PAGE, sessionOf, sessionTokenOf, signIn } from "../support/sessions";
 import { createWorld, NOW_MS, testEnv, tokenOf, type World } from "../support/world";

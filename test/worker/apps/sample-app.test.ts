@@ -5,7 +5,7 @@
 
 import { beforeAll, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
-import { checkBundleArchive } from "../../../src/domain/bundle-archive";
+import { checkBundleArchive } from "../../../src/domain/bundles/archive";
 import { DAY_MS, MINUTE_MS } from "../../../src/domain/time";
 import { TABLES_OF_APP } from "../../../src/features/organizations/purge";
 import { sweep } from "../../../src/schedule";

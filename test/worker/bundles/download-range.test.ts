@@ -1,7 +1,7 @@
 /** Ranges, conditions and HEAD of a download. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
-import { wantedOf } from "../../../src/domain/conditional-request";
+import { wantedOf } from "../../../src/domain/network/conditional-request";
 import { downloadUrl, rows } from "../support/bytes";
 import { createTestApp, createWorld, sha256Hex, type TestApp, uploadTestBundle, type World } from "../support/world";
 import { bundleOf } from "../support/zip";

@@ -5,7 +5,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import type { Deps } from "../../../src/deps";
-import { isPrivateHost } from "../../../src/domain/public-host";
+import { isPrivateHost } from "../../../src/domain/network/public-host";
 import { brokenBody, patterned, register, rows } from "../support/bytes";
 import { violations } from "../support/invariants";
 import { createTestApp, createWorld, setTestChannel, sha256Hex, type TestApp, type World } from "../support/world";

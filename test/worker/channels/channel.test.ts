@@ -2,7 +2,7 @@
  * Channels: at most one public channel for each platform, partial changes, paging, rollouts, and refusals by error code.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import { CHANNEL_FIELDS, defaultsOf } from "../../../src/domain/channel-fields";
+import { CHANNEL_FIELDS, defaultsOf } from "../../../src/domain/updates/channel-fields";
 import { readThenWrite } from "../support/interleave";
 import {
 	createTestApp,

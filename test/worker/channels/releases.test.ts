@@ -1,6 +1,6 @@
 /** The release timeline of an app: what a reader learns of who released what, and what another tenant or a preview key does not. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { plainSentence, releaseSentence } from "../../../src/domain/release-sentences";
+import { plainSentence, releaseSentence } from "../../../src/domain/words/releases";
 import { createIssuer, IDS, networkOf } from "../support/issuer";
 import { createTestApp, createTestKey, createWorld, setTestChannel, testEnv, uploadTestBundle } from "../support/world";
 import {

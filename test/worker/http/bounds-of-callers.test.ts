@@ -5,8 +5,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { MANIFEST_ANSWER_BYTES } from "../../../src/compat/capgo-cli/uploads";
 import type { Limiter } from "../../../src/deps";
-import { CALLER_BYTES, STRANGER_BYTES } from "../../../src/http/memory";
-import { createStrangerLimits } from "../../../src/http/stranger-limits";
+import { CALLER_BYTES, STRANGER_BYTES } from "../../../src/http/limits/memory";
+import { createStrangerLimits } from "../../../src/http/limits/strangers";
 import { locationOf, patterned, register, tusCreate, tusHead, tusPatch } from "../support/bytes";
 import { addWebhook } from "../support/webhook-scene";
 import {

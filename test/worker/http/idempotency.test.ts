@@ -5,7 +5,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { allEndpoints } from "../../../src/endpoints";
 import type { AnyEndpoint } from "../../../src/http/endpoint";
-import { takesIdempotencyKey } from "../../../src/http/idempotency";
+import { takesIdempotencyKey } from "../../../src/http/pipeline/idempotency";
 import { sweep } from "../../../src/schedule";
 import { databaseText } from "../support/database-text";
 import { keyOf } from "../support/isolation-cast";

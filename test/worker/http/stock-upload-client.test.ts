@@ -4,7 +4,7 @@
  */
 import { type HttpRequest, type HttpResponse, Upload } from "tus-js-client";
 import { expect, test } from "vitest";
-import { CALLER_BYTES } from "../../../src/http/memory";
+import { CALLER_BYTES } from "../../../src/http/limits/memory";
 import { bundleOf, locationOf, register, TUS_PATH, tusCreate, zipName } from "../support/bytes";
 import { createTestApp, createTestKey, createWorld, ORIGIN, type World } from "../support/world";
 

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { MintedKey } from "../../../src/authz/secrets";
 import { bootstrapStatements, replaceFirstKeyStatements } from "../../../src/db/bootstrap";
 import { openDb, query } from "../../../src/db/client";
-import { FIRST_ACCOUNT_EMAIL } from "../../../src/domain/reserved-address";
+import { FIRST_ACCOUNT_EMAIL } from "../../../src/domain/network/reserved-address";
 import { DAY_MS } from "../../../src/domain/time";
 import { rows, run } from "../support/bytes";
 import { auditEntries, newId, newKey } from "../support/people";

@@ -4,8 +4,8 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { firstRangeOutside, isInRanges, normalizedRange } from "../../../src/domain/ip-allow-list";
 import { brokenPolicy, type KeyPolicy } from "../../../src/domain/key-policy";
+import { firstRangeOutside, isInRanges, normalizedRange } from "../../../src/domain/network/ip-allow-list";
 import { DAY_MS } from "../../../src/domain/time";
 import { allEndpoints } from "../../../src/endpoints";
 import { databaseText } from "../support/database-text";

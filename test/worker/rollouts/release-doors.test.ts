@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { beforeEach, expect, test } from "vitest";
-import { isInRollout } from "../../../src/domain/rollout";
+import { isInRollout } from "../../../src/domain/rollouts/rollout";
 import {
 	about,
 	app,

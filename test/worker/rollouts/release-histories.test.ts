@@ -4,8 +4,8 @@
  */
 import fc from "fast-check";
 import { beforeEach, expect, test } from "vitest";
-import { isInRollout } from "../../../src/domain/rollout";
-import { compareVersions, readVersion } from "../../../src/domain/version";
+import { isInRollout } from "../../../src/domain/rollouts/rollout";
+import { compareVersions, readVersion } from "../../../src/domain/updates/version";
 import { app, change, check, deviceIds, later, prepareRollout, STABLE, show, world } from "../support/rollout-scene";
 import { uploadTestBundle } from "../support/scene";
 

@@ -2,7 +2,7 @@
  * Automatic rollouts: the steps and the health gate, checked by the answers to devices.
  */
 import { beforeEach, describe, expect, test } from "vitest";
-import { isInRollout } from "../../../src/domain/rollout";
+import { isInRollout } from "../../../src/domain/rollouts/rollout";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { stepRollouts } from "../../../src/features/rollouts/steps";
 import { sweep } from "../../../src/schedule";

@@ -5,8 +5,8 @@
 
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
-import { sha256OfDecrypted } from "../../../src/domain/encrypted-bytes";
-import { openValue, parsePublicKey, signingKeyOf } from "../../../src/domain/signing-key";
+import { sha256OfDecrypted } from "../../../src/domain/bundles/encrypted-bytes";
+import { openValue, parsePublicKey, signingKeyOf } from "../../../src/domain/bundles/signing-key";
 import {
 	bundleOf,
 	complete,

@@ -7,7 +7,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { openDb } from "../../../src/db/client";
 import { SLOTS } from "../../../src/db/device-sketches";
-import { countDistinct, decodeSketch, mergeSketches } from "../../../src/domain/distinct-count";
+import { countDistinct, decodeSketch, mergeSketches } from "../../../src/domain/statistics/distinct-count";
 import { mergeSketchSlots } from "../../../src/features/statistics/sketches";
 import type { DeviceEvents, DeviceSeen } from "../../../src/messages";
 import { beforeEachTrip } from "../support/interleave";

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { createApp } from "../../../src/app";
 import { allEndpoints } from "../../../src/endpoints";
 import type { AnyEndpoint } from "../../../src/http/endpoint";
-import { PIPELINE_ERRORS } from "../../../src/http/pipeline";
+import { PIPELINE_ERRORS } from "../../../src/http/pipeline/pipeline";
 import { sampleOf } from "../../proof-sample";
 import {
 	deltaName,

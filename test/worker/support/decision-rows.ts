@@ -1,5 +1,5 @@
 /** Channels, bundles and devices for tests of explanations. */
-import type { Bundle, Channel, Device } from "../../../src/domain/update-model";
+import type { Bundle, Channel, Device } from "../../../src/domain/updates/model";
 
 export const bundle = (version: string, more: Partial<Bundle> = {}): Bundle => ({
 	...{ id: 1, version, ready: true, keyId: null, minUpdateVersion: null, hasZip: true, hasManifest: true },

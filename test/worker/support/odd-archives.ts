@@ -4,7 +4,7 @@
  */
 import crc32 from "crc-32";
 import { deflateSync, zipSync } from "fflate";
-import type { ArchiveReason } from "../../../src/domain/bundle-archive-errors";
+import type { ArchiveReason } from "../../../src/domain/bundles/archive-errors";
 import { joined, patterned, type ZipEntry, zipOf } from "./zip";
 
 interface OddArchive {

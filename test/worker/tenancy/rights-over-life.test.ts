@@ -58,7 +58,7 @@ const GRANTS = {
 		...APP,
 	],
 	"name of a preview": ["src/features/previews/devices.ts", "prefixChanged", "pullRequestClosed", ...APP],
-	"name of a channel": ["src/domain/update-decision.ts", "channelClosed", "channelDeleted", ...APP],
+	"name of a channel": ["src/domain/updates/decision.ts", "channelClosed", "channelDeleted", ...APP],
 	"choice of a channel": ["src/features/updates/channel-self.ts", "channelClosed", "channelDeleted", ...APP],
 	"download link": ["src/storage/links.ts", ...APP],
 	"override of a device": ["src/features/devices/routes.ts", "overrideRemoved", ...APP],

@@ -5,7 +5,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { openTelemetry } from "../../../src/db/telemetry-reads";
-import { countDistinct, decodeSketch, mergeSketches } from "../../../src/domain/distinct-count";
+import { countDistinct, decodeSketch, mergeSketches } from "../../../src/domain/statistics/distinct-count";
 import { DAY_MS } from "../../../src/domain/time";
 import { outcomeStatements } from "../../../src/features/rollouts/outcomes";
 import { MOST_SAMPLED, recordSamples } from "../../../src/features/rollouts/samples";

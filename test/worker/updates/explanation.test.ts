@@ -4,13 +4,13 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isRefusal } from "../../../src/domain/event-sentences";
-import { explainDecision } from "../../../src/domain/explanation";
-import { refusalWords } from "../../../src/domain/refusal-words";
-import type { ChannelSettings } from "../../../src/domain/remedy";
-import { decideUpdate, type Snapshot } from "../../../src/domain/update-decision";
-import type { Channel, Device } from "../../../src/domain/update-model";
-import { UPDATE_PACKAGES } from "../../../src/domain/update-package";
+import { decideUpdate, type Snapshot } from "../../../src/domain/updates/decision";
+import { explainDecision } from "../../../src/domain/updates/explanation";
+import type { Channel, Device } from "../../../src/domain/updates/model";
+import { UPDATE_PACKAGES } from "../../../src/domain/updates/package";
+import type { ChannelSettings } from "../../../src/domain/updates/remedy";
+import { isRefusal } from "../../../src/domain/words/events";
+import { refusalWords } from "../../../src/domain/words/refusals";
 import { bundle, channel, device } from "../support/decision-rows";
 import { REFUSALS, type Refusal } from "./refusals";
 

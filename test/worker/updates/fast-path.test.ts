@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import * as v from "valibot";
 import { beforeAll, describe, expect, test } from "vitest";
-import { UPDATE_PACKAGES } from "../../../src/domain/update-package";
+import { UPDATE_PACKAGES } from "../../../src/domain/updates/package";
 import { readDeviceBody } from "../../../src/features/updates/device-body";
 import { deviceBody } from "../../../src/features/updates/device-request";
 import { warmUp } from "../../../src/warm-up";

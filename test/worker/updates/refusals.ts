@@ -2,8 +2,9 @@
  * Every refusal of an update: the state that causes it, the explanation and the remedy that the device's operator reads, and the state or the
  * settings after that remedy. The table is complete: a refusal without a row fails the test.
  */
-import type { ChannelSettings } from "../../../src/domain/remedy";
-import type { Channel, Device, Override } from "../../../src/domain/update-model";
+
+import type { Channel, Device, Override } from "../../../src/domain/updates/model";
+import type { ChannelSettings } from "../../../src/domain/updates/remedy";
 import { bundle, channel } from "../support/decision-rows";
 
 export interface Refusal {

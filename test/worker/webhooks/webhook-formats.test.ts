@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { auditStatement } from "../../../src/db/audit/entries";
 import { openDb } from "../../../src/db/client";
-import { eventSentence } from "../../../src/domain/webhook-events";
+import { eventSentence } from "../../../src/domain/webhooks/events";
 import type { DeviceSeen } from "../../../src/messages";
 import { createTestApp, type TestApp, uploadTestBundle } from "../support/scene";
 import { addWebhook, createScene, deliveriesOf, post, promote, type WebhookScene } from "../support/webhook-scene";

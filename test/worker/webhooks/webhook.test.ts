@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { webhookSignature } from "../../../src/authz/webhook-secrets";
 import { LEASE_MS } from "../../../src/db/webhook-deliveries";
 import { HOUR_MS } from "../../../src/domain/time";
-import { DISABLED_AFTER_MS, RETRY_DELAYS_MS } from "../../../src/domain/webhook-delivery";
+import { DISABLED_AFTER_MS, RETRY_DELAYS_MS } from "../../../src/domain/webhooks/delivery";
 import { deliverDue, TIME_LIMIT_MS } from "../../../src/features/webhooks/deliver";
 import { wakeDueWebhooks } from "../../../src/queue/webhook-wake";
 import { withFault } from "../support/faults";

@@ -1,9 +1,9 @@
 /** The home of an app: what is live on which channel, how its devices follow, and who released what, with the way back. */
 import { Button } from "@mantine/core";
 import { lazy, Suspense, useState } from "react";
+import { versionTones } from "../../../../src/charts/palette";
 import { isSampleAppId } from "../../../../src/domain/sample-app";
 import { DAY_MS } from "../../../../src/domain/time";
-import { versionTones } from "../../../../src/features/statistics/charts/palette";
 import { useAllPages, useAsk } from "../../api";
 import { Lanes } from "../../charts/lanes";
 import { daysFromTo } from "../../charts/time-axis";

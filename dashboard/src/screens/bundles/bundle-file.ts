@@ -1,17 +1,17 @@
 /**
- * Checks a zip before its upload: the server's own rules (src/domain/bundle-archive.ts), and whether a script calls notifyAppReady, because
+ * Checks a zip before its upload: the server's own rules (src/domain/bundles/archive.ts), and whether a script calls notifyAppReady, because
  * devices roll back a bundle that never does.
  *
  * The file is read in slices and unpacked as a stream, so the page stays responsive and memory stays flat for zips of any size.
  */
-import { checkBundleArchive } from "../../../../src/domain/bundle-archive";
+import { checkBundleArchive } from "../../../../src/domain/bundles/archive";
 import {
 	type ArchiveEntry,
 	type ArchiveSource,
 	contentOffset,
 	METHOD_DEFLATE,
-} from "../../../../src/domain/bundle-archive-directory";
-import { BundleArchiveError } from "../../../../src/domain/bundle-archive-errors";
+} from "../../../../src/domain/bundles/archive-directory";
+import { BundleArchiveError } from "../../../../src/domain/bundles/archive-errors";
 
 const CALL = "notifyAppReady";
 const SCRIPT = /\.(?:[cm]?js|html?)$/i;

@@ -1,7 +1,12 @@
 /** Form to create or edit a channel. */
 import { NativeSelect, Stack, Switch, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { ACCEPTANCE_FIELDS, DELIVERY_FIELDS, FIELD_LABELS, type FlagOf } from "../../../../src/domain/channel-fields";
+import {
+	ACCEPTANCE_FIELDS,
+	DELIVERY_FIELDS,
+	FIELD_LABELS,
+	type FlagOf,
+} from "../../../../src/domain/updates/channel-fields";
 import type { Channel } from "../../components/channel-badges";
 import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";

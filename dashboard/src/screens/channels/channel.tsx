@@ -1,7 +1,7 @@
 /** One channel: what is live, its rollout with its health, who may change it, and one history. */
 import { Button } from "@mantine/core";
 import { useState } from "react";
-import { FIELD_LABELS } from "../../../../src/domain/channel-fields";
+import { FIELD_LABELS } from "../../../../src/domain/updates/channel-fields";
 import { type AnswerOf, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Card, Properties } from "../../components/card";

@@ -2,7 +2,7 @@
 
 import { Alert, Button, List, Stack } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import { NO_OBJECTION } from "../../../../src/domain/update-model";
+import { NO_OBJECTION } from "../../../../src/domain/updates/model";
 import { type AnswerOf, CapstanError, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Card, KeyValues, Note } from "../../components/card";

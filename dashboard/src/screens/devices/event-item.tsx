@@ -1,5 +1,5 @@
 /** One event of a device as a sentence in a timeline. */
-import { eventNote, eventSentence, isRefusal } from "../../../../src/domain/event-sentences";
+import { eventNote, eventSentence, isRefusal } from "../../../../src/domain/words/events";
 import type { AnswerOf } from "../../api";
 import { TextLink } from "../../components/link";
 import { Sentence } from "../../components/sentence";

@@ -2,7 +2,7 @@
  * The health of a rollout in words and intervals: each judged rate beside its limit and the live bundle, the signals without a limit, and what
  * the next step waits for. An interval says how certain a rate is, so a dot alone never decides.
  */
-import { wilsonInterval } from "../../../../src/domain/wilson";
+import { wilsonInterval } from "../../../../src/domain/rollouts/wilson";
 import { Badge, type Tone } from "../../components/badge";
 import { Icon } from "../../components/icon";
 import { countOf, countText, shareText } from "../../components/size";

@@ -2,7 +2,7 @@
 
 import { NativeSelect, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { FIELD_LABELS, ROLLOUT_RULE_FIELDS } from "../../../../src/domain/channel-fields";
+import { FIELD_LABELS, ROLLOUT_RULE_FIELDS } from "../../../../src/domain/updates/channel-fields";
 import { useChange } from "../../api";
 import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";

@@ -3,7 +3,7 @@
  * API for the range and for as many days before it. Pure.
  */
 
-import { type Tone, versionTones } from "../../../../src/features/statistics/charts/palette";
+import { type Tone, versionTones } from "../../../../src/charts/palette";
 import type { ChartData } from "../../charts/chart-model";
 import { shortDay } from "../../charts/time-axis";
 import { versionText } from "../../charts/version-text";

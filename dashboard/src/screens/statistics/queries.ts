@@ -1,7 +1,7 @@
 /** The answers of the API behind the statistics screen, as one query for each screen: the range, the days before it, and releases. */
 import { keepPreviousData, type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import type { Marker } from "../../../../src/features/statistics/charts/model";
+import type { Marker } from "../../../../src/charts/model";
 import { type AnswerOf, ask, CapstanError, useAllPages, useAsk } from "../../api";
 import type { BundleUsage, DayFigures, Period } from "./metrics";
 import { daysOf, type Range, rangeBefore } from "./range";

@@ -1,0 +1,200 @@
+/**
+ * The change that gets a device past a refusal: channel settings, another bundle or a newer store build. A remedy is true: its settings are
+ * applied to a copy of the decision's input, and the device is decided again.
+ */
+import { type Decision, decideUpdate, type Snapshot } from "./decision";
+import type { Bundle, Channel, Device } from "./model";
+import { compareVersions, readNativeVersion, readVersion, type SemVer } from "./version";
+
+/** Fields of POST /channel. */
+export interface ChannelSettings {
+	readonly ios?: true;
+	readonly android?: true;
+	readonly electron?: true;
+	readonly allow_device_self_set?: true;
+	readonly allow_emulator?: true;
+	readonly allow_device?: true;
+	readonly allow_dev?: true;
+	readonly allow_prod?: true;
+	readonly disableAutoUpdate?: "none";
+	readonly disableAutoUpdateUnderNative?: false;
+}
+
+export interface Fix {
+	readonly channel: string;
+	readonly settings: ChannelSettings;
+	/** Errors that the settings remove, in the order of the rules. */
+	readonly codes: readonly string[];
+}
+
+/** Changes one setting after the other until no rule refuses; undefined if something other than a setting refuses. */
+export function settingsThatServe(snapshot: Snapshot, device: Device): Fix | undefined {
+	let current = snapshot;
+	let settings: ChannelSettings = {};
+	const codes: string[] = [];
+	for (;;) {
+		const decision = decideUpdate(current, device);
+		if (decision.outcome !== "none" || decision.kind === "up_to_date") {
+			const channel = decision.resolved?.name;
+			return codes.length === 0 || channel === undefined ? undefined : { channel, settings, codes };
+		}
+		const channel = decision.resolved ?? current.channels.find(({ name }) => name === device.defaultChannel);
+		const change = channel === undefined ? undefined : settingAgainst(decision.error, channel, device);
+		// The loop ends, because each error is fixed at most once.
+		if (channel === undefined || change === undefined || codes.includes(decision.error)) return undefined;
+		settings = { ...settings, ...change };
+		codes.push(decision.error);
+		const changed = withSettings(channel, change);
+		const replace = (one: Channel) => (one.id === channel.id ? changed : one);
+		const { override } = current;
+		current = {
+			...current,
+			channels: current.channels.map(replace),
+			override: override?.channel == null ? override : { ...override, channel: replace(override.channel) },
+		};
+	}
+}
+
+const SETTING_AGAINST: Readonly<Record<string, ChannelSettings>> = {
+	disabled_platform_ios: { ios: true },
+	disabled_platform_android: { android: true },
+	disabled_platform_electron: { electron: true },
+	disable_auto_update_to_major: { disableAutoUpdate: "none" },
+	disable_auto_update_to_minor: { disableAutoUpdate: "none" },
+	disable_auto_update_to_patch: { disableAutoUpdate: "none" },
+	disable_auto_update_to_metadata: { disableAutoUpdate: "none" },
+	misconfigured_channel: { disableAutoUpdate: "none" },
+	disable_auto_update_under_native: { disableAutoUpdateUnderNative: false },
+	disable_prod_build: { allow_prod: true },
+	disable_dev_build: { allow_dev: true },
+	disable_device: { allow_device: true },
+	disable_emulator: { allow_emulator: true },
+};
+
+function settingAgainst(error: string, channel: Channel, { platform }: Device): ChannelSettings | undefined {
+	if (error !== "no_channel") return SETTING_AGAINST[error];
+	if (channel.bundle?.ready === false) return undefined;
+	return {
+		...(channel.public || channel.allowDeviceSelfSet ? {} : { allow_device_self_set: true as const }),
+		...(channel.platforms[platform] ? {} : { [platform]: true as const }),
+	};
+}
+
+function withSettings(channel: Channel, settings: ChannelSettings): Channel {
+	const { ios, android, electron } = channel.platforms;
+	return {
+		...channel,
+		platforms: {
+			ios: settings.ios ?? ios,
+			android: settings.android ?? android,
+			electron: settings.electron ?? electron,
+		},
+		allowDeviceSelfSet: settings.allow_device_self_set ?? channel.allowDeviceSelfSet,
+		allowEmulator: settings.allow_emulator ?? channel.allowEmulator,
+		allowDevice: settings.allow_device ?? channel.allowDevice,
+		allowDev: settings.allow_dev ?? channel.allowDev,
+		allowProd: settings.allow_prod ?? channel.allowProd,
+		disableAutoUpdate: settings.disableAutoUpdate ?? channel.disableAutoUpdate,
+		disableAutoUpdateUnderNative: settings.disableAutoUpdateUnderNative ?? channel.disableAutoUpdateUnderNative,
+	};
+}
+
+/** "Turn on allow_prod and set disableAutoUpdate to none", as part of a sentence. */
+export function settingsText(settings: ChannelSettings): string {
+	const words = Object.entries(settings).map(([name, value]) =>
+		typeof value === "string" ? `set ${name} to ${value}` : `turn ${value ? "on" : "off"} ${name}`,
+	);
+	return listText(words, "and");
+}
+
+const ABOUT_VERSIONS = /^(disable_auto_update|misconfigured)/;
+
+/** Refusals because of versions can be solved by another bundle, a newer store build or settings; all others only by settings. */
+export function ruleRemedy(decision: Decision, device: Device, codes: readonly string[]): string {
+	const { resolved: channel, target } = decision;
+	if (channel === null) return "";
+	const native = readNativeVersion(device.versionBuild);
+	const aboutVersions = codes.filter((code) => ABOUT_VERSIONS.test(code));
+	const others = codes.filter((code) => !ABOUT_VERSIONS.test(code));
+	const settingsOf = (some: readonly string[]) =>
+		settingsText(Object.assign({}, ...some.map((code) => SETTING_AGAINST[code])));
+	const sentences: string[] = [];
+	if (aboutVersions.length > 0) {
+		const which = native === null ? undefined : acceptedBundles(channel, native);
+		const store = native === null || target === null ? undefined : storeBuildFor(aboutVersions, target, native);
+		const ways = [
+			...(which === undefined ? [] : [giving(decision, which)]),
+			...(store === undefined ? [] : [`ship store build ${store}`]),
+			`${settingsOf(aboutVersions)} on channel ${channel.name}`,
+		];
+		sentences.push(`${capital(listText(ways, "or"))}.`);
+	}
+	if (others.length > 0) {
+		sentences.push(`${aboutVersions.length > 0 ? "Also " : ""}${settingsOf(others)} on channel ${channel.name}.`);
+	}
+	return sentences.map(capital).join(" ");
+}
+
+/** The bundles that the channel offers to devices with this store build; undefined if it offers only the build itself. */
+function acceptedBundles(
+	{
+		disableAutoUpdate,
+		disableAutoUpdateUnderNative,
+	}: Pick<Channel, "disableAutoUpdate" | "disableAutoUpdateUnderNative">,
+	native: SemVer,
+): string | undefined {
+	const { major, minor, version } = native;
+	switch (disableAutoUpdate) {
+		case "none":
+			return disableAutoUpdateUnderNative ? `a bundle of at least ${version}` : "any bundle";
+		case "major":
+			return disableAutoUpdateUnderNative
+				? `a bundle from ${version} to below ${major + 1}.0.0`
+				: `a bundle below ${major + 1}.0.0`;
+		case "minor":
+			return disableAutoUpdateUnderNative
+				? `a bundle ${major}.${minor}.x of at least ${version}`
+				: `a bundle ${major}.${minor}.x`;
+		case "version_number": {
+			const newer = disableAutoUpdateUnderNative ? `of at least ${version} ` : "";
+			return `a bundle ${newer}with a min_update_version of at most ${version}`;
+		}
+		default:
+			return undefined;
+	}
+}
+
+/** The store build to which the channel would offer the bundle; undefined if it would be older than the device's. */
+function storeBuildFor(codes: readonly string[], target: Bundle, native: SemVer): string | undefined {
+	const to = readVersion(target.version);
+	if (codes.length > 1 || to === null || compareVersions(to, native) < 0) return undefined;
+	switch (codes[0]) {
+		case "disable_auto_update_to_major":
+			return `${to.major}.0.0`;
+		case "disable_auto_update_to_minor":
+			return `${to.major}.${to.minor}.0`;
+		case "disable_auto_update_to_metadata":
+			return target.minUpdateVersion ?? undefined;
+		default:
+			return undefined;
+	}
+}
+
+function listText(words: readonly string[], last: "and" | "or"): string {
+	const [only] = words;
+	if (words.length < 2) return only ?? "";
+	const comma = words.length > 2 || last === "or" ? "," : "";
+	return `${words.slice(0, -1).join(", ")}${comma} ${last} ${words.at(-1)}`;
+}
+
+export function capital(text: string): string {
+	return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** How to give the device another bundle: on its channel, in the rollout, or by its override. */
+export function giving({ resolved: channel, targetBy }: Decision, which: string): string {
+	if (targetBy === "override") return `set ${which} for this device`;
+	return targetBy === "rollout"
+		? `roll out ${which} on channel ${channel?.name}`
+		: `promote ${which} to channel ${channel?.name}`;
+}
