@@ -22,7 +22,7 @@ import { endSession, endSessions, listSessions } from "./features/accounts/sessi
 import { sendSignInCode, signInMethods, signInWithCode, signInWithLink, signOut } from "./features/accounts/sign-in";
 import { deleteApp, listReservations, releaseReservation, restoreApp } from "./features/apps/deletion";
 import { createApp, getApp, listApps, updateApp } from "./features/apps/routes";
-import { createSampleApp } from "./features/apps/sample";
+import { createSampleApp } from "./features/apps/sample/routes";
 import {
 	acceptTransfer,
 	declineTransfer,

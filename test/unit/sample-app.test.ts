@@ -2,9 +2,9 @@
 import { describe, expect, test } from "vitest";
 import { wilsonInterval } from "../../src/domain/rollouts/wilson";
 import { isSampleAppId, sampleAppId } from "../../src/domain/sample-app";
-import { type SampleFigures, sampleFleet } from "../../src/domain/sample-devices";
 import { dayOf, startOfDayMs } from "../../src/domain/statistics/days";
 import { countDistinct } from "../../src/domain/statistics/distinct-count";
+import { type SampleFigures, sampleFleet } from "../../src/features/apps/sample/devices";
 
 const IGNORED: SampleFigures = {
 	...{ addCount: () => undefined, addTotal: () => undefined },

@@ -3,7 +3,7 @@
  */
 import * as v from "valibot";
 import { createApp, getApp, listApps, updateApp } from "../../features/apps/routes";
-import { createSampleApp } from "../../features/apps/sample";
+import { createSampleApp } from "../../features/apps/sample/routes";
 import type { AnyEndpoint } from "../../http/endpoint";
 import type { RawInput } from "../../http/scope";
 import { bodyOf, type Fields, recordsWith, withForm, withRecordFields } from "./form";

@@ -4,7 +4,7 @@
  */
 
 import { createApp, getApp, listApps, updateApp } from "../../features/apps/routes";
-import { createSampleApp } from "../../features/apps/sample";
+import { createSampleApp } from "../../features/apps/sample/routes";
 import { organizationAudit } from "../../features/audit/routes";
 import { listBundles } from "../../features/bundles/list";
 import { changeMetadata } from "../../features/bundles/metadata";

@@ -2,10 +2,10 @@
  * The releases of the sample app over the last month: who released what to which channel, when and why. Pure. Two rollouts have not ended: one
  * that a person raises, and one that its health gate paused; the service takes no step of either, so no event follows.
  */
-import type { CiContext } from "./ci/context";
-import { PREVIEW_VERSION } from "./sample-bundles";
-import { startOfDayMs } from "./statistics/days";
-import { HOUR_MS } from "./time";
+import type { CiContext } from "../../../domain/ci/context";
+import { startOfDayMs } from "../../../domain/statistics/days";
+import { HOUR_MS } from "../../../domain/time";
+import { PREVIEW_VERSION } from "./bundles";
 
 export const PRODUCTION = "production";
 export const BETA = "beta";

@@ -4,16 +4,16 @@
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import { isInRollout } from "./rollouts/rollout";
-import { BETA, goesLive, PRODUCTION, RELEASES, ROLLOUTS, releasedAtMs, type SampleRelease } from "./sample-releases";
-import { dayOf, startOfDayMs } from "./statistics/days";
-import { type EventKind, type StoredEvent, storedEvent } from "./statistics/device-story";
-import { addDevice, emptySketch, mergeSketches, type Sketch } from "./statistics/distinct-count";
-import { bucketOf } from "./statistics/duration-histogram";
-import { type StoredCause, storedCause } from "./statistics/failure-causes";
-import type { Signal } from "./statistics/health-signals";
-import { MINUTE_MS } from "./time";
-import { BUILTIN } from "./updates/model";
+import { isInRollout } from "../../../domain/rollouts/rollout";
+import { dayOf, startOfDayMs } from "../../../domain/statistics/days";
+import { type EventKind, type StoredEvent, storedEvent } from "../../../domain/statistics/device-story";
+import { addDevice, emptySketch, mergeSketches, type Sketch } from "../../../domain/statistics/distinct-count";
+import { bucketOf } from "../../../domain/statistics/duration-histogram";
+import { type StoredCause, storedCause } from "../../../domain/statistics/failure-causes";
+import type { Signal } from "../../../domain/statistics/health-signals";
+import { MINUTE_MS } from "../../../domain/time";
+import { BUILTIN } from "../../../domain/updates/model";
+import { BETA, goesLive, PRODUCTION, RELEASES, ROLLOUTS, releasedAtMs, type SampleRelease } from "./releases";
 
 const DEVICES = 200;
 const DAYS = 30;

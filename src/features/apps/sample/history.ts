@@ -1,17 +1,20 @@
 /**
- * The statements that write the history of a sample app (src/domain/sample-releases.ts, sample-devices.ts): channels with what they serve, their
+ * The statements that write the history of a sample app (src/features/apps/sample/releases.ts, sample-devices.ts): channels with what they serve, their
  * history, devices and figures. They write what the service itself would have written, apart from audit entries, because nobody did it.
  */
 import type { CompiledQuery } from "kysely";
-import type { AppId } from "../../authz/decide";
-import { DailySums } from "../../db/daily-sums";
-import type { LoggedEvent } from "../../db/device-events";
-import { PREVIEW_CHANNEL_SETTINGS } from "../../db/preview-channels";
-import { insertReportedVersions, insertSample, insertSampleOffers, insertSampleReports } from "../../db/sample-app";
-import { insertReportedApps } from "../../db/telemetry-databases";
-import type { Deps } from "../../deps";
-import { judge } from "../../domain/rollouts/gate";
-import { SAMPLE_BUNDLES } from "../../domain/sample-bundles";
+import type { AppId } from "../../../authz/decide";
+import { DailySums } from "../../../db/daily-sums";
+import type { LoggedEvent } from "../../../db/device-events";
+import { PREVIEW_CHANNEL_SETTINGS } from "../../../db/preview-channels";
+import { insertReportedVersions, insertSample, insertSampleOffers, insertSampleReports } from "../../../db/sample-app";
+import { insertReportedApps } from "../../../db/telemetry-databases";
+import type { Deps } from "../../../deps";
+import { judge } from "../../../domain/rollouts/gate";
+import { dayOf, startOfDayMs } from "../../../domain/statistics/days";
+import { countDistinct, encodeSketch, type Sketch } from "../../../domain/statistics/distinct-count";
+import { DAY_MS, HOUR_MS } from "../../../domain/time";
+import { SAMPLE_BUNDLES } from "./bundles";
 import {
 	PINNED,
 	rolloutIdOf,
@@ -20,7 +23,7 @@ import {
 	SET_TO_BETA,
 	sampleFleet,
 	sampleUuid,
-} from "../../domain/sample-devices";
+} from "./devices";
 import {
 	actorTypeOf,
 	BETA,
@@ -33,10 +36,7 @@ import {
 	ROLLOUTS,
 	releasedAtMs,
 	type SampleRelease,
-} from "../../domain/sample-releases";
-import { dayOf, startOfDayMs } from "../../domain/statistics/days";
-import { countDistinct, encodeSketch, type Sketch } from "../../domain/statistics/distinct-count";
-import { DAY_MS, HOUR_MS } from "../../domain/time";
+} from "./releases";
 
 export interface StoredZip {
 	readonly objectKey: string;
