@@ -10,6 +10,7 @@ import { withMark } from "../domain/words/mark";
 import { cliPackage } from "./cli-package";
 import { DASHBOARD_ASSETS, dashboardFiles } from "./dashboard";
 import { frontPage, GUIDE_NAMES, type GuideName, guidePage, referencePage, searchIndex } from "./docs-pages";
+import { openApiText } from "./openapi";
 import { PROJECT_DIRECTORY } from "./project";
 import { putFile } from "./put-file";
 
@@ -63,7 +64,7 @@ export async function buildAssets(): Promise<void> {
 	const marked = async (name: string) => withMark((await page(name)).toString());
 	const tokens = await page("tokens.css");
 	const styles = async (name: string) => Buffer.concat([tokens, await page(name)]);
-	const openapi = await copied(join(PROJECT_DIRECTORY, "src/docs/openapi.json"));
+	const openapi = openApiText();
 	const guides = new Map<GuideName, string>();
 	for (const name of GUIDE_NAMES)
 		guides.set(name, await readFile(join(PROJECT_DIRECTORY, `src/docs/${name}.md`), "utf8"));
@@ -76,7 +77,7 @@ export async function buildAssets(): Promise<void> {
 		...Object.fromEntries([...guides].map(([name, text]) => [`docs/${name}.html`, guidePage(name, text)])),
 		"docs-assets/page.css": await styles("docs.css"),
 		"docs-assets/docs.js": await pageScript("docs.js"),
-		"docs-assets/search.json": JSON.stringify(searchIndex(guides, JSON.parse(openapi.toString()))),
+		"docs-assets/search.json": JSON.stringify(searchIndex(guides, JSON.parse(openapi))),
 		"docs-assets/swagger-ui.css": await copied(join(swagger, "swagger-ui.css")),
 		"docs-assets/swagger-ui-bundle.js": await copied(join(swagger, "swagger-ui-bundle.js")),
 		"docs-assets/start.js": DOCS_SCRIPT,

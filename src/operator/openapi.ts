@@ -1,21 +1,67 @@
 /**
- * `npm run openapi`: writes src/docs/openapi.json from the endpoint list, the table of roles in src/docs/access.md, and the definitions of
- * figures in src/docs/statistics.md. A test fails if one of them is out of date.
+ * The OpenAPI document, which the build serves as /openapi.json, and its short form for reviewers: test/api-surface.txt has an operation in each
+ * line, so that a changed right, field or status is seen in a diff.
  */
-import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { allEndpoints } from "../endpoints";
-import { DEFINITIONS } from "../features/statistics/definitions";
 import { openApiDocument } from "../http/openapi";
-import { withFigures, withRoleTable } from "./guide";
-import { PROJECT_DIRECTORY } from "./project";
 
-const path = join(PROJECT_DIRECTORY, "src/docs/openapi.json");
-await writeFile(path, `${JSON.stringify(openApiDocument(allEndpoints), null, "\t")}\n`);
-console.log(`${allEndpoints.length} operations written to src/docs/openapi.json`);
+export const openApiText = (): string => `${JSON.stringify(openApiDocument(allEndpoints), null, "\t")}\n`;
 
-const guidePath = join(PROJECT_DIRECTORY, "src/docs/access.md");
-await writeFile(guidePath, withRoleTable(await readFile(guidePath, "utf8")));
+interface Schema {
+	readonly $ref?: string;
+	readonly properties?: Readonly<Record<string, Schema>>;
+	readonly required?: readonly string[];
+	readonly items?: Schema;
+	readonly anyOf?: readonly Schema[];
+}
 
-const statisticsPath = join(PROJECT_DIRECTORY, "src/docs/statistics.md");
-await writeFile(statisticsPath, withFigures(await readFile(statisticsPath, "utf8"), DEFINITIONS));
+interface Content {
+	readonly content?: Readonly<Record<string, { readonly schema?: Schema }>>;
+}
+
+interface Operation {
+	readonly "x-capstan-permission": string | readonly string[] | null;
+	readonly parameters?: readonly { readonly in: string; readonly name: string; readonly required?: boolean }[];
+	readonly requestBody?: Content;
+	readonly responses: Readonly<Record<string, Content>>;
+}
+
+interface Document {
+	readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+	readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
+}
+
+/** Every answer that is an object may have it. */
+const IGNORED = "ignored";
+
+/** Each operation with its permission, its query and body (`?` after optional fields), and the fields of its answers by status. */
+export function apiSurface(text: string): string {
+	const { paths, components }: Document = JSON.parse(text);
+	const fieldsOf = (schema: Schema | undefined): string => {
+		if (schema?.$ref !== undefined) return fieldsOf(components.schemas[schema.$ref.split("/").at(-1) ?? ""]);
+		if (schema?.items !== undefined) return `[${fieldsOf(schema.items)}]`;
+		if (schema?.anyOf !== undefined) return [...new Set(schema.anyOf.map(fieldsOf))].filter(Boolean).join(" | ");
+		const required = schema?.required ?? [];
+		return Object.keys(schema?.properties ?? {})
+			.filter((name) => name !== IGNORED)
+			.map((name) => (required.includes(name) ? name : `${name}?`))
+			.join(" ");
+	};
+	const shown = (name: string, fields: string) => (fields === "" ? [] : [`${name}(${fields})`]);
+	const bodyOf = ({ content = {} }: Content) => fieldsOf(Object.values(content)[0]?.schema);
+	const lines = Object.entries(paths).flatMap(([path, methods]) =>
+		Object.entries(methods).map(([method, operation]) => {
+			const query = (operation.parameters ?? []).filter((parameter) => parameter.in === "query");
+			return [
+				`${path} ${method.toUpperCase()}`,
+				`[${[operation["x-capstan-permission"] ?? "public"].flat().join(" ")}]`,
+				...shown("query", query.map(({ name, required }) => (required === true ? name : `${name}?`)).join(" ")),
+				...shown("body", bodyOf(operation.requestBody ?? {})),
+				...Object.entries(operation.responses).flatMap(([status, response]) =>
+					status < "300" ? [`${status}(${bodyOf(response)})`] : [],
+				),
+			].join(" ");
+		}),
+	);
+	return `${lines.sort().join("\n")}\n`;
+}

@@ -59,7 +59,7 @@ describe("the comparison of shown and printed values", () => {
 
 test("src/docs/access.md has the table of roles of the service", async () => {
 	const markdown = await readFile(pagePath("access"), "utf8");
-	expect(withRoleTable(markdown), "run npm run openapi").toBe(markdown);
+	expect(withRoleTable(markdown), "run npm run docs").toBe(markdown);
 	expect(markdown).toContain("| `org.delete` | yes |");
 });
 
@@ -93,7 +93,7 @@ describe("src/docs/statistics.md", () => {
 	const page = readFileSync(fileURLToPath(new URL("../../src/docs/statistics.md", import.meta.url)), "utf8");
 
 	test("describes each figure as openapi.json does", () => {
-		expect(withFigures(page, DEFINITIONS), "run npm run openapi").toBe(page);
+		expect(withFigures(page, DEFINITIONS), "run npm run docs").toBe(page);
 		expect(page).toContain("Distinct devices, by app and device id");
 	});
 

@@ -4,9 +4,9 @@
  * written into the database.
  */
 import { ROLE_NAMES, ROLES, type RoleName } from "../../../src/authz/permissions";
-import { paths as documentedPaths } from "../../../src/docs/openapi.json";
 import { allEndpoints } from "../../../src/endpoints";
 import type { AnyEndpoint } from "../../../src/http/endpoint";
+import { openApiDocument } from "../../../src/http/openapi";
 import type { PreparedRequest, Thing } from "./request-parts";
 import { REQUESTS } from "./requests";
 import {
@@ -292,9 +292,13 @@ export function visible(answer: Answer<Record<string, unknown>>) {
 	return { status: answer.status, headers, body: Array.isArray(answer.body) ? answer.body : body };
 }
 
+const documented = openApiDocument(allEndpoints) as {
+	readonly paths: Record<string, Record<string, { responses: Record<string, { description: string }> }>>;
+};
+
 /** The codes that openapi.json lists for a status. */
 export function documentedCodes({ method, path }: AnyEndpoint, status: number): readonly string[] {
-	const paths: Record<string, Record<string, { responses: Record<string, { description: string }> }>> = documentedPaths;
+	const { paths } = documented;
 	const item = paths[path.replace(/\{.+?\}$/, "").replace(/:(\w+)/g, "{$1}")];
 	const text = item?.[method.toLowerCase()]?.responses[status]?.description ?? "";
 	return [...text.matchAll(/`(\w+)`/g)].map(([, code = ""]) => code);
