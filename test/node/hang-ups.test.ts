@@ -48,8 +48,8 @@ export default {
 
 type Moment = "d1-asked" | "d1-answers" | "r2-asked" | "r2-answers";
 
-/** Longest time of an answer that nobody delays: below each deadline of a check (freshness.ts), above what a busy machine takes. */
-const PROMPT_MS = 450;
+/** Below the time that a check waits for D1 or for dead work, above what a busy machine takes. */
+const PROMPT_MS = 1_500;
 /** A change of another isolate is seen after four seconds, and the request that asks for it may wait for half a second. */
 const SEEN_MS = 4_500;
 const DEVICE = { platform: "android", version_name: "builtin", version_build: "1.0.0", plugin_version: "8.40.0" };
@@ -65,7 +65,7 @@ interface Held {
 }
 
 let held: Held | undefined;
-/** Of each call of D1 and R2, before and after. */
+/** Pause before and after each call of D1 and R2. */
 let delayMs = 0;
 /** Calls of D1 and R2. */
 let calls = 0;
@@ -252,7 +252,7 @@ describe("a change whose client hung up after it landed", () => {
 test("clients that hang up at any time keep no app from its changes, whichever isolate makes them", async () => {
 	delayMs = 5;
 	const apps = await Promise.all([createScene(), createScene(), createScene()]);
-	for (let round = 0; round < 8; round++) {
+	for (let round = 0; round < 4; round++) {
 		const version = round % 2 === 0 ? "1.0.2" : "1.0.1";
 		const isElsewhere = round % 4 >= 2;
 		await Promise.all(
@@ -272,11 +272,11 @@ test("clients that hang up at any time keep no app from its changes, whichever i
 		await noticed();
 		for (const { appId } of apps) {
 			let answer = await check(appId);
-			expect(answer.tookMs, `round ${round}`).toBeLessThan(1_000);
+			expect(answer.tookMs, `round ${round}`).toBeLessThan(PROMPT_MS);
 			while (isElsewhere && answer.version !== version && performance.now() - changedMs < SEEN_MS) {
 				await pause(200);
 				answer = await check(appId);
-				expect(answer.tookMs, `round ${round}`).toBeLessThan(1_000);
+				expect(answer.tookMs, `round ${round}`).toBeLessThan(PROMPT_MS);
 			}
 			expect(answer.version, `round ${round}`).toBe(version);
 		}
