@@ -90,14 +90,16 @@ export function entryFromRows(rows: SnapshotRows, before: CacheEntry | undefined
 
 /**
  * @param wanted the app; without it, the entry is unconfirmed
- * @returns undefined for the snapshot of another app
+ * @returns undefined for the snapshot of another app, and for a text that cannot be read
  */
 export function entryFromText(
 	publicAppId: string,
 	{ token, text }: Content,
 	wanted?: { readonly appId: string; readonly before: CacheEntry },
 ): CacheEntry | undefined {
-	const { atMs, rows, manifests: stored } = readSnapshotText(text);
+	const read = readable(text);
+	if (read === undefined) return undefined;
+	const { atMs, rows, manifests: stored } = read;
 	const { app } = rows;
 	const isWanted =
 		wanted === undefined ? app.app_id.toLowerCase() === publicAppId.toLowerCase() : app.id === wanted.appId;
@@ -105,6 +107,15 @@ export function entryFromText(
 	const entry = entryFromRows(rows, wanted?.before);
 	for (const [bundleId, files] of stored) entry.manifests.set(bundleId, cachedManifest(files));
 	return wanted === undefined ? { ...entry, isUnconfirmed: true, currentAtMs: atMs } : entry;
+}
+
+/** A text of another build has the same format, or its object counts as missing; this guards against a mistake in that. */
+function readable(text: string): ReturnType<typeof readSnapshotText> | undefined {
+	try {
+		return readSnapshotText(text);
+	} catch {
+		return undefined;
+	}
 }
 
 const cachedManifest = (files: string): CachedManifest => ({ files, bytes: 2 * files.length });

@@ -114,7 +114,8 @@ export class ChangeFeed {
 		}
 		// More than a page: the rest is read before anything counts as current.
 		if (rows.length < PAGE_ROWS) {
-			this.#checkedAtMs = Math.max(this.#checkedAtMs, read.atMs);
+			// By number, because the clock may be set back.
+			if (read.number > this.#answered) this.#checkedAtMs = read.atMs;
 			this.#answered = Math.max(this.#answered, read.number);
 		}
 		this.#backoff.succeed();
@@ -189,8 +190,13 @@ export class ChangeFeed {
 		return this.#checkedAtMs;
 	}
 
+	/** Unlimited if the clock was set back. */
+	#ageMs(nowMs: number): number {
+		return nowMs < this.#checkedAtMs ? Number.POSITIVE_INFINITY : nowMs - this.#checkedAtMs;
+	}
+
 	isFresh(nowMs: number, mark: number): boolean {
-		return nowMs - this.#checkedAtMs < FRESH_MS && this.isAnswered(mark);
+		return this.#ageMs(nowMs) < FRESH_MS && this.isAnswered(mark);
 	}
 
 	/** Whether what a batch read is current, as far as this isolate knows: nothing changed it after the last row of the batch's feed. */
@@ -206,7 +212,7 @@ export class ChangeFeed {
 	/** Reads in the background from two seconds on and waits from four seconds on, for half a second. Never fails. */
 	async confirm(db: Database, { waitUntil, deadlineMs }: Waiter, mark = 0): Promise<void> {
 		const nowMs = this.#clock.now();
-		const ageMs = nowMs - this.#checkedAtMs;
+		const ageMs = this.#ageMs(nowMs);
 		const isMarked = !this.isAnswered(mark);
 		if ((!isMarked && ageMs < FRESH_MS) || this.#backoff.isPaused(nowMs)) return;
 		// A read that began before a change of this isolate does not count.

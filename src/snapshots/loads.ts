@@ -10,7 +10,7 @@ import { causeText } from "../errors";
 import type { AppSnapshot } from "./app-snapshot";
 import { entryFromRows, entryFromText, readApps, readContent } from "./entry";
 import type { ChangeFeed, Pointer } from "./feed";
-import type { LATE, Waiter } from "./freshness";
+import { before, LATE, STORED_WAIT_MS, type Waiter } from "./freshness";
 import type { Content, SnapshotObjects } from "./objects";
 import { SharedWork } from "./shared-work";
 import { bytesOf, type CacheEntry, filesOfManifest, type SnapshotStore } from "./store";
@@ -123,14 +123,20 @@ export class SnapshotLoads {
 	async #replace(db: Database, entry: CacheEntry, pointer: Pointer): Promise<CacheEntry | null> {
 		const store = this.#store;
 		const { app } = entry.snapshot;
-		const content = await this.#obtain(db, pointer);
+		const entryOf = (of: Content) => entryFromText(app.publicId, of, { appId: app.id, before: entry });
+		let content = await this.#obtain(db, pointer);
+		let replaced = content === null ? undefined : entryOf(content);
+		if (content !== null && replaced === undefined) {
+			// The object is unreadable or of another app.
+			content = await this.publish(db, app.publicId);
+			replaced = content === null ? undefined : entryOf(content);
+		}
 		const current = store.get(app.publicId);
 		if (content === null) {
 			if (current === entry) store.drop(app.publicId);
 			return null;
 		}
-		const replaced = entryFromText(app.publicId, content, { appId: app.id, before: entry });
-		if (replaced === undefined) throw new Error(`the stored snapshot of ${app.publicId} is not this app's`);
+		if (replaced === undefined) throw new Error(`the snapshot of ${app.publicId} is not this app's`);
 		if (current === undefined) return replaced;
 		const { supersededBy, currentAtMs, mark } = current;
 		if (supersededBy?.token === content.token) store.keep({ ...replaced, mark });
@@ -150,9 +156,9 @@ export class SnapshotLoads {
 		return this.publish(db, publicId);
 	}
 
-	/** The app's last stored snapshot, which nothing shows to be current. */
+	/** The app's last stored snapshot, which nothing shows to be current; undefined if R2 has none, or does not answer soon. */
 	async latest(publicAppId: string): Promise<CacheEntry | undefined> {
-		const content = await this.#objects.read(publicAppId);
+		const content = await this.#readSoon(publicAppId);
 		const entry = content === undefined ? undefined : entryFromText(publicAppId, content);
 		if (entry !== undefined && this.#store.get(publicAppId) === undefined) this.#store.keep(entry);
 		return entry;
@@ -199,11 +205,17 @@ export class SnapshotLoads {
 
 	/** The files of a bundle from the app's last stored snapshot, if that has the same bundle. */
 	async storedManifest(snapshot: AppSnapshot, bundleId: number): Promise<readonly SnapshotFile[] | undefined> {
-		const content = await this.#objects.read(snapshot.app.publicId);
+		const content = await this.#readSoon(snapshot.app.publicId);
 		const entry = content === undefined ? undefined : entryFromText(snapshot.app.publicId, content);
 		const [wanted, found] = [snapshot, entry?.snapshot].map((of) => JSON.stringify(of?.bundles.get(bundleId)));
 		const manifest = entry?.snapshot.app.id === snapshot.app.id ? entry.manifests.get(bundleId) : undefined;
 		return manifest === undefined || wanted !== found ? undefined : filesOfManifest(manifest);
+	}
+
+	/** For a check whose deadline has passed. */
+	async #readSoon(publicAppId: string): Promise<Content | undefined> {
+		const content = await before(this.#outside, this.#outside.now() + STORED_WAIT_MS, this.#objects.read(publicAppId));
+		return content === LATE ? undefined : content;
 	}
 
 	/** After a change in this isolate, of one app or of any: requests begin a new load. */

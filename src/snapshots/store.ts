@@ -77,7 +77,9 @@ export function createSnapshotStore() {
 		heldBytes -= sizeOf(entry);
 		held.delete(key);
 		if (entry === newest) newest = undefined;
-		keys.delete(entry.snapshot.app.id);
+		// An app that was renamed while the database did not answer may have two entries.
+		const { id } = entry.snapshot.app;
+		if (keys.get(id) === key) keys.delete(id);
 	}
 
 	const drop = (publicAppId: string): void => remove(publicAppId.toLowerCase());

@@ -27,8 +27,6 @@ interface StoredSnapshot {
 	readonly rows: SnapshotRows;
 	/** JSON of `SnapshotFile` rows, by bundle. */
 	readonly manifests: ReadonlyMap<number, string>;
-	/** Characters of the first line. */
-	readonly rowsLength: number;
 }
 
 export function textOf(
@@ -62,7 +60,7 @@ export function readSnapshotText(text: string): StoredSnapshot {
 		start += characters;
 	}
 	if (start !== text.length) throw new Error("a stored snapshot is incomplete");
-	return { atMs, rows, manifests, rowsLength: end };
+	return { atMs, rows, manifests };
 }
 
 export const filesOf = (manifest: string): readonly SnapshotFile[] => JSON.parse(manifest) as readonly SnapshotFile[];

@@ -71,6 +71,14 @@ describe("shared work", () => {
 		expect(await waiting).toBe("again");
 	});
 
+	test("that is dead is dropped when a thousand other keys come", async () => {
+		const { work, waiter, pass } = prepared();
+		for (let key = 0; key < 1_000; key++) void work.join(`device ${key}`, waiter(), never);
+		await pass(5_000);
+		void work.join("device 1000", waiter(), never);
+		expect(work.size).toBe(1);
+	});
+
 	test("fails for all if the database does not answer, and for its own request alone otherwise", async () => {
 		const { work, waiter } = prepared();
 		const limited = async () => Promise.reject(new ApiError("too_many_requests", "Slow down."));

@@ -3,6 +3,7 @@
  * database, an outage and a hanging database are survived. Each isolate is a separate application with its own memory.
  */
 import { describe, expect, test } from "vitest";
+import { STORED_WAIT_MS } from "../../../src/snapshots/freshness";
 import { publishChanged } from "../../../src/snapshots/publish";
 import { addTestFiles } from "../support/delta-files";
 import { addOverrides, ask, isolate, loads, offered, publish, scene } from "../support/isolates";
@@ -51,6 +52,28 @@ describe("a change in another isolate", () => {
 		expect(others.map((other) => loads(other.asked()))).toEqual(expected);
 		expect(pauses).toHaveLength(isLost ? 1 : 0);
 		for (const ms of pauses) expect(ms).toBeLessThan(300);
+	});
+
+	test("whose stored snapshot cannot be read is loaded from D1, and stored again", async () => {
+		const { world, one } = await scene();
+		const other = isolate(world);
+		await ask(other, one);
+		await publish(world, one, "1.0.2");
+		const key = `snapshots/${one.appId}`;
+		const stored = await testEnv.BUNDLES.head(key);
+		await testEnv.BUNDLES.put(key, "not a snapshot", { customMetadata: stored?.customMetadata ?? {} });
+		world.clock.nowMs += 4_000;
+		expect(await offered(other, one)).toBe("1.0.2");
+		expect(await (await testEnv.BUNDLES.get(key))?.text()).toContain("1.0.2");
+	});
+
+	test("is seen by an isolate whose clock was set back", async () => {
+		const { world, one } = await scene();
+		const other = isolate(world);
+		await ask(other, one);
+		await publish(world, one, "1.0.2");
+		world.clock.nowMs -= 60_000;
+		expect(await offered(other, one)).toBe("1.0.2");
 	});
 
 	test("by a job is published by the job", async () => {
@@ -218,7 +241,8 @@ describe("a database that does not answer", () => {
 		let isAnswered = false;
 		const other = isolate(world, {
 			deadline: (ms) => {
-				if (hangs === undefined) return new Promise(() => undefined);
+				// R2 answers.
+				if (hangs === undefined || ms === STORED_WAIT_MS) return new Promise(() => undefined);
 				waits.push(ms);
 				world.clock.nowMs += ms;
 				return Promise.resolve();
@@ -293,6 +317,24 @@ describe("a database that does not answer", () => {
 		hang();
 		expect(await waited(one)).toMatchObject({ waitedMs: 2_000, answer: { body: { version: "1.0.1" } } });
 		expect(await waited(two)).toMatchObject({ waitedMs: 500, answer: { body: { version: "1.0.1" } } });
+	});
+
+	test("delays no check longer than 0.75 seconds more if R2 hangs as well, which then has no answer", async () => {
+		const { world, one } = await scene();
+		const waits: number[] = [];
+		const bundles = new Proxy(testEnv.BUNDLES, {
+			get: (bucket, name) =>
+				name === "get" ? () => new Promise(() => undefined) : Reflect.get(bucket, name).bind(bucket),
+		});
+		const other = isolate(world, {
+			bundles,
+			async deadline(ms) {
+				waits.push(ms);
+			},
+		});
+		other.before = () => Promise.reject(new Error("D1 DB is overloaded."));
+		expect((await ask(other, one)).status).toBe(503);
+		expect(waits).toEqual([2_000, STORED_WAIT_MS]);
 	});
 
 	test("does not lose a manifest that is stored: it comes after half a second, and at once if D1 is known to hang", async () => {
