@@ -7,6 +7,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseAst } from "vitest/node";
+import { linesOf } from "../proof/mutation/changed-lines";
 import { findConditions, KINDS, withSwitches } from "../proof/mutation/conditions";
 import { readEquivalents, staleEquivalents } from "../proof/mutation/equivalents";
 import { allMutants, mutatedSource, ROOT } from "../proof/mutation/mutants";
@@ -132,6 +133,16 @@ describe("mutants", () => {
 		expect(keys.map((key) => allowed(1, key))).toEqual([true, true, true]);
 		expect(keys.map((key) => allowed(2, key))).toEqual([true, true, false]);
 		expect(keys.map((key) => allowed(3, key))).toEqual([true, false, true]);
+	});
+
+	test("since a commit are those on lines that were added or changed", () => {
+		const diff = [
+			...["--- a/src/db/apps.ts", "+++ b/src/db/apps.ts", "@@ -3,2 +3 @@ x", "-a", "-b", "+c"],
+			...["@@ -9 +8,0 @@", "-d", "@@ -20,0 +19,2 @@", "+e", "+f", "--- a/src/gone.ts", "+++ /dev/null"],
+		].join("\n");
+		const lines = linesOf(diff);
+		expect([...lines.keys()]).toEqual(["src/db/apps.ts"]);
+		expect([...(lines.get("src/db/apps.ts") ?? [])]).toEqual([3, 19, 20]);
 	});
 
 	test("that no test can catch exist and are listed with a reason", () => {

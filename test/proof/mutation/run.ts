@@ -4,10 +4,15 @@
  * that no test can catch, with reasons. The run fails when an unlisted mutant survives, when a listed one is caught or no longer exists,
  * and when tests did not end.
  *
- *   npm run test:mutation -- [--list] [--only <text in "file:line [kind] text">]... [--quick <number of test files>] [--processes 2]
+ *   npm run test:mutation -- [--since <commit> [--minutes 20]] [--list] [--only <text in "file:line [kind] text">]...
+ *     [--quick <number of test files>] [--processes 2]
+ *
+ * With `--since` it judges the conditions on lines that changed after the commit, and ends in time: those that it did not judge are listed, and
+ * fail the run.
  */
 import { readdirSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { changedLines } from "./changed-lines";
 import { readEquivalents, staleEquivalents } from "./equivalents";
 import { allMutants, describeMutant, type Mutant, ROOT } from "./mutants";
 import { Runner } from "./runner";
@@ -27,6 +32,9 @@ const { values: options } = parseArgs({
 	options: {
 		list: { type: "boolean", default: false },
 		only: { type: "string", multiple: true, default: [] },
+		since: { type: "string" },
+		/** With `since`, no mutant is begun after this time. */
+		minutes: { type: "string", default: "20" },
 		quick: { type: "string" },
 		/** Each is a vitest with its own workerd. */
 		processes: { type: "string", default: "2" },
@@ -34,9 +42,16 @@ const { values: options } = parseArgs({
 });
 
 const mutants = allMutants();
+const changed = options.since === undefined ? undefined : changedLines(options.since);
 const wanted = mutants.filter(
-	(mutant) => options.only.length === 0 || options.only.some((text) => describeMutant(mutant).includes(text)),
+	(mutant) =>
+		(options.only.length === 0 || options.only.some((text) => describeMutant(mutant).includes(text))) &&
+		(changed === undefined || changed.get(mutant.file)?.has(mutant.line) === true),
 );
+if (wanted.length === 0) {
+	console.log("0 mutants");
+	process.exit(0);
+}
 const equivalents = readEquivalents();
 const isListed = (mutant: Mutant) => equivalents.some((entry) => entry.matches(mutant));
 const stale = staleEquivalents(equivalents, mutants);
@@ -111,11 +126,22 @@ function candidates(mutant: Mutant): string[] {
 		.slice(0, options.quick === undefined ? undefined : Number(options.quick));
 }
 
-const lines = { caught: [] as string[], equivalent: [] as string[], survives: [] as string[], unclear: [] as string[] };
+const lines: Record<"caught" | "equivalent" | "survives" | "unclear" | "unjudged", string[]> = {
+	caught: [],
+	equivalent: [],
+	survives: [],
+	unclear: [],
+	unjudged: [],
+};
+const untilMs = changed === undefined ? Number.POSITIVE_INFINITY : startedMs + Number(options.minutes) * 60_000;
 const refuted: string[] = [];
 
 await inParallel(wanted, async (runner, mutant) => {
 	const description = describeMutant(mutant);
+	if (Date.now() > untilMs) {
+		lines.unjudged.push(description);
+		return;
+	}
 	const files = candidates(mutant).slice(0, isListed(mutant) ? DOUBLE_CHECKS : undefined);
 	let verdict: keyof typeof lines = isListed(mutant) ? "equivalent" : "survives";
 	let line = `${description} (${files.length} test files)`;
@@ -138,5 +164,6 @@ const counts = Object.entries(lines).map(([verdict, of]) => `${of.length} ${verd
 report(`${wanted.length} mutants: ${counts.join(", ")}`);
 for (const line of lines.survives) console.log(`survives: ${line}`);
 for (const line of lines.unclear) console.log(`unclear: ${line}`);
+for (const line of lines.unjudged) console.log(`not judged: ${line}`);
 for (const line of refuted) console.log(`caught, though equivalent.txt lists it: ${line}`);
-process.exitCode = lines.survives.length + lines.unclear.length + refuted.length > 0 ? 1 : 0;
+process.exitCode = lines.survives.length + lines.unclear.length + lines.unjudged.length + refuted.length > 0 ? 1 : 0;
