@@ -1,6 +1,6 @@
 /** The budget of bytes that requests under way hold: shares, waiting, and what is freed when a client hung up. */
 import { expect, test } from "vitest";
-import { createBudget, LIFETIME_MS } from "../../src/http/limits/memory";
+import { createBudget, type Holding, LIFETIME_MS } from "../../src/http/limits/memory";
 
 function prepared() {
 	let nowMs = 0;
@@ -9,7 +9,7 @@ function prepared() {
 	const hold = (
 		name: string,
 		bytes: number,
-		work: () => Promise<unknown> = () => new Promise(() => undefined),
+		work: (holding: Holding) => Promise<unknown> = () => new Promise(() => undefined),
 		group = name,
 	) => budget.during({ name, group }, bytes, (task) => void registered.push(task), work);
 	return { budget, hold, registered, later: (ms: number) => (nowMs += ms) };
@@ -48,4 +48,34 @@ test("bytes are free after success, failure and a request that never settles", a
 	await expect(hold("one", 10)).rejects.toMatchObject(BUSY);
 	later(LIFETIME_MS);
 	expect(await hold("one", 10, async () => "done")).toBe("done");
+});
+
+test("bodies that have not arrived end for a group that holds less: the oldest of the group that holds most", async () => {
+	const { hold } = prepared();
+	const ended: string[] = [];
+	const slow = (name: string, bytes: number, group: string, hasArrived = false) =>
+		hold(
+			name,
+			bytes,
+			async ({ untilNeeded, arrived }) => {
+				const needed = untilNeeded();
+				if (hasArrived) arrived();
+				await needed;
+				ended.push(name);
+			},
+			group,
+		);
+	slow("arrived", 6, "large", true);
+	slow("first", 6, "large");
+	slow("second", 6, "large");
+	slow("small", 6, "small");
+	expect(await hold("new", 4, async () => "done")).toBe("done");
+	expect(ended).toEqual(["first"]);
+	expect(await hold("more", 7, async () => "done", "new")).toBe("done");
+	expect(ended).toEqual(["first"]);
+	expect(await hold("larger", 14, async () => "done", "new")).toBe("done");
+	expect(ended).toEqual(["first", "second", "small"]);
+	slow("third", 9, "one");
+	slow("fourth", 9, "two");
+	await expect(hold("fifth", 9, async () => "done", "one")).rejects.toMatchObject(BUSY);
 });

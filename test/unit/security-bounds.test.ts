@@ -8,7 +8,7 @@ import { allEndpoints } from "../../src/endpoints";
 import { SEGMENT_BYTES } from "../../src/features/bundles/tus-protocol";
 import { REFUSAL_MS } from "../../src/features/bundles/upload-errors";
 import { BODY_BYTES_A_SECOND } from "../../src/http/limits/credentials";
-import { CALLER_BYTES, STRANGER_BYTES } from "../../src/http/limits/memory";
+import { CALLER_BYTES, DIRECTORIES, STRANGER_BYTES } from "../../src/http/limits/memory";
 import { SILENCE_MS } from "../../src/http/limits/silent-body";
 import { ANSWER_BYTES_A_SECOND } from "../../src/http/limits/strangers";
 import { DEFAULT_LIMIT_BYTES } from "../../src/http/pipeline/body";
@@ -41,6 +41,7 @@ test("the bounds in the documentation", () => {
 		`| Open uploads, per organization, per app and per key | ${count(DEFAULT_QUOTAS.open_uploads_per_organization)}, ${count(DEFAULT_QUOTAS.open_uploads_per_app)}, ${count(DEFAULT_QUOTAS.open_uploads_per_key)} |`,
 		`of a Brotli file | ${size(mostUnpackedBytes(0))} and ${ratioOf(mostUnpackedBytes)} times its size, at most ${size(mostUnpackedBytes(1e12))} |`,
 		`the next is checked and answered after | ${REFUSAL_MS / 1_000} s |`,
+		`per caller, per organization and of all at a time | ${DIRECTORIES.each}, ${DIRECTORIES.group}, ${DIRECTORIES.all} |`,
 		`that are compared | ${size(mostUnpackedOfZip(0))} and ${ratioOf(mostUnpackedOfZip)} times its size, at most ${size(mostUnpackedOfZip(1e12))} |`,
 		`limited to its own work | ${size(MANIFEST_ANSWER_BYTES.others)}, ${size(MANIFEST_ANSWER_BYTES.own)} |`,
 		`later ones wait up to 20 s | ${size(ANSWER_BYTES_A_SECOND)} |`,

@@ -107,19 +107,26 @@ class UnflaggedNames {
 
 export type ArchiveFile = Pick<ArchiveEntry, "crc32" | "uncompressedBytes" | "compressedBytes">;
 
+/** Runs the reading of a directory of that size, when there is room for it. */
+export type DirectoryReading = <Value>(directoryBytes: number, read: () => Promise<Value>) => Promise<Value>;
+
 /** The files of an archive that passed the check, by path. Undefined if the directory has more than `mostBytes`. */
 export async function archiveFiles(
 	source: ArchiveSource,
 	mostBytes: number,
+	during: DirectoryReading,
 ): Promise<Map<string, ArchiveFile> | undefined> {
 	const end = await readEnd(source);
 	const directory = await findDirectory(end);
 	if (directory.lengthBytes > mostBytes) return undefined;
-	const files = new Map<string, ArchiveFile>();
-	for await (const { isDirectory, name, crc32, uncompressedBytes, compressedBytes } of readDirectory(end, directory)) {
-		if (!isDirectory) files.set(pathOf(name), { crc32, uncompressedBytes, compressedBytes });
-	}
-	return files;
+	return during(directory.lengthBytes, async () => {
+		const files = new Map<string, ArchiveFile>();
+		for await (const entry of readDirectory(end, directory)) {
+			const { isDirectory, name, crc32, uncompressedBytes, compressedBytes } = entry;
+			if (!isDirectory) files.set(pathOf(name), { crc32, uncompressedBytes, compressedBytes });
+		}
+		return files;
+	});
 }
 
 const INDEX_HTML = "index.html";

@@ -42,13 +42,15 @@ export const compareBundles = endpoint({
 		},
 	},
 	load: ({ query: { app_id, version, base } }) => [bundlesByNames(app_id, [version, base])] as const,
-	async handle({ deps, db, input, loaded, scope }) {
+	async handle({ deps, db, input, loaded, scope, memory, waitUntil, principal }) {
 		const { version, base } = input.query;
 		const ready = loaded[0].rows.filter(({ status }) => status === "ready");
 		const after = ready.find(({ name }) => name === version);
 		const before = ready.find(({ name }) => name === base);
 		if (after === undefined || before === undefined) throw bundleNotFound();
 		const [bundles, differing] = await db.batch(differenceReads(scope.appId, before.id, after.id));
-		return { version, base, ...(await bundleDifference(deps, bundles.rows, differing.rows, before.id, after.id)) };
+		const reader = { deps, memory, waitUntil, principal, scope };
+		const difference = await bundleDifference(reader, bundles.rows, differing.rows, before.id, after.id);
+		return { version, base, ...difference };
 	},
 });

@@ -52,7 +52,7 @@ export const listBundleFiles = endpoint({
 		},
 	},
 	load: ({ query: { app_id, version } }) => [bundleByName(app_id, version)] as const,
-	async handle({ deps, db, loaded, input, scope }) {
+	async handle({ deps, db, loaded, input, scope, memory, waitUntil, principal }) {
 		const { version } = input.query;
 		const search = input.query.search?.toLowerCase() ?? "";
 		const [bundle] = loaded[0].rows;
@@ -69,7 +69,7 @@ export const listBundleFiles = endpoint({
 			});
 			return { version, by: "manifest" as const, not_listed: null, total: first.found, bytes: first.bytes, files };
 		}
-		const inZip = await filesOfZip(deps, bundle);
+		const inZip = await filesOfZip({ deps, memory, waitUntil, principal, scope }, bundle);
 		if (inZip === undefined) return { version, by: null, not_listed: reasonOf(bundle), total: 0, bytes: 0, files: [] };
 		const found: BundleFile[] = [];
 		for (const [file, { uncompressedBytes, compressedBytes }] of inZip) {

@@ -35,6 +35,7 @@ import { pullRequestOf } from "../../domain/ci/context";
 import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
 import type { Context } from "../../http/endpoint";
+import { ownerOf } from "../../http/limits/memory";
 import { countFetch } from "../../http/limits/requests";
 import { batchInQuotas } from "../../http/quotas";
 import { text } from "../../http/schemas";
@@ -155,7 +156,7 @@ async function external(
 ) {
 	const caller = principal.keyId ?? principal.userId;
 	await countFetch(deps, `bundle ${caller}`, "This caller has registered too many bundles with external_url");
-	return memory.callers.during({ name: caller, group: scope.orgId }, EXTERNAL_MEMORY_BYTES, waitUntil, () =>
+	return memory.callers.during(ownerOf(principal, scope.orgId), EXTERNAL_MEMORY_BYTES, waitUntil, () =>
 		verifyExternal(deps, url, facts),
 	);
 }

@@ -196,7 +196,7 @@ async function storeSegments(
 	if (body === null || start === upload.length_bytes) return start;
 	const sentBytes = Number(headers.get("content-length") ?? SEGMENT_BYTES);
 	const bytes = Math.min(SEGMENT_BYTES, upload.length_bytes - start, Math.max(1, sentBytes));
-	return duringUpload({ memory, waitUntil }, upload, bytes, async (goesOn) => {
+	return duringUpload({ memory, waitUntil }, upload, bytes, async (holding) => {
 		let offset = start;
 		const buffer = new Uint8Array(bytes);
 		let filled = 0;
@@ -211,10 +211,10 @@ async function storeSegments(
 			offset += filled;
 			filled = 0;
 			endsAtMs = deps.now() + SEGMENT_LIFETIME_MS;
-			goesOn();
+			holding.goesOn();
 		};
 		try {
-			for await (const chunk of untilSilent(body, deps.deadline)) {
+			for await (const chunk of untilSilent(body, deps.deadline, holding)) {
 				let rest = chunk;
 				if (offset + filled + rest.length > upload.length_bytes) throw tooLarge(upload.length_bytes);
 				while (rest.length > 0) {

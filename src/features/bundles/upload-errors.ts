@@ -8,7 +8,7 @@ import { type Database, guard, type Statement } from "../../db/client";
 import { type UploadWithBundle, uploadIsOpen } from "../../db/uploads";
 import type { Deps } from "../../deps";
 import { ApiError } from "../../errors";
-import type { Memory, Owner } from "../../http/limits/memory";
+import type { Holding, Memory, Owner } from "../../http/limits/memory";
 import { hiddenAs } from "../../http/scope";
 import { collectGarbageSoon } from "../../queue/garbage";
 
@@ -39,7 +39,7 @@ export const duringUpload = <Value>(
 	{ memory, waitUntil }: Pick<CompletionContext, "memory" | "waitUntil">,
 	upload: Uploaded,
 	bytes: number,
-	work: (goesOn: () => void) => Promise<Value>,
+	work: (holding: Holding) => Promise<Value>,
 ): Promise<Value> => orUnavailable(memory.callers.during(uploaderOf(upload), bytes, waitUntil, work));
 
 /** After a refusal its uploader waits so long for the next one. */

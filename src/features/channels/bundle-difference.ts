@@ -6,6 +6,7 @@
 
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
+import type { Principal } from "../../authz/principal";
 import {
 	type ComparableBundle,
 	comparableBundles,
@@ -15,12 +16,15 @@ import {
 import type { Deps } from "../../deps";
 import { type ArchiveFile, archiveFiles } from "../../domain/bundles/archive";
 import { BundleArchiveError } from "../../domain/bundles/archive-errors";
+import { type Memory, ownerOf, type WaitUntil } from "../../http/limits/memory";
 import { readRange } from "../../storage/objects";
 
 /** Files that an answer names; its counts are complete. */
 const MOST_NAMED = 100;
 /** About 20,000 files. Two are in memory at a time. */
 const MOST_DIRECTORY_BYTES = 2 * 1024 * 1024;
+/** About 500 files, which are read in a millisecond or two. Larger directories are read one after the other. */
+const SMALL_DIRECTORY_BYTES = 64 * 1024;
 
 const counted = {
 	added: v.number(),
@@ -49,9 +53,18 @@ export function differenceReads(appId: AppId, before: number, after: number) {
 	return [comparableBundles(appId, [before, after]), manifestDifference(appId, before, after, MOST_NAMED)] as const;
 }
 
+/** A request that reads zips. */
+export interface ZipReader {
+	readonly deps: Pick<Deps, "bundles">;
+	readonly memory: Pick<Memory, "directories">;
+	readonly waitUntil: WaitUntil;
+	readonly principal: Pick<Principal, "keyId" | "userId">;
+	readonly scope: { readonly orgId: string };
+}
+
 /** Compares nothing if one of the bundles is deleted or is the store build. */
 export async function bundleDifference(
-	deps: Pick<Deps, "bundles">,
+	reader: ZipReader,
 	bundles: readonly ComparableBundle[],
 	differing: readonly ManifestDifference[],
 	before: number,
@@ -63,7 +76,7 @@ export async function bundleDifference(
 	if (old.has_manifest !== next.has_manifest || old.has_zip !== next.has_zip) {
 		return { difference: null, not_compared: "forms_differ" };
 	}
-	const [oldFiles, newFiles] = old.has_zip === 1 ? [await filesOfZip(deps, old), await filesOfZip(deps, next)] : [];
+	const [oldFiles, newFiles] = old.has_zip === 1 ? [await filesOfZip(reader, old), await filesOfZip(reader, next)] : [];
 	const zip = oldFiles === undefined || newFiles === undefined ? null : compare(oldFiles, newFiles);
 	const not_compared = old.has_zip === 1 && zip === null ? "zip" : null;
 	if (old.has_manifest === 0) {
@@ -75,9 +88,12 @@ export async function bundleDifference(
 	return { difference: { by: "manifest", ...counts, files, zip }, not_compared };
 }
 
-/** The files of a bundle's zip by path; undefined if it is encrypted or on another server, or if its directory is too large. */
+/**
+ * The files of a bundle's zip by path; undefined if it is encrypted or on another server, or if its directory is too large.
+ * @throws {ApiError} `too_many_requests` if the caller has many large ones read at the same time
+ */
 export async function filesOfZip(
-	deps: Pick<Deps, "bundles">,
+	{ deps, memory, waitUntil, principal, scope }: ZipReader,
 	{
 		object_key: key,
 		size_bytes: sizeBytes,
@@ -94,7 +110,11 @@ export async function filesOfZip(
 		},
 	};
 	try {
-		return await archiveFiles(source, MOST_DIRECTORY_BYTES);
+		return await archiveFiles(source, MOST_DIRECTORY_BYTES, (directoryBytes, read) =>
+			directoryBytes <= SMALL_DIRECTORY_BYTES
+				? read()
+				: memory.directories.during(ownerOf(principal, scope.orgId), 1, waitUntil, read),
+		);
 	} catch (error) {
 		// A list without this comparison beats an error; the approval checks the bundle again.
 		if (error instanceof BundleGone || error instanceof BundleArchiveError) return undefined;

@@ -20,7 +20,7 @@ import {
 	uuid,
 } from "../../http/schemas";
 import { type AppScopeRow, appScope } from "../../http/scope";
-import { bundleDifference, differenceReads, differenceSchema, NOT_COMPARED } from "./bundle-difference";
+import { bundleDifference, differenceReads, differenceSchema, NOT_COMPARED, type ZipReader } from "./bundle-difference";
 import { effectOf, effectReads, fleetOf, tryReported } from "./effect";
 import { NO_PLATFORMS, touchesRollout } from "./plan";
 import { isApprover } from "./protection";
@@ -122,12 +122,13 @@ export const listProposals = endpoint({
 		const { limit, offset } = pageBounds(page);
 		return [proposalsPage(app_id, { id, channel }, nowMs, limit, offset)] as const;
 	},
-	async handle({ db, deps, loaded, input, principal, scope, scopeRow, request, origin, nowMs }) {
+	async handle(context) {
+		const { loaded, input, principal, scope, request, origin } = context;
 		const app = { orgId: scope.orgId, appId: scope.appId };
 		const showsNames = holds(principal, "app.read_audit", app);
 		const mayCount = holds(principal, "app.read_devices", app);
 		const mayCompare = holds(principal, "app.read_bundles", app);
-		const effects = await effectsOf({ db, deps, scope, scopeRow, nowMs }, loaded[0].rows, { mayCount, mayCompare });
+		const effects = await effectsOf(context, loaded[0].rows, { mayCount, mayCompare });
 		return pageReply({ request, origin }, input.query.page, loaded[0].rows, (row) => ({
 			id: row.id,
 			channel: row.channel_name,
@@ -164,10 +165,11 @@ type Effect = Pick<Proposal, "what_if" | "difference" | "not_compared">;
 
 /** Effects of the first waiting proposals, in one round trip. */
 async function effectsOf(
-	{ db, deps, scope, scopeRow, nowMs }: Pick<ListContext, "db" | "deps" | "scope" | "scopeRow" | "nowMs">,
+	context: ZipReader & Pick<ListContext, "db" | "deps" | "scope" | "scopeRow" | "nowMs">,
 	rows: readonly ProposalRow[],
 	{ mayCount, mayCompare }: { readonly mayCount: boolean; readonly mayCompare: boolean },
 ): Promise<ReadonlyMap<string, Effect>> {
+	const { db, deps, scope, scopeRow, nowMs } = context;
 	const waiting = rows.filter(({ state }) => state === "pending").slice(0, MOST_EFFECTS);
 	if (waiting.length === 0 || !(mayCount || mayCompare)) return new Map();
 	const app = { appId: scope.appId, publicAppId: scopeRow.app_id, telemetry_binding: scopeRow.telemetry_binding };
@@ -205,7 +207,7 @@ async function effectsOf(
 							sampled: plan.sampled,
 						},
 			...(mayCompare
-				? await bundleDifference(deps, compared ?? [], differing ?? [], ...ids)
+				? await bundleDifference(context, compared ?? [], differing ?? [], ...ids)
 				: { difference: null, not_compared: null }),
 		});
 	}

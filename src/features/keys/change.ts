@@ -39,7 +39,7 @@ import { endpoint } from "../../http/endpoint";
 import { label, optional, timestamp } from "../../http/schemas";
 import { auditedChange, bindingsAfter, gainsOf, type KeyAfter, keyAfter, NEVER } from "./difference";
 import { organizationChanged } from "./policy-change";
-import { givenBy, promoterGuards } from "./promoter-guards";
+import { givenBy, promoterGuards, secretGuards } from "./promoter-guards";
 import {
 	addressColumn,
 	appsOf,
@@ -155,7 +155,17 @@ export const changeKey = endpoint({
 		if (change.expires_at !== undefined) refusePast(after.expiresAtMs, nowMs);
 		const apps = new Set(loaded[2].rows.map((app) => app.id));
 		refuseMisplacedBindings(change.bindings ?? [], orgId, apps, loaded[4].rows, customRoles);
-		refuseForbiddenChange({ principal, row, change, after, orgId, policies: scopeRow, elsewhere, customRoles, nowMs });
+		const gains = refuseForbiddenChange({
+			principal,
+			row,
+			change,
+			after,
+			orgId,
+			policies: scopeRow,
+			elsewhere,
+			customRoles,
+			nowMs,
+		});
 		if (row.id === principal.keyId) refuseLockout(change, after, orgId, actor.ipAddress);
 
 		const minted = change.regenerate === true ? mintKey(deps.randomBytes) : undefined;
@@ -166,6 +176,7 @@ export const changeKey = endpoint({
 			guard(policiesElsewhereAre(elsewhere), keyChanged),
 			guard(rolesUnchanged(rolesOfKey(row, bindings.added, customRoles)), keyChanged),
 			...promoterGuards(principal, orgId, bindings.added.map(givenBy)),
+			...(gains ? secretGuards(principal, row) : []),
 			guard(appsAreOf(orgId, appsOf(bindings.added)), appsDeleted),
 			guard(channelsExist(channelsOf(bindings.added)), appsDeleted),
 			updateApiKey(orgId, row.id, {
@@ -236,7 +247,10 @@ interface ChangeToCheck {
 	readonly nowMs: number;
 }
 
-/** @throws {ApiError} when the key would violate a policy, or the change exceeds the caller's rights */
+/**
+ * @returns whether who has the key, or gets its new secret, gains by the change
+ * @throws {ApiError} when the key would violate a policy, or the change exceeds the caller's rights
+ */
 function refuseForbiddenChange({
 	principal,
 	row,
@@ -247,7 +261,7 @@ function refuseForbiddenChange({
 	elsewhere,
 	customRoles,
 	nowMs,
-}: ChangeToCheck) {
+}: ChangeToCheck): boolean {
 	const gains = gainsOf(row, after, customRoles);
 	// The key can use added rights until its expiry and from all its addresses, so a gain requires the checks of both.
 	const renewed = gains.rights || change.regenerate === true;
@@ -269,6 +283,7 @@ function refuseForbiddenChange({
 	}
 	if (renewed || gains.life) refuseLongerLife(principal, after.expiresAtMs, nowMs);
 	if (renewed || gains.addresses) refuseMoreAddresses(principal, after.addresses);
+	return !onlyWeakens;
 }
 
 /** Refuses a key that removes its own administering role or address, because no other key might be able to restore it. */

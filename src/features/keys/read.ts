@@ -11,6 +11,7 @@ import { invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { booleanText, itemsPerPage, optional, pageNumber, uuid } from "../../http/schemas";
+import { secretGuards } from "./promoter-guards";
 import { EXAMPLE_KEY, keyAnswer, keySchema, keyWithSecretSchema } from "./record";
 import { refuseStrongerSecret } from "./rules";
 import { boundKeyScope, keyNotFound } from "./scope";
@@ -83,6 +84,7 @@ export const getKey = endpoint({
 		if (sealed === null) return keyAnswer(row, nowMs);
 		refuseStrongerSecret(principal, row);
 		await db.batch([
+			...secretGuards(principal, row),
 			markRevealed(scope.orgId, row.id, principal.userId, nowMs),
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,

@@ -2,13 +2,12 @@
  * Changes and deletes custom roles. A change applies to every holder at once, so the caller must hold all that the role grants before
  * and after, and keys of members who lose by it are lowered in the same batch as if each member had been lowered.
  */
-import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
 import { customRole, holdsAll, roleNamed } from "../../authz/custom-roles";
 import type { OrgId } from "../../authz/decide";
 import type { Role } from "../../authz/permissions";
 import { auditStatement } from "../../db/audit/entries";
-import { guard } from "../../db/client";
+import { guard, type Statement } from "../../db/client";
 import {
 	customRolesAre,
 	customRolesOf,
@@ -26,6 +25,7 @@ import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { booleanText, customRoleName, optional, text, uuid } from "../../http/schemas";
 import { orgScope } from "../../http/scope";
+import { promoterGuards } from "../keys/promoter-guards";
 import { shownKeys } from "./member-change";
 import { type Caller, EXAMPLE_ORG_ID } from "./member-rules";
 import {
@@ -103,7 +103,8 @@ export const updateRole = endpoint({
 		const before = roleOfRow(row);
 		const after = customRole(name, row.scope_type, permissions ?? before.permissions);
 		refuseStrongerRoles(principal, [before, after], orgId);
-		if (after.permissions.some((permission) => !before.permissions.includes(permission))) refuseLimitedKey(principal);
+		const gives = !holdsAll(before, after.permissions);
+		if (gives) refuseLimitedKey(principal);
 		const changed = {
 			...row,
 			title: title ?? row.title,
@@ -121,6 +122,7 @@ export const updateRole = endpoint({
 			{ db, deps, principal, nowMs, actor },
 			{ orgId, customRoles, before, after, dryRun },
 			[
+				...(gives ? promoterGuards(principal, orgId, [{ role: name, appId: null, channelId: null }]) : []),
 				updateCustomRole(orgId, name, changed),
 				auditStatement(actor, nowMs, {
 					orgId,
@@ -182,7 +184,10 @@ export const deleteRole = endpoint({
 			[
 				...(after === undefined
 					? [guard(roleIsUnused(orgId, name, nowMs), inUse)]
-					: replaceRole(orgId, name, after.name)),
+					: [
+							...promoterGuards(principal, orgId, [{ role: after.name, appId: null, channelId: null }]),
+							...replaceRole(orgId, name, after.name),
+						]),
 				guard(promotesNowhere(orgId, name), inUse),
 				...deleteCustomRole(orgId, name),
 				auditStatement(actor, nowMs, {
@@ -226,7 +231,7 @@ async function applyToHolders(
 		readonly after: Role | undefined;
 		readonly dryRun: boolean;
 	},
-	change: readonly CompiledQuery[],
+	change: readonly Statement[],
 ) {
 	const lowers = after !== undefined && !holdsAll(after, before.permissions);
 	const loss = lossByChangedRole(orgId, before, after ?? before, customRoles);

@@ -78,8 +78,21 @@ export const EXAMPLE_ROLE = {
 	updated_at: "2026-11-21T08:00:00.000Z",
 };
 
-/** @throws {ApiError} `invalid_request` for permissions that no role of this scope can hold */
+/**
+ * Permissions whose use ends the protection of an app's channels, because the app's id goes to a new app, which has none. So a role with one
+ * of them has the permission to change the protection as well.
+ */
+const ENDS_PROTECTION: readonly Permission[] = ["app.delete", "org.delete"];
+const CHANGES_PROMOTERS: Permission = "app.update_user_roles";
+
+/** @throws {ApiError} `invalid_request` for permissions that no role can hold, or none of this scope */
 export function refuseForeignPermissions(permissions: readonly Permission[], scope: ScopeType): void {
+	const ending = permissions.find((permission) => ENDS_PROTECTION.includes(permission));
+	if (ending !== undefined && !permissions.includes(CHANGES_PROMOTERS)) {
+		const message = `with ${ending} must name ${CHANGES_PROMOTERS} too, because a deleted app takes the protection of its channels with it; add it, or leave out ${ending}`;
+		throw invalidRequest([{ path: "permissions", message, received: ending }]);
+	}
+
 	const foreign = permissions.find((permission) => !PERMISSIONS_AT[scope].includes(permission));
 	if (foreign === undefined) return;
 	const message = `must hold for a role of scope_type ${scope}; leave out ${foreign}, or use a wider scope_type`;

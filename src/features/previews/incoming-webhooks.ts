@@ -3,6 +3,7 @@
  * upload open it again when the pull request is reopened. Deliveries may be repeated and arrive in any order (src/domain/ci/preview-events.ts).
  * A delivery costs one read before its signature is verified.
  */
+
 import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
 import type { AppId, OrgId } from "../../authz/decide";
@@ -23,6 +24,7 @@ import { githubEvent, gitlabEvent, type PullRequestEvent } from "../../domain/ci
 import { HOUR_MS } from "../../domain/time";
 import { ApiError } from "../../errors";
 import { type Context, endpoint } from "../../http/endpoint";
+import type { Holding } from "../../http/limits/memory";
 import { memoryOfBody, parseJson, readBytes } from "../../http/pipeline/body";
 import { collectGarbageSoon } from "../../queue/garbage";
 import { closeStatements } from "./closing";
@@ -93,13 +95,10 @@ async function receive(
 	const [{ rows }] = await db.batch([hookById(id, provider)]);
 	const [hook] = rows;
 	if (hook === undefined) throw notFromProvider();
-	const read = () => readBytes(request, MOST_BYTES, deps.deadline);
-	const body = await memory.strangers.during(
-		{ name: id, group: hook.org_id },
-		memoryOfBody(request, MOST_BYTES),
-		waitUntil,
-		read,
-	);
+	const bytes = memoryOfBody(request, MOST_BYTES);
+	const read = (holding?: Holding) => readBytes(request, MOST_BYTES, deps.deadline, holding);
+	const owner = { name: id, group: hook.org_id };
+	const body = bytes === 0 ? await read() : await memory.strangers.during(owner, bytes, waitUntil, read);
 	const secrets = await validSecrets(deps, hook, nowMs);
 	if (!(await isFromProvider(provider, request.headers, body, secrets, nowMs))) throw notFromProvider();
 	// From here on the request is the provider's, which sends those of many repositories from few addresses.

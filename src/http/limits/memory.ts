@@ -3,9 +3,12 @@
  * check an upload. Callers with a credential and strangers have separate budgets, so that strangers cannot keep out a caller. In each, an owner has a share, and
  * the owners of one organization or network have one together, because a person can have many keys and addresses.
  *
- * A request that finds no room waits, with its body unread, and is then refused. A client that hangs up ends its request, and then a promise of
- * that request may never settle: so work is registered with `waitUntil`, and its bytes count as free after `LIFETIME_MS` at the latest.
+ * A request that finds no room waits, with its body unread, and is then refused. If the room of all is used up, a request ends, after a
+ * second, bodies that have not arrived: the oldest of the group that holds most, while that is more than its own group holds. So nobody keeps others out by sending
+ * slowly, whatever number of groups they have. A client that hangs up ends its request, and then a promise of that request may never settle: so
+ * work is registered with `waitUntil`, and its bytes count as free after `LIFETIME_MS` at the latest.
  */
+import type { Principal } from "../../authz/principal";
 import type { Deps } from "../../deps";
 import { tooManyRequests } from "./requests";
 
@@ -17,9 +20,17 @@ export const STRANGER_BYTES = { each: 4 * MEBIBYTE, group: 8 * MEBIBYTE, all: 12
 /** Refused uploads at the same time: one of an owner (upload-errors.ts). */
 const REFUSALS = { each: 1, group: 4, all: 16 };
 
+/**
+ * Large directories of zips that are read at the same time (features/channels/bundle-difference.ts): one of an owner, because a small upload can
+ * have one whose reading takes a tenth of a second and some megabytes.
+ */
+export const DIRECTORIES = { each: 1, group: 2, all: 4 };
+
 /** Longer than any work that holds memory: a body has two minutes (body.ts), a fetch of a bundle half a minute. */
 export const LIFETIME_MS = 180_000;
 const WAIT_MS = 10_000;
+/** After this, a request that waits for the room of all may end a body that has not arrived, and each second another one. */
+const PATIENCE_MS = 1_000;
 const POLL_MS = 50;
 const RETRY_SECONDS = 5;
 
@@ -32,10 +43,19 @@ export interface Owner {
 	readonly group: string;
 }
 
+/** The bytes that work holds. */
+export interface Holding {
+	/** Says that the work goes on, for work that may take longer than `LIFETIME_MS`. */
+	readonly goesOn: () => void;
+	/** While bytes of the client arrive: resolves when another group needs the room, and the work then ends. */
+	readonly untilNeeded: () => Promise<void>;
+	/** They have arrived, and the room stays the work's. */
+	readonly arrived: () => void;
+}
+
 export interface Budget {
 	/**
 	 * Counts the bytes while the work runs. Work must not take from the same budget again.
-	 * @param work gets a function that says that it goes on, for work that may take longer than `LIFETIME_MS`
 	 * @param bytes more than a share is let in if nothing else of that share is held
 	 * @throws {ApiError} `too_many_requests` if there is no room within ten seconds; uploads answer it as 503 (upload-errors.ts)
 	 */
@@ -43,7 +63,7 @@ export interface Budget {
 		owner: Owner,
 		bytes: number,
 		waitUntil: WaitUntil,
-		work: (goesOn: () => void) => Promise<Value>,
+		work: (holding: Holding) => Promise<Value>,
 	): Promise<Value>;
 	isHeldBy(owner: Owner): boolean;
 	/** Bytes that are counted now. */
@@ -55,7 +75,15 @@ export interface Memory {
 	readonly strangers: Budget;
 	/** Counts refused uploads, instead of bytes. */
 	readonly refusals: Budget;
+	/** Counts large directories of zips. */
+	readonly directories: Budget;
 }
+
+/** All jobs of a publisher share one key. */
+export const ownerOf = (principal: Pick<Principal, "keyId" | "userId">, orgId: string): Owner => ({
+	name: principal.keyId ?? principal.userId,
+	group: orgId,
+});
 
 /** One per isolate. */
 export function createMemory(deps: Pick<Deps, "now" | "delay">): Memory {
@@ -63,6 +91,7 @@ export function createMemory(deps: Pick<Deps, "now" | "delay">): Memory {
 		callers: createBudget(deps, CALLER_BYTES),
 		strangers: createBudget(deps, STRANGER_BYTES),
 		refusals: createBudget(deps, REFUSALS),
+		directories: createBudget(deps, DIRECTORIES),
 	};
 }
 
@@ -70,7 +99,13 @@ interface Taken {
 	readonly owner: Owner;
 	readonly bytes: number;
 	atMs: number;
+	/** Set while its body arrives. */
+	end: (() => void) | undefined;
+	/** Its bytes are free as soon as the request notices. */
+	isEnded: boolean;
 }
+
+const sum = (of: readonly Taken[]) => of.reduce((bytes, one) => bytes + one.bytes, 0);
 
 export function createBudget(
 	{ now, delay }: Pick<Deps, "now" | "delay">,
@@ -108,18 +143,39 @@ export function createBudget(
 			return before > 0 && before + bytes > most;
 		});
 		if (isUsedUp || total + bytes > all) return undefined;
-		const one: Taken = { owner, bytes, atMs: now() };
+		const one: Taken = { owner, bytes, atMs: now(), end: undefined, isEnded: false };
 		taken.add(one);
 		for (const [share] of shares) held.set(share, (held.get(share) ?? 0) + bytes);
 		total += bytes;
 		return one;
 	}
 
+	const ofGroup = (name: string) => held.get(`group ${name}`) ?? 0;
+
+	/** Ends unfinished bodies until there is room: each time the oldest of the group that holds most, while that is more than the waiting one. */
+	function makeRoom(owner: Owner, bytes: number): void {
+		const ended = [...taken].filter(({ isEnded }) => isEnded);
+		const endedOf = (name: string) => sum(ended.filter((one) => one.owner.group === name));
+		let missing = total + bytes - all - sum(ended);
+		while (missing > 0) {
+			const unfinished = [...taken].filter(({ end, isEnded }) => end !== undefined && !isEnded);
+			const heldBy = ({ owner: { group: name } }: Taken) => ofGroup(name) - endedOf(name);
+			const most = Math.max(0, ...unfinished.map(heldBy));
+			const oldest = unfinished.find((one) => heldBy(one) === most);
+			if (oldest === undefined || most <= ofGroup(owner.group)) return;
+			oldest.isEnded = true;
+			ended.push(oldest);
+			missing -= oldest.bytes;
+			oldest.end?.();
+		}
+	}
+
 	async function waitFor(owner: Owner, bytes: number): Promise<Taken> {
-		for (let waitedMs = 0; waitedMs < WAIT_MS; waitedMs += POLL_MS) {
+		for (let waitedMs = POLL_MS; waitedMs <= WAIT_MS; waitedMs += POLL_MS) {
 			await delay(POLL_MS);
 			const one = take(owner, bytes);
 			if (one !== undefined) return one;
+			if (waitedMs % PATIENCE_MS === 0) makeRoom(owner, bytes);
 		}
 		throw tooManyRequests("Too many large bodies and uploads are under way; send fewer at a time", RETRY_SECONDS);
 	}
@@ -129,14 +185,23 @@ export function createBudget(
 			const counted = Math.min(bytes, all);
 			const one = take(owner, counted) ?? (await waitFor(owner, counted));
 			const done = () => free(one);
-			const goesOn = () => {
-				if (!taken.delete(one)) return;
-				one.atMs = now();
-				taken.add(one);
+			const holding: Holding = {
+				goesOn() {
+					if (!taken.delete(one)) return;
+					one.atMs = now();
+					taken.add(one);
+				},
+				untilNeeded: () =>
+					new Promise((resolve) => {
+						one.end = resolve;
+					}),
+				arrived() {
+					one.end = undefined;
+				},
 			};
 			let working: ReturnType<typeof work>;
 			try {
-				working = work(goesOn);
+				working = work(holding);
 			} catch (error) {
 				done();
 				throw error;

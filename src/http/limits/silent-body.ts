@@ -1,19 +1,26 @@
 /**
  * The chunks of a body whose bytes are kept in memory, until nothing of it arrives for half a minute: a slow sender goes on, and a silent one
- * holds no memory.
+ * holds no memory. Another request that needs the memory ends it earlier (memory.ts).
  */
+import type { Holding } from "./memory";
 
 /** A connection that lives sends something within it. */
 export const SILENCE_MS = 30_000;
 
+/** Another request needed the memory. */
+export class BodyEnded extends Error {
+	override readonly name = "BodyEnded";
+}
+
 /**
  * @param deadline resolves after the given time
  * @param mostPeriods how often the silence may be waited for: the body's lifetime
- * @throws {Error} after the silence or the lifetime; the rest of the body is cancelled
+ * @throws {Error} after the silence or the lifetime, or `BodyEnded`; the rest of the body is cancelled
  */
 export async function* untilSilent(
 	body: ReadableStream<Uint8Array>,
 	deadline: (ms: number) => Promise<void>,
+	{ untilNeeded, arrived }: Pick<Holding, "untilNeeded" | "arrived">,
 	mostPeriods = Number.POSITIVE_INFINITY,
 ): AsyncGenerator<Uint8Array> {
 	const reader = body.getReader();
@@ -28,11 +35,18 @@ export async function* untilSilent(
 		}
 	}
 	const silent = silence();
+	const needed = untilNeeded().then(() => {
+		throw new BodyEnded();
+	});
+	needed.catch(() => undefined);
 	try {
 		while (true) {
-			const read = await Promise.race([reader.read(), silent]);
+			const read = await Promise.race([reader.read(), silent, needed]);
 			if (read === undefined) throw new Error("the body is silent or too slow");
-			if (read.done) return;
+			if (read.done) {
+				arrived();
+				return;
+			}
 			chunks += 1;
 			yield read.value;
 		}

@@ -3,7 +3,9 @@
  * number of values are bounded before it is parsed, because three bytes of text can become an object of fifty.
  */
 import { ApiError, invalidRequest } from "../../errors";
-import { SILENCE_MS, untilSilent } from "../limits/silent-body";
+import type { Holding } from "../limits/memory";
+import { tooManyRequests } from "../limits/requests";
+import { BodyEnded, SILENCE_MS, untilSilent } from "../limits/silent-body";
 
 /** Largest body of an endpoint that declares no limit. Only callers that may use an endpoint have a larger limit (pipeline.ts). */
 export const DEFAULT_LIMIT_BYTES = 1024 * 1024;
@@ -31,6 +33,8 @@ export interface Reading {
 	readonly limitBytes: number;
 	/** See `readBytes`. */
 	readonly deadline: Deadline;
+	/** The memory of a counted body. */
+	readonly holding: Holding | undefined;
 	/** Is awaited with the size of the body before it is parsed, which takes more processor time than to read it. */
 	readonly admit: ((bytes: number) => Promise<void> | undefined) | undefined;
 }
@@ -41,10 +45,10 @@ export interface Reading {
  */
 export async function readBody(
 	request: Request,
-	{ limitBytes, deadline, admit }: Reading,
+	{ limitBytes, deadline, holding, admit }: Reading,
 	acceptsForm = false,
 ): Promise<unknown> {
-	const bytes = await readBytes(request, limitBytes, deadline);
+	const bytes = await readBytes(request, limitBytes, deadline, holding);
 	await admit?.(bytes.length);
 	if (bytes.length === 0) return undefined;
 	const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
@@ -103,13 +107,22 @@ function refuseShape(bytes: Uint8Array, mostValues: number): void {
 
 const BROKEN_OFF = `The body is shorter than its headers declare, or nothing of it arrived for ${SILENCE_MS / 1_000} seconds; send it again.`;
 
+const TOO_SLOW = "The body arrived slowly while other requests needed its memory; send fewer at a time";
+const RETRY_SECONDS = 5;
+
 type Deadline = (ms: number) => Promise<void>;
 
 /**
  * @param deadline resolves after the given time; a body that is counted ends when nothing of it arrives any more
- * @throws {ApiError} `payload_too_large`
+ * @param holding the memory of a body that is counted
+ * @throws {ApiError} `payload_too_large`, or `too_many_requests` if another request needs the memory before all has arrived
  */
-export async function readBytes(request: Request, limitBytes: number, deadline: Deadline): Promise<Uint8Array> {
+export async function readBytes(
+	request: Request,
+	limitBytes: number,
+	deadline: Deadline,
+	holding: Holding | undefined,
+): Promise<Uint8Array> {
 	if (request.body === null) return new Uint8Array();
 	const tooLarge = () =>
 		new ApiError("payload_too_large", `The body must not have more than ${limitBytes} bytes.`, {
@@ -120,14 +133,15 @@ export async function readBytes(request: Request, limitBytes: number, deadline: 
 	let length = 0;
 	try {
 		const body = request.body as ReadableStream<Uint8Array>;
-		const isCounted = memoryOfBody(request, limitBytes) > 0;
-		for await (const chunk of isCounted ? untilSilent(body, deadline, LIFETIME_PERIODS) : body) {
+		const chunksOf = holding === undefined ? body : untilSilent(body, deadline, holding, LIFETIME_PERIODS);
+		for await (const chunk of chunksOf) {
 			length += chunk.length;
 			if (length > limitBytes) throw tooLarge();
 			chunks.push(chunk);
 		}
 	} catch (error) {
 		if (error instanceof ApiError) throw error;
+		if (error instanceof BodyEnded) throw tooManyRequests(TOO_SLOW, RETRY_SECONDS);
 		throw invalidRequest([{ path: "", message: BROKEN_OFF }]);
 	}
 	const bytes = new Uint8Array(length);

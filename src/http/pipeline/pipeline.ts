@@ -20,6 +20,7 @@ import { type AnyEndpoint, type Method, permissionsOf } from "../endpoint";
 import type { CapstanApp, Isolate, RequestContext } from "../isolate";
 import { refuseUnknownHost } from "../known-hosts";
 import { actorOf, type CallerSoFar, noteKey, reportDenied } from "../limits/denied-attempts";
+import type { Holding } from "../limits/memory";
 import { addressKey, countCallerRequest, countFailure, networkKey } from "../limits/requests";
 import type { StrangerLimits } from "../limits/strangers";
 import type { ScopeSource } from "../scope";
@@ -127,6 +128,8 @@ interface Begun {
 	/** Returns the caller of a row that `callerStatement` found. */
 	readonly accept: (row: unknown) => Principal;
 	readonly limitBytes: number;
+	/** The memory of a counted body. */
+	readonly holding?: Holding;
 }
 
 async function answer(
@@ -193,20 +196,22 @@ async function answer(
 		credential === undefined
 			? { name: addressKey(ipAddress), group: networkKey(ipAddress) }
 			: { name: credential.hash, group: strangers.groupOf(credential.hash) ?? credential.hash };
-	return budget.during(owner, bytes, waitUntil, () => answerBegun(endpoint, c, isolate, begun, caller));
+	return budget.during(owner, bytes, waitUntil, (holding) =>
+		answerBegun(endpoint, c, isolate, { ...begun, holding }, caller),
+	);
 }
 
 async function answerBegun(
 	routed: AnyEndpoint,
 	c: RequestContext,
 	isolate: Isolate,
-	{ ipAddress, nowMs, url, origin, waitUntil, db, credential, known, counting, accept, limitBytes }: Begun,
+	{ ipAddress, nowMs, url, origin, waitUntil, db, credential, known, counting, accept, limitBytes, holding }: Begun,
 	caller: CallerSoFar,
 ): Promise<Response> {
 	const { deps, snapshots, edgeCache, schemaVersion, eventBuffer, strangers, failedFiles, memory } = isolate;
 	const admit =
 		credential === undefined ? undefined : (bytes: number) => strangers.paceBody(credential.hash, bytes, deps.now());
-	const read = await readInput(routed, c, url.searchParams, { limitBytes, deadline: deps.deadline, admit });
+	const read = await readInput(routed, c, url.searchParams, { limitBytes, deadline: deps.deadline, holding, admit });
 	const { issues: readIssues, failure } = read;
 	const endpoint = routed.forms?.instead?.(read.raw) ?? routed;
 	const access = endpoint.access;

@@ -8,11 +8,13 @@ import type { Limiter } from "../../../src/deps";
 import { CALLER_BYTES, STRANGER_BYTES } from "../../../src/http/limits/memory";
 import { createStrangerLimits } from "../../../src/http/limits/strangers";
 import { locationOf, patterned, register, tusCreate, tusHead, tusPatch } from "../support/bytes";
+import { signIn } from "../support/sessions";
 import { addWebhook } from "../support/webhook-scene";
 import {
 	type Answer,
 	createTestApp,
 	createTestKey,
+	createTestMember,
 	createWorld,
 	setTestChannel,
 	sha256Hex,
@@ -205,6 +207,40 @@ describe("memory of an isolate", () => {
 			await new Promise((resolve) => setTimeout(resolve, 20));
 		}
 		await Promise.all(running);
+	});
+
+	test("is not held by many accounts that send slowly; another organization's body and upload go on", async () => {
+		const held = await createWorld({
+			bindings: {
+				deadline: () => new Promise(() => undefined),
+				// A turn of the event loop, in which the ended bodies are answered.
+				delay: () => new Promise((resolve) => setTimeout(resolve)),
+			},
+		});
+		const another = await createWorld();
+		const otherApp = await createTestApp(another);
+		let ended = 0;
+		let running = 0;
+		for (let account = 0; account < 8; account += 1) {
+			const session = await signIn(held, (await createTestMember(held, "org_member")).email);
+			const headers = { ...session.headers, "content-type": "application/json", "content-length": String(MEBIBYTE) };
+			for (let body = 0; body < 2; body += 1) {
+				running += 1;
+				void held.request("POST", "/channel", { headers, rawBody: silent(MEBIBYTE) as never }).then(({ status }) => {
+					ended += status === 429 ? 1 : 0;
+				});
+			}
+		}
+		const body = { app_id: otherApp.appId, name: "1.0.0", link: `https://example.com/${"x".repeat(20_000)}` };
+		const posted = await held.request("POST", "/bundle", { key: another.adminKey, body });
+		expect([400, 201]).toContain(posted.status);
+		expect((await register(held, otherApp, "2.0.0", another.adminKey)).status).toBe(201);
+		const path = `orgs/${another.orgId}/apps/${otherApp.appId}/2.0.0.zip`;
+		const location = locationOf(await tusCreate(held, another.adminKey, path, 4 * MEBIBYTE));
+		const put = await tusPatch(held, another.adminKey, location, 0, bundleOf(4 * MEBIBYTE));
+		expect(put.status, `${JSON.stringify(put.body)} ${ended} of ${running} ended`).toBe(204);
+		expect(ended).toBeGreaterThan(0);
+		expect(ended).toBeLessThan(running / 2);
 	});
 
 	test("is not held by strangers of one network; devices of another one report", async () => {

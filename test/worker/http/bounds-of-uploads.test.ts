@@ -1,6 +1,7 @@
 /** Checks of uploads are work that a key does not pay: their size is bounded, and refused ones cost their caller time. */
 import { brotliCompressSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
+import { MOST_END_BYTES } from "../../../src/domain/bundle-archive-directory";
 import { REFUSAL_MS } from "../../../src/features/bundles/upload-errors";
 import { mostUnpackedBytes, unpackBrotli } from "../../../src/storage/brotli";
 import { locationOf, tusCreate, tusPatch } from "../support/bytes";
@@ -11,9 +12,12 @@ import {
 	createWorld,
 	sha256Hex,
 	type TestApp,
+	testEnv,
 	until,
+	uploadTestBundle,
 	type World,
 } from "../support/world";
+import { zipOf } from "../support/zip";
 
 let world: World;
 let app: TestApp;
@@ -106,5 +110,53 @@ describe("refused uploads", () => {
 		await Promise.all(running);
 		expect(answers.toSorted()).toEqual([204, 422, 422, 422]);
 		polls = [];
+	});
+});
+
+describe("the directories of zips", () => {
+	test("that are large are read one after the other for one caller; small ones, and those of others, are not", async () => {
+		let reading = 0;
+		let most = 0;
+		const bucket = new Proxy(testEnv.BUNDLES, {
+			get: (target, name) => {
+				if (name !== "get") return Reflect.get(target, name).bind(target);
+				return async (key: string, options?: R2GetOptions) => {
+					const { length = 0 } = (options?.range ?? {}) as { length?: number };
+					// The end of a zip is read before its directory is known, and has the whole of a small one.
+					if (length <= MOST_END_BYTES) return target.get(key, options);
+					reading += 1;
+					most = Math.max(most, reading);
+					const object = await target.get(key, options);
+					await new Promise((resolve) => setTimeout(resolve, 5));
+					reading -= 1;
+					return object;
+				};
+			},
+		});
+		const own = await createWorld({
+			bindings: { bundles: bucket, delay: () => new Promise((resolve) => setTimeout(resolve)) },
+		});
+		const ownApp = await createTestApp(own);
+		const entries = (count: number) =>
+			Array.from({ length: count }, (_, index) => ({
+				name: index === 0 ? "index.html" : `${"a".repeat(100)}/${index}.js`,
+			}));
+		await uploadTestBundle(own, ownApp, "1.0.0", own.adminKey, zipOf(entries(2_000)));
+		await uploadTestBundle(own, ownApp, "1.0.1", own.adminKey, zipOf(entries(10)));
+		const { text: key } = await createTestKey(own, "app_preview", ownApp);
+		const { text: other } = await createTestKey(own, "app_reader", ownApp);
+		const list = (version: string, by = key) =>
+			own.request("GET", "/bundle/files", { key: by, query: { app_id: ownApp.appId, version } });
+		most = 0;
+		const answers = await Promise.all([list("1.0.0"), list("1.0.0"), list("1.0.0"), list("1.0.1")]);
+		expect(answers.map(({ status, body }) => [status, body.total])).toEqual([
+			[200, 2_000],
+			[200, 2_000],
+			[200, 2_000],
+			[200, 10],
+		]);
+		expect(most).toBe(1);
+		await Promise.all([list("1.0.0"), list("1.0.0", other)]);
+		expect(most).toBe(2);
 	});
 });

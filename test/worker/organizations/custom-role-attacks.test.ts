@@ -78,7 +78,7 @@ describe("a person who only manages roles", () => {
 
 describe("a lowered member's key", () => {
 	test("gains nothing: a narrow role is removed instead of becoming the member's role", async () => {
-		await define("closer", ["org.read", "org.delete"]);
+		await define("closer", ["org.read", "org.delete", "app.update_user_roles"]);
 		const owner = await member("org_super_admin");
 		const made = await send(
 			"POST",
@@ -181,4 +181,93 @@ test("a role that a protected channel of a deleted app names as promoter stays t
 		query: { orgId: world.orgId, name: "gate" },
 	});
 	expect(removed).toMatchObject({ status: 409, body: { error: "role_in_use" } });
+});
+
+describe("protection by promoters", () => {
+	const LEAD = [
+		...["org.read", "org.update_user_roles", "org.manage_apikeys", "app.read", "app.read_bundles"],
+		...["app.upload_bundle", "channel.read", "channel.promote_bundle"],
+	];
+	const PROMOTER = ["app.read", "channel.read", "channel.promote_bundle"];
+	let named: { id: string; text: string };
+	beforeEach(async () => {
+		for (const version of ["1.0.0", "1.0.1"]) await uploadTestBundle(world, app, version);
+		await define("qa", PROMOTER, "app");
+		await define("lead", LEAD);
+		named = await createTestKey(world, "app_developer", app);
+		await setTestChannel(world, app, "main", { public: true, version: "1.0.0" });
+		await setTestChannel(world, app, "main", { protected: true, promoters: ["qa", named.id] });
+	});
+	const promote = async (key: string) => {
+		const body = { app_id: app.appId, channel: "main", version: "1.0.1" };
+		return (await send("POST", "/channel", body, { key })).status;
+	};
+	const keyWith = async (role_name: string, more: object = {}) => {
+		const binding = { role_name, scope_type: "app", org_id: world.orgId, app_id: app.uuid };
+		return (await send("POST", "/apikey", { name: role_name, bindings: [binding], ...more })).body;
+	};
+
+	test("is not passed by the new or the shown secret of a promoter's key", async () => {
+		const lead = await member("lead");
+		const ofRole = await keyWith("qa", { hashed: false });
+		expect(await promote(lead.key.text)).toBe(403);
+		for (const id of [ofRole.id, named.id]) {
+			for (const body of [{ regenerate: true }, { ip_allow_list: [], regenerate: true }]) {
+				for (const by of [{ key: lead.key.text }, lead.session]) {
+					expect((await send("PUT", `/apikey/${id}`, body, by)).status, JSON.stringify(body)).toBe(403);
+				}
+			}
+			expect((await world.request("GET", `/apikey/${id}`, { ...lead.session, query: { reveal: "true" } })).status).toBe(
+				id === ofRole.id ? 403 : 200,
+			);
+		}
+		const gained = { name: "longer", ip_allow_list: ["192.0.2.0/24"] };
+		expect((await send("PUT", `/apikey/${ofRole.id}`, gained, lead.session)).status, "restricting it").toBe(200);
+		expect((await send("PUT", `/apikey/${ofRole.id}`, { ip_allow_list: [] }, lead.session)).status).toBe(403);
+		// The controls: an administrator, the key itself, and a key that no channel names.
+		expect((await send("PUT", `/apikey/${ofRole.id}`, { regenerate: true })).status).toBe(200);
+		expect(await promote(named.text)).toBe(200);
+		await define("plain", PROMOTER, "app");
+		const plain = await keyWith("plain");
+		expect((await send("PUT", `/apikey/${plain.id}`, { regenerate: true }, lead.session)).status).toBe(200);
+	});
+
+	test("is not passed by replacing a role by a promoter's, nor by giving a promoter's role more permissions", async () => {
+		const lead = await member("lead");
+		await define("tmp", PROMOTER, "app");
+		const key = await keyWith("tmp");
+		const replaced = { orgId: world.orgId, name: "tmp", replace_with: "qa" };
+		const drop = (credential: object) =>
+			world.request("DELETE", "/organization/roles", { ...credential, query: replaced, mostTrips: 3 });
+		expect((await drop(lead.session)).status).toBe(403);
+		expect(await promote(key.key)).toBe(403);
+		const more = { orgId: world.orgId, name: "qa", permissions: [...PROMOTER, "app.read_bundles"] };
+		expect((await send("PUT", "/organization/roles", more, lead.session)).status).toBe(403);
+		expect((await send("PUT", "/organization/roles", more)).status, "control").toBe(200);
+		expect((await drop({ key: world.adminKey })).status, "control").toBe(200);
+		expect(await promote(key.key)).toBe(200);
+	});
+
+	test.each([
+		["app.delete", "app"],
+		["app.delete", "org"],
+		["org.delete", "org"],
+	])("is not ended by a role with %s alone, on %s", async (permission, scope_type) => {
+		const role = (permissions: readonly string[]) => ({
+			...{ orgId: world.orgId, name: "cleaner", title: "Cleaner", scope_type, permissions },
+		});
+		const made = await send("POST", "/organization/roles", role(["app.read", permission]));
+		expect(made).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path: "permissions" }] } } });
+		expect(JSON.stringify(made.body)).toContain("app.update_user_roles");
+		await define("cleaner", ["app.read"], scope_type);
+		const change = { orgId: world.orgId, name: "cleaner", permissions: ["app.read", permission] };
+		expect((await send("PUT", "/organization/roles", change)).status).toBe(400);
+		const whole = ["app.read", permission, "app.update_user_roles"];
+		const control = await send("PUT", "/organization/roles", {
+			orgId: world.orgId,
+			name: "cleaner",
+			permissions: whole,
+		});
+		expect(control.status, JSON.stringify(control.body)).toBe(200);
+	});
 });
