@@ -120,15 +120,15 @@ export const listProposals = endpoint({
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_PROPOSAL] },
 	load: ({ query: { app_id, id, channel, page } }, nowMs) => {
 		const { limit, offset } = pageBounds(page);
-		return [proposalsPage(app_id, { id, channel }, nowMs, limit, offset)] as const;
+		return { proposals: proposalsPage(app_id, { id, channel }, nowMs, limit, offset) };
 	},
 	async handle({ db, deps, loaded, input, principal, scope, scopeRow, request, origin, nowMs }) {
 		const app = { orgId: scope.orgId, appId: scope.appId };
 		const showsNames = holds(principal, "app.read_audit", app);
 		const mayCount = holds(principal, "app.read_devices", app);
 		const mayCompare = holds(principal, "app.read_bundles", app);
-		const effects = await effectsOf({ db, deps, scope, scopeRow, nowMs }, loaded[0].rows, { mayCount, mayCompare });
-		return pageReply({ request, origin }, input.query.page, loaded[0].rows, (row) => ({
+		const effects = await effectsOf({ db, deps, scope, scopeRow, nowMs }, loaded.proposals, { mayCount, mayCompare });
+		return pageReply({ request, origin }, input.query.page, loaded.proposals, (row) => ({
 			id: row.id,
 			channel: row.channel_name,
 			channel_id: row.channel_id,

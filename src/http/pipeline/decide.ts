@@ -17,7 +17,7 @@ export function authorize(
 	principal: Principal,
 	target: Target | null,
 	source: ScopeSource<unknown>,
-	request: { raw: RawInput; input: unknown; scopeRow: unknown; loaded: readonly unknown[] },
+	request: { raw: RawInput; input: unknown; scopeRow: unknown; loaded: unknown },
 	limits: Map<Permission, OwnWorkOnly>,
 ): void {
 	const access = endpoint.access;

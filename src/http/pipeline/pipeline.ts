@@ -10,6 +10,7 @@ import { type RecentSignIn, requireRecentSignIn, type SessionRow, sessionPrincip
 import type { Actor } from "../../db/audit/entries";
 import { type Database, openDb, type StatementResult } from "../../db/client";
 import type { EarlierCreation } from "../../db/idempotency-keys";
+import { listReads, type NamedReads, nameRows } from "../../db/named-reads";
 import { principalStatement, sessionStatement } from "../../db/principals";
 import type { Deps } from "../../deps";
 import { ApiError, type ErrorCode, invalidRequest } from "../../errors";
@@ -108,7 +109,7 @@ function withoutCookie(error: unknown, c: RequestContext, deps: Deps): unknown {
 /** An endpoint without its generic types; only this file looks at endpoints this way. */
 type Untyped = Omit<AnyEndpoint, "load" | "handle" | "recentSignIn"> & {
 	readonly recentSignIn?: true | "passkey" | ((input: unknown) => RecentSignIn);
-	readonly load?: (input: unknown, nowMs: number, keyHash: string) => readonly CompiledQuery[];
+	readonly load?: (input: unknown, nowMs: number, keyHash: string) => NamedReads;
 	readonly handle: (context: unknown) => Promise<unknown>;
 };
 
@@ -220,8 +221,9 @@ async function answerBegun(
 	// A repeated parameter names no target.
 	const scopeStatement = readIssues.length > 0 || failure !== undefined ? undefined : source?.statement(raw);
 	const repeat = credential === undefined ? undefined : repeatable(deps, endpoint, credential, read.raw, nowMs);
-	const ownStatements =
-		input === undefined || failure !== undefined ? [] : (untyped.load?.(input, nowMs, credential?.hash ?? "") ?? []);
+	const ownReads: NamedReads =
+		input === undefined || failure !== undefined ? {} : (untyped.load?.(input, nowMs, credential?.hash ?? "") ?? {});
+	const ownStatements = listReads(ownReads);
 	const lookUp = credential === undefined || known !== undefined ? [] : [callerStatement(credential, nowMs)];
 	const statements: CompiledQuery[] = [
 		...lookUp,
@@ -235,7 +237,7 @@ async function answerBegun(
 	loading.catch(() => undefined);
 	await counting;
 	const results = await loading;
-	const loaded = results.slice(results.length - ownStatements.length);
+	const loaded = nameRows(ownReads, results.slice(results.length - ownStatements.length));
 
 	const principal = lookUp.length === 0 ? known : accept(results[0]?.rows[0]);
 	let scopeRow: unknown;
