@@ -14,7 +14,7 @@ import { createKey } from "../../features/keys/create";
 import { getKey, listKeys } from "../../features/keys/read";
 import { revokeKey } from "../../features/keys/revoke";
 import { newKeyScope, scopeOfNewKey } from "../../features/keys/scope";
-import { keyHashOf } from "../../http/pipeline/credential";
+import { keyHashOf } from "../../http/pipeline/credential-headers";
 import { optional, publicAppId, shortList, text, uuid } from "../../http/schemas";
 import type { RawInput, ScopeSource } from "../../http/scope";
 import { alias, bodyOf, type Fields, recordsWith, withForm, withRecordFields } from "./form";
