@@ -17,7 +17,7 @@ import { createFastPath, type Route } from "./http/fast-path";
 import { createIsolate, type Isolate, type RequestBindings } from "./http/isolate";
 import { errorAnswer, withCommonHeaders } from "./http/pipeline/answers";
 import { DEFAULT_LIMIT_BYTES } from "./http/pipeline/body";
-import { KEY_HEADERS } from "./http/pipeline/credential";
+import { KEY_HEADERS } from "./http/pipeline/credential-headers";
 import { REPLAYED_HEADER } from "./http/pipeline/idempotency";
 import { mount } from "./http/pipeline/pipeline";
 import { IGNORED_HEADER } from "./http/pipeline/unknown-fields";

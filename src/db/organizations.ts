@@ -207,7 +207,7 @@ export interface KeyUnderPolicy extends PolicyColumns {
 const liveBinding = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})`;
 
 /**
- * The unexpired keys that belong to the organization or have a live binding in it, oldest first; none unless `wanted`. For loads in the
+ * The unexpired keys that belong to the organization or have a live binding in it, oldest first. For loads in the
  * authorization batch.
  */
 export function keysUnderPolicy(
@@ -215,7 +215,6 @@ export function keysUnderPolicy(
 	administering: readonly RoleName[],
 	owning: readonly RoleName[],
 	nowMs: number,
-	wanted: boolean,
 ): CompiledQuery<KeyUnderPolicy> {
 	const holds = (roles: readonly RoleName[]) => sql`EXISTS (SELECT 1 FROM role_bindings b WHERE b.api_key_id = k.id
 		AND b.org_id = ${orgId} AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND ${liveBinding(nowMs)})`;
@@ -224,7 +223,7 @@ export function keysUnderPolicy(
 			home.require_apikey_expiration, home.max_apikey_expiration_days,
 			${holds(administering)} AS administers, ${holds(owning)} AS owns
 		FROM api_keys k INNER JOIN organizations home ON home.id = k.org_id
-		WHERE ${wanted ? 1 : 0} = 1 AND k.id IN (
+		WHERE k.id IN (
 				SELECT id FROM api_keys WHERE org_id = ${orgId}
 				UNION ALL SELECT b.api_key_id FROM role_bindings b
 					WHERE b.org_id = ${orgId} AND b.api_key_id IS NOT NULL AND ${liveBinding(nowMs)})

@@ -160,10 +160,10 @@ export interface ReleaseMarkerRow {
 
 /**
  * The first release of each version on the main channel, newest first: the public channel with the lowest id, as the dashboard chooses it.
- * For loading beside the decision; `publicAppId` undefined reads nothing.
+ * For loading beside the decision.
  */
-export function releaseMarkers(publicAppId: string | undefined): CompiledQuery<ReleaseMarkerRow> {
-	const app = appIdOf(publicAppId ?? "");
+export function releaseMarkers(publicAppId: string): CompiledQuery<ReleaseMarkerRow> {
+	const app = appIdOf(publicAppId);
 	return sql<ReleaseMarkerRow>`SELECT version_name, min(at_ms) AS at_ms FROM channel_history INDEXED BY channel_history_by_channel
 		WHERE channel_id = (SELECT id FROM channels WHERE app_id = ${app} ORDER BY public DESC, id LIMIT 1)
 			AND version_name IS NOT NULL AND action IN (${names(FIRST_ACTIONS)})

@@ -80,15 +80,10 @@ export interface UnsignedChannel {
 }
 
 /** @param withoutKeyId ignores this key */
-export function unsignedChannels(
-	orgId: string,
-	withoutKeyId: string,
-	limit: number,
-	wanted = true,
-): CompiledQuery<UnsignedChannel> {
+export function unsignedChannels(orgId: string, withoutKeyId: string, limit: number): CompiledQuery<UnsignedChannel> {
 	return sql<UnsignedChannel>`SELECT a.app_id, c.name AS channel, b.name AS version, count(*) OVER () AS total
 		FROM apps a JOIN channels c ON c.app_id = a.id JOIN bundles b ON b.id IN (c.version_id, c.rollout_version_id)
-		WHERE ${wanted ? 1 : 0} = 1 AND a.owner_org = ${orgId} AND (NOT ${IS_SIGNED} OR b.signed_by IS (
+		WHERE a.owner_org = ${orgId} AND (NOT ${IS_SIGNED} OR b.signed_by IS (
 			SELECT fingerprint FROM signing_keys WHERE id = ${withoutKeyId} AND org_id = ${orgId}))
 		ORDER BY a.app_id, c.name, b.id LIMIT ${limit}`.compile(query);
 }

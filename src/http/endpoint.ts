@@ -2,14 +2,14 @@
  * One endpoint is one value: method, path, access, input, answer. Routes, openapi.json, the authorization tests, the role matrix and the
  * typed client are derived from these values. `access` has no default, so an endpoint that declares none does not compile.
  */
-import type { CompiledQuery } from "kysely";
 import type * as v from "valibot";
 import type { OwnWorkOnly, Scope, Target } from "../authz/decide";
 import type { GlobalPermission, Permission } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
 import type { RecentSignIn } from "../authz/session";
 import type { Actor } from "../db/audit/entries";
-import type { Database, StatementResult } from "../db/client";
+import type { Database } from "../db/client";
+import type { NamedReads, NamedRows } from "../db/named-reads";
 import type { Deps } from "../deps";
 import type { FailedFiles } from "../domain/updates/failed-files";
 import type { ErrorCode } from "../errors";
@@ -67,10 +67,6 @@ export type Access<Row, Endpoint = unknown> =
 			readonly neverHidden?: true;
 	  };
 
-type Loaded<Load> = {
-	readonly [Index in keyof Load]: Load[Index] extends CompiledQuery<infer Row> ? StatementResult<Row> : never;
-};
-
 export interface Context<Path extends string, Query, Body, Row, Load> {
 	readonly deps: Deps;
 	readonly db: Database;
@@ -89,8 +85,8 @@ export interface Context<Path extends string, Query, Body, Row, Load> {
 	readonly scope: Scope;
 	/** The row from which the scope was read. */
 	readonly scopeRow: Row;
-	/** Results of `load`. */
-	readonly loaded: Loaded<Load>;
+	/** The rows that `load` read, by the names of its statements. */
+	readonly loaded: NamedRows<Load>;
 	/** The limit of the permission to the caller's own work, if it has one. */
 	readonly ownWorkOnly: (permission: Permission) => OwnWorkOnly | undefined;
 	/** Sends device events to the Queue; the request itself writes nothing. */
@@ -157,7 +153,7 @@ interface EndpointDefinition<
 	Body extends v.GenericSchema | undefined,
 	Answer extends v.GenericSchema | RawAnswer,
 	Row,
-	Load extends readonly CompiledQuery[],
+	Load extends NamedReads,
 > {
 	readonly method: Method;
 	readonly path: Path;
@@ -207,8 +203,8 @@ interface EndpointDefinition<
 	readonly errors: readonly ErrorCode[];
 	readonly example: EndpointExample;
 	/**
-	 * Reads in the same round trip as the principal. Each statement carries its tenant in its own WHERE, and its rows are dropped unless
-	 * the decision allows the request.
+	 * Reads in the same round trip as the principal, by name; undefined for a statement that this request does not need. Each statement
+	 * carries its tenant in its own WHERE, and its rows are dropped unless the decision allows the request.
 	 */
 	readonly load?: (input: Input<Path, Query, Body>, nowMs: number, keyHash: string) => Load;
 	readonly handle: (
@@ -244,7 +240,7 @@ export interface AnyEndpoint {
 	readonly rawResponse?: RawAnswer | readonly RawAnswer[];
 	readonly errors: readonly ErrorCode[];
 	readonly example: EndpointExample;
-	readonly load?: unknown;
+	readonly load?: (input: never, nowMs: number, keyHash: string) => NamedReads;
 	readonly handle: (context: never) => Promise<unknown>;
 }
 
@@ -275,7 +271,7 @@ export function endpoint<
 	Query extends v.GenericSchema | undefined = undefined,
 	Body extends v.GenericSchema | undefined = undefined,
 	Row = undefined,
-	const Load extends readonly CompiledQuery[] = readonly [],
+	const Load extends NamedReads = Record<never, never>,
 >(
 	definition: EndpointDefinition<Path, Query, Body, Answer, Row, Load> & { readonly method: Method_ },
 ): AnyEndpoint & EndpointTypes<Method_, Path, Query, Body, Answer> {

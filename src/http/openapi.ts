@@ -8,10 +8,10 @@ import { ERROR_STATUS, type ErrorCode } from "../errors";
 import { type AnyEndpoint, isRaw, permissionsOf, type RawAnswer } from "./endpoint";
 import { isAnsweredUnderEveryName } from "./known-hosts";
 import { withNames } from "./openapi-names";
-import { KEY_HEADERS as OWN_KEY_HEADERS } from "./pipeline/credential";
+import { KEY_HEADERS as OWN_KEY_HEADERS } from "./pipeline/credential-headers";
 import { IDEMPOTENCY_ERRORS, takesIdempotencyKey } from "./pipeline/idempotency";
+import { readsQueryFromBody } from "./pipeline/input";
 import { PIPELINE_ERRORS } from "./pipeline/pipeline";
-import { readsQueryFromBody } from "./pipeline/validate";
 import type { ScopeSource } from "./scope";
 
 type Json = Record<string, unknown>;

@@ -53,14 +53,13 @@ const pages = endpoint({
 	response: page,
 	errors: [],
 	example: { query: { orgId: EXAMPLE_ORG, limit: "10" }, response: { data: [], total: 0, page: 0, limit: 10 } },
-	load: ({ query: { orgId, tableName, operation, page, limit = PAGE_SIZE } }) =>
-		[
-			entriesPage(orgId, { tableName, operation }, limit, page * limit),
-			countEntries(orgId, { tableName, operation }, MOST_COUNTED),
-		] as const,
+	load: ({ query: { orgId, tableName, operation, page, limit = PAGE_SIZE } }) => ({
+		entries: entriesPage(orgId, { tableName, operation }, limit, page * limit),
+		counted: countEntries(orgId, { tableName, operation }, MOST_COUNTED),
+	}),
 	async handle({ loaded, input, scope }) {
 		const { page, limit = PAGE_SIZE } = input.query;
-		const data = loaded[0].rows.map((row) => {
+		const data = loaded.entries.map((row) => {
 			const [before, after] = [row.before, row.after].map((text) => (text === null ? null : JSON.parse(text)));
 			const isKey = row.actor_type === "api_key";
 			const isUser = row.actor_type === "user";
@@ -83,7 +82,7 @@ const pages = endpoint({
 				actor_apikey_name: isKey ? row.actor_name : null,
 			};
 		});
-		return { data, total: loaded[1].rows[0]?.total ?? 0, page, limit };
+		return { data, total: loaded.counted[0]?.total ?? 0, page, limit };
 	},
 });
 

@@ -2,17 +2,19 @@
  * API keys as Capgo's scripts name them: a `mode` and the apps that a key is limited to instead of bindings, and the id of a key in the body.
  * The bindings that a mode stands for are checked like those of any request.
  */
+
 import * as v from "valibot";
 import { KEY_MODES, type KeyMode, MODE_ROLES, ROLES, type RoleName } from "../../authz/permissions";
 import { organizationOfNewKey } from "../../db/api-keys";
 import { appsForKey } from "../../db/apps";
+import type { NamedReads, NamedRows } from "../../db/named-reads";
 import { invalidRequest, type RequestIssue } from "../../errors";
 import { changeKey } from "../../features/keys/change";
 import { createKey } from "../../features/keys/create";
 import { getKey, listKeys } from "../../features/keys/read";
 import { revokeKey } from "../../features/keys/revoke";
 import { newKeyScope, scopeOfNewKey } from "../../features/keys/scope";
-import { keyHashOf } from "../../http/pipeline/credential";
+import { keyHashOf } from "../../http/pipeline/credential-headers";
 import { optional, publicAppId, shortList, text, uuid } from "../../http/schemas";
 import type { RawInput, ScopeSource } from "../../http/scope";
 import { alias, bodyOf, type Fields, recordsWith, withForm, withRecordFields } from "./form";
@@ -153,13 +155,8 @@ interface Binding {
 interface CreationContext {
 	readonly input: CreationInput;
 	readonly scope: { readonly orgId: string };
-	/** The apps and the channels of the bindings, the custom roles, and the apps of a mode. */
-	readonly loaded: readonly [
-		unknown,
-		unknown,
-		unknown,
-		{ readonly rows: readonly { readonly id: string; readonly app_id: string }[] },
-	];
+	/** The rows of POST /apikey, and the apps of a mode. */
+	readonly loaded: NamedRows<{ readonly ofMode: ReturnType<typeof appsForKey> }>;
 }
 
 /** @throws {ApiError} `invalid_request` */
@@ -183,7 +180,7 @@ function bindingsOf({ input, scope: { orgId }, loaded }: CreationContext): reado
 		if (issues.length > 0) throw invalidRequest(issues);
 		return bindings;
 	}
-	const apps = loaded[3].rows;
+	const apps = loaded.ofMode;
 	const isFound = (name: string) => apps.some(({ app_id }) => app_id.toLowerCase() === name.toLowerCase());
 	for (const [index, name] of limited.entries()) {
 		if (isFound(name)) continue;
@@ -208,7 +205,7 @@ function bindingsOf({ input, scope: { orgId }, loaded }: CreationContext): reado
 
 const { entries } = createKey.body as unknown as { entries: v.ObjectEntries };
 const handle = createKey.handle as unknown as (context: unknown) => Promise<unknown>;
-const load = createKey.load as (input: CreationInput) => readonly unknown[];
+const load = createKey.load as unknown as (input: CreationInput) => NamedReads;
 
 const creation: typeof createKey = {
 	...createKey,
@@ -217,16 +214,16 @@ const creation: typeof createKey = {
 		const { mode, limited_to_apps: limited = [] } = input.body;
 		const orgId = input.query.org_id ?? organizationOfNewKey(limited[0], keyHash);
 		const publicAppIds = mode === undefined || limited.length > 0 ? limited : undefined;
-		return [...load(input), appsForKey(orgId, publicAppIds, MOST_APPS + 1)];
+		return { ...load(input), ofMode: appsForKey(orgId, publicAppIds, MOST_APPS + 1) };
 	},
 	handle: async (context: never) => {
 		const given = context as CreationContext;
 		const bindings = bindingsOf(given);
 		const { mode: _mode, limited_to_apps: _apps, limited_to_orgs: _orgs, org_id: _org, ...body } = given.input.body;
 		const input = { ...given.input, body: { ...body, ...(bindings === undefined ? {} : { bindings }) } };
-		const [ofBindings, channels, customRoles, ofMode] = given.loaded;
-		const apps = given.input.body.mode === undefined ? ofBindings : ofMode;
-		return handle({ ...(context as object), input, loaded: [apps, channels, customRoles] });
+		const { ofMode, ...own } = given.loaded;
+		const loaded = given.input.body.mode === undefined ? own : { ...own, apps: ofMode };
+		return handle({ ...(context as object), input, loaded });
 	},
 };
 

@@ -10,7 +10,7 @@ import { INVITE_TYPES, inviteMember } from "../../features/organizations/invite"
 import { updateMember } from "../../features/organizations/member-change";
 import { listOrganizations } from "../../features/organizations/read";
 import type { AnyEndpoint } from "../../http/endpoint";
-import { entriesOf } from "../../http/pipeline/validate";
+import { entriesOf } from "../../http/pipeline/input";
 import { customRoleName, optional, textUpTo, uuid } from "../../http/schemas";
 import type { RawInput } from "../../http/scope";
 import { bodyOf, type Fields, recordsWith, renamed, withForm, withRecordFields } from "./form";

@@ -2,7 +2,9 @@
  * Webhooks by Capgo's paths, names and events, beside this server's. They are the same webhooks: a list has both kinds, and a delivery about a
  * record carries the headers of both.
  */
+
 import * as v from "valibot";
+import type { NamedRows } from "../../db/named-reads";
 import { deliveriesOf, deliveryCounts } from "../../db/webhook-deliveries";
 import { webhookById, webhooksOf } from "../../db/webhooks";
 import { DAY_MS } from "../../domain/time";
@@ -216,7 +218,7 @@ interface Loading {
 	};
 }
 interface Loaded {
-	readonly loaded: readonly { readonly rows: readonly never[] }[];
+	readonly loaded: NamedRows<{ readonly counts: ReturnType<typeof deliveryCounts> }>;
 }
 
 const counts = v.strictObject({ success: v.number(), failed: v.number(), pending: v.number() });
@@ -233,10 +235,10 @@ const list = {
 		response: () => v.union([v.array(webhookSchema), v.strictObject({ ...webhookSchema.entries, stats_24h: counts })]),
 		example: { query: { orgId: EXAMPLE_ORG }, response: [exampleWebhook] },
 	}),
-	load: ({ query: { orgId, webhookId } }: Loading, nowMs: number) => [
-		webhookId === undefined ? webhooksOf(orgId) : webhookById(orgId, webhookId),
-		deliveryCounts(orgId, webhookId ?? "", nowMs - DAY_MS, MOST_COUNTED),
-	],
+	load: ({ query: { orgId, webhookId } }: Loading, nowMs: number) => ({
+		webhooks: webhookId === undefined ? webhooksOf(orgId) : webhookById(orgId, webhookId),
+		counts: webhookId === undefined ? undefined : deliveryCounts(orgId, webhookId, nowMs - DAY_MS, MOST_COUNTED),
+	}),
 	handle: async (context: never) => {
 		const { query } = (context as { input: Loading }).input;
 		const { orgId } = (context as { scope: { orgId: string } }).scope;
@@ -244,7 +246,7 @@ const list = {
 		if (query.webhookId === undefined) return query.page === 0 ? shown : [];
 		const [webhook] = shown;
 		if (webhook === undefined) throw webhookNotFound();
-		return { ...webhook, stats_24h: countsOf((context as Loaded).loaded[1]?.rows ?? []) };
+		return { ...webhook, stats_24h: countsOf((context as Loaded).loaded.counts) };
 	},
 };
 
@@ -297,17 +299,17 @@ const deliveries = {
 	}),
 	load: ({ query: { orgId, id, page, status } }: Loading) => {
 		const { limit, offset } = pageBounds(page);
-		return [
-			webhookById(orgId, id),
-			deliveriesOf(orgId, id, status === undefined ? undefined : STATES[status], limit, offset),
-			deliveryCounts(orgId, id, 0, MOST_COUNTED),
-		];
+		return {
+			webhook: webhookById(orgId, id),
+			deliveries: deliveriesOf(orgId, id, status === undefined ? undefined : STATES[status], limit, offset),
+			counts: deliveryCounts(orgId, id, 0, MOST_COUNTED),
+		};
 	},
 	handle: async (context: never) => {
 		const { query } = (context as { input: Loading }).input;
 		const { orgId } = (context as { scope: { orgId: string } }).scope;
 		const { body } = await deliveriesHandle(context);
-		const counted = countsOf((context as Loaded).loaded[2]?.rows ?? []);
+		const counted = countsOf((context as Loaded).loaded.counts);
 		const total =
 			query.status === undefined ? counted.success + counted.failed + counted.pending : counted[query.status];
 		return {

@@ -74,10 +74,10 @@ export const patchApp = endpoint({
 		body: { allow_preview: true },
 		response: null,
 	},
-	load: ({ query: { app_id } }) => [appByPublicId(app_id)] as const,
+	load: ({ query: { app_id } }) => ({ app: appByPublicId(app_id) }),
 	async handle({ db, scope, scopeRow, input, loaded, nowMs, actor }) {
 		refuseSettings("PATCH apps", input.body);
-		const [current] = loaded[0].rows;
+		const [current] = loaded.app;
 		if (current === undefined) throw appNotFound();
 		const changes = changedSettings(current, input.body);
 		if (Object.keys(changes).length > 0) {

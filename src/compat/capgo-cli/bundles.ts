@@ -77,10 +77,10 @@ export const readVersions = endpoint({
 		response: [{ name: "1.4.0" }],
 	},
 	// Bundles of previews do not move the versions of releases, and `channel set --latest-remote` promotes none.
-	load: ({ query: { app_id } }) => [bundlesPage(app_id, undefined, 1, 0), newestRelease(app_id)] as const,
-	async handle({ input, loaded: [newest, release], ownWorkOnly, request }) {
+	load: ({ query: { app_id } }) => ({ newest: bundlesPage(app_id, undefined, 1, 0), release: newestRelease(app_id) }),
+	async handle({ input, loaded, ownWorkOnly, request }) {
 		const shape = shapeOf(VERSION_SHAPES, input.query.select);
-		const { rows } = ownWorkOnly("app.read_bundles") === undefined ? release : newest;
+		const rows = ownWorkOnly("app.read_bundles") === undefined ? loaded.release : loaded.newest;
 		return rowsReply(request.headers, rows.map(shape));
 	},
 });
@@ -137,12 +137,11 @@ export const upsertVersion = endpoint({
 		...SIGNATURE_ERRORS,
 	],
 	example: { body: { app_id: "com.example.app", name: "1.4.0", storage_provider: "r2-direct" }, response: null },
-	load: ({ body }) =>
-		[
-			bundleByName(body.app_id, body.name),
-			latestUploadOf(body.app_id, body.name),
-			signingRulesOfApp(body.app_id),
-		] as const,
+	load: ({ body }) => ({
+		bundle: bundleByName(body.app_id, body.name),
+		upload: latestUploadOf(body.app_id, body.name),
+		rules: signingRulesOfApp(body.app_id),
+	}),
 	async handle(context) {
 		const { principal, input, loaded } = context;
 		const { body } = input;
@@ -153,11 +152,11 @@ export const upsertVersion = endpoint({
 				"The filter and the body name different bundles; name the same bundle.",
 			);
 		}
-		const [existing] = loaded[0].rows;
+		const [existing] = loaded.bundle;
 		if (body.storage_provider === "r2") {
 			if (existing === undefined) throw bundleNotFound();
 			requireCreator(principal, "app.upload_bundle", existing);
-			await finalize(context, existing, loaded[1].rows[0]);
+			await finalize(context, existing, loaded.upload[0]);
 			return null;
 		}
 		const isExternal = body.storage_provider === "external";
@@ -167,7 +166,7 @@ export const upsertVersion = endpoint({
 		await register(context, {
 			version: body.name,
 			existing,
-			signingRules: loaded[2].rows[0]?.signing_rules,
+			signingRules: loaded.rules[0]?.signing_rules,
 			externalUrl: isExternal ? body.external_url : undefined,
 			facts: {
 				checksum: body.checksum ?? null,
@@ -230,8 +229,9 @@ export const patchVersion = endpoint({
 			"send either deleted or r2_path",
 		),
 	),
-	load: ({ query: { app_id, name, id } }) =>
-		[id === undefined ? bundlesByNames(app_id ?? "", name ?? []) : bundleOfScope(id)] as const,
+	load: ({ query: { app_id, name, id } }) => ({
+		bundles: id === undefined ? bundlesByNames(app_id ?? "", name ?? []) : bundleOfScope(id),
+	}),
 	access: {
 		permissions: ["app.upload_bundle", "bundle.delete"],
 		scope: appOfVersion,
@@ -249,7 +249,7 @@ export const patchVersion = endpoint({
 		if (deleted && (input.query.name?.length ?? 1) > 1) {
 			throw invalidRequest([{ path: "name", message: "must be eq.<version>: bundles are deleted one by one" }]);
 		}
-		const bundles = loaded[0].rows.filter((bundle) => bundle.app_id === scope.appId);
+		const bundles = loaded.bundles.filter((bundle) => bundle.app_id === scope.appId);
 		const [bundle] = bundles;
 		if (bundle === undefined) throw bundleNotFound();
 		if (deleted && JSON.parse(bundle.channels).length === 0) {

@@ -147,18 +147,17 @@ export const readChannels = endpoint({
 		query: { select: "id,version", app_id: "eq.com.example.app", name: "eq.pr-128" },
 		response: [{ id: 7, version: 41 }],
 	},
-	load: ({ query: { app_id, name, or } }) =>
-		[
-			cliChannels(app_id, {
-				name: name?.startsWith("eq.") === true ? name.slice(3) : undefined,
-				nameIsNot: name?.startsWith("neq.") === true ? name.slice(4) : undefined,
-				usesBundle: or,
-			}),
-		] as const,
+	load: ({ query: { app_id, name, or } }) => ({
+		channels: cliChannels(app_id, {
+			name: name?.startsWith("eq.") === true ? name.slice(3) : undefined,
+			nameIsNot: name?.startsWith("neq.") === true ? name.slice(4) : undefined,
+			usesBundle: or,
+		}),
+	}),
 	async handle({ input, loaded, request }) {
 		const shape = shapeOf(CHANNEL_SHAPES, input.query.select);
-		const limit = Number(input.query.limit ?? loaded[0].rows.length);
-		return rowsReply(request.headers, loaded[0].rows.slice(0, limit).map(shape));
+		const limit = Number(input.query.limit ?? loaded.channels.length);
+		return rowsReply(request.headers, loaded.channels.slice(0, limit).map(shape));
 	},
 });
 

@@ -84,9 +84,9 @@ export const warnings = endpoint({
 	response: v.array(v.strictObject({ message: v.string(), fatal: v.boolean() })),
 	errors: [],
 	example: { body: { orgid: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21" }, response: [] },
-	load: ({ body }) => [channelsThatRequireApproval(body.orgid ?? "")] as const,
+	load: ({ body }) => ({ channels: channelsThatRequireApproval(body.orgid ?? "") }),
 	async handle({ loaded, principal }) {
-		return loaded[0].rows
+		return loaded.channels
 			.filter((row) => holds(principal, "channel.promote_bundle", { orgId: row.owner_org, appId: row.app_uuid }))
 			.slice(0, MOST_WARNINGS)
 			.map(({ name, app_id }) => ({
@@ -142,26 +142,16 @@ export const checkPermission = endpoint({
 	response: v.boolean(),
 	errors: [],
 	example: { body: { permission_key: "app.upload_bundle", app_id: "com.example.app" }, response: true },
-	load: ({ body }) =>
-		[
-			query
-				.selectFrom("apps")
-				.select(["id", "owner_org", "default_upload_channel"])
-				.where("id", "=", appIdOf(body.app_id ?? ""))
-				.compile(),
-			query
-				.selectFrom("channels")
-				.select([...CHANNEL_SCOPE_COLUMNS, "allow_device_self_set"])
-				.where("app_id", "=", appIdOf(body.app_id ?? ""))
-				.where("id", "=", body.channel_id ?? 0)
-				.compile(),
-		] as const,
+	load: ({ body: { app_id, channel_id } }) => ({
+		app: app_id === undefined ? undefined : appOfTarget(app_id),
+		channel: app_id === undefined || channel_id === undefined ? undefined : channelOfTarget(app_id, channel_id),
+	}),
 	async handle({ input, loaded, principal }) {
 		const { body } = input;
 		const known = Object.hasOwn(PERMISSION_NAMES, body.permission_key);
 		const permission = known ? PERMISSION_NAMES[body.permission_key] : undefined;
-		const channel = loaded[1].rows[0];
-		const target = targetOf(body, loaded[0].rows[0], channel);
+		const channel = loaded.channel[0];
+		const target = targetOf(body, loaded.app[0], channel);
 		if (permission === undefined || target === undefined) return false;
 		if (holds(principal, permission, target)) return true;
 		// `upload --self-assign` asks for this before it sends a setting that the channel may already have, which needs only read access.
@@ -170,6 +160,20 @@ export const checkPermission = endpoint({
 		return repeatsSetting && holds(principal, "channel.promote_bundle", target);
 	},
 });
+
+function appOfTarget(publicAppId: string) {
+	const columns = ["id", "owner_org", "default_upload_channel"] as const;
+	return query.selectFrom("apps").select(columns).where("id", "=", appIdOf(publicAppId)).compile();
+}
+
+function channelOfTarget(publicAppId: string, channelId: number) {
+	return query
+		.selectFrom("channels")
+		.select([...CHANNEL_SCOPE_COLUMNS, "allow_device_self_set"])
+		.where("app_id", "=", appIdOf(publicAppId))
+		.where("id", "=", channelId)
+		.compile();
+}
 
 function targetOf(
 	body: {
@@ -197,9 +201,9 @@ export const existsVersion = endpoint({
 	response: v.boolean(),
 	errors: [],
 	example: { body: { appid: "com.example.app", name_version: "1.4.0" }, response: false },
-	load: ({ body }) => [bundleByName(body.appid, body.name_version)] as const,
+	load: ({ body }) => ({ bundle: bundleByName(body.appid, body.name_version) }),
 	async handle({ loaded, principal, nowMs }) {
-		return isVersionTaken(loaded[0].rows[0], principal, nowMs);
+		return isVersionTaken(loaded.bundle[0], principal, nowMs);
 	},
 });
 
@@ -213,9 +217,9 @@ export const versionId = endpoint({
 	response: v.number(),
 	errors: ["bundle_not_found"],
 	example: { body: { appid: "com.example.app", name_version: "1.4.0" }, response: 41 },
-	load: ({ body }) => [bundleByName(body.appid, body.name_version)] as const,
+	load: ({ body }) => ({ bundle: bundleByName(body.appid, body.name_version) }),
 	async handle({ loaded }) {
-		const [bundle] = loaded[0].rows;
+		const [bundle] = loaded.bundle;
 		if (bundle === undefined) throw bundleNotFound();
 		return bundle.id;
 	},
@@ -231,18 +235,17 @@ export const currentBundle = endpoint({
 	response: v.array(v.strictObject({ bundle_name: v.string() })),
 	errors: ["channel_not_found"],
 	example: { body: { p_app_id: "com.example.app", p_channel_id: 7 }, response: [{ bundle_name: "1.4.0" }] },
-	load: ({ body }) =>
-		[
-			query
-				.selectFrom("channels")
-				.leftJoin("bundles", "bundles.id", "channels.version_id")
-				.select("bundles.name")
-				.where("channels.app_id", "=", appIdOf(body.p_app_id))
-				.where("channels.id", "=", body.p_channel_id)
-				.compile(),
-		] as const,
+	load: ({ body }) => ({
+		channel: query
+			.selectFrom("channels")
+			.leftJoin("bundles", "bundles.id", "channels.version_id")
+			.select("bundles.name")
+			.where("channels.app_id", "=", appIdOf(body.p_app_id))
+			.where("channels.id", "=", body.p_channel_id)
+			.compile(),
+	}),
 	async handle({ loaded }) {
-		const [row] = loaded[0].rows;
+		const [row] = loaded.channel;
 		if (row === undefined) throw channelNotFound();
 		return [{ bundle_name: row.name ?? "builtin" }];
 	},

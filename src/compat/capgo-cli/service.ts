@@ -4,7 +4,7 @@
 import * as v from "valibot";
 import type { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
-import { ANONYMOUS_VALUE } from "../../http/pipeline/credential";
+import { ANONYMOUS_VALUE } from "../../http/pipeline/credential-headers";
 import { type SettingsRequest, settingNotSupported } from "../../http/pipeline/stock-settings";
 import { acknowledgement, OK } from "../../http/schemas";
 import { PREFIX, TAG } from "./postgrest";

@@ -71,9 +71,9 @@ function uploadLink<const Path extends string>(path: Path) {
 			body: { app_id: "com.example.app", name: "1.4.0" },
 			response: { url: "https://updates.example.com/files/upload/one/…" },
 		},
-		load: ({ body }) => [bundleByName(body.app_id, body.name)] as const,
+		load: ({ body }) => ({ bundle: bundleByName(body.app_id, body.name) }),
 		async handle({ db, deps, scope, principal, loaded, nowMs, origin, ownWorkOnly }) {
-			const [bundle] = loaded[0].rows;
+			const [bundle] = loaded.bundle;
 			if (bundle === undefined) throw bundleNotFound();
 			requireCreator(principal, "app.upload_bundle", bundle);
 			if (bundle.status !== "pending") throw bundleAlreadyReady();
@@ -117,10 +117,11 @@ export const fileExists = endpoint({
 	response: v.strictObject({ status: v.literal("ok"), size: v.number() }),
 	errors: ["not_found"],
 	example: { response: { status: "ok", size: 1024 } },
-	load: ({ params }, _nowMs, keyHash) =>
-		[deltaObject(/^orgs\/[^/]+\/apps\/([^/]+)\//.exec(params.path)?.[1] ?? "", params.path, keyHash)] as const,
+	load: ({ params }, _nowMs, keyHash) => ({
+		file: deltaObject(/^orgs\/[^/]+\/apps\/([^/]+)\//.exec(params.path)?.[1] ?? "", params.path, keyHash),
+	}),
 	async handle({ db, scope, principal, loaded, nowMs, input }) {
-		const [file] = loaded[0].rows;
+		const [file] = loaded.file;
 		if (file === undefined) throw new ApiError("not_found", "The file is not in the delta store; upload it.");
 		// At most hourly, because a bundle of a thousand files would otherwise write a thousand rows for each upload.
 		if (file.last_claimed_at_ms < nowMs - HOUR_MS) {
@@ -195,14 +196,13 @@ export const setManifest = endpoint({
 		},
 		response: OK,
 	},
-	load: ({ body }, _nowMs, keyHash) =>
-		[
-			bundleByName(body.app_id, body.name),
-			signingRulesOfApp(body.app_id),
-			...manifestChunks(body.manifest).map((chunk) => missingDeltaPaths(body.app_id, chunk, keyHash)),
-		] as const,
+	load: ({ body }, _nowMs, keyHash) => ({
+		bundle: bundleByName(body.app_id, body.name),
+		rules: signingRulesOfApp(body.app_id),
+		missing: manifestChunks(body.manifest).map((chunk) => missingDeltaPaths(body.app_id, chunk, keyHash)),
+	}),
 	async handle({ db, scope, principal, loaded, input, actor, nowMs, ownWorkOnly }) {
-		const [bundle] = loaded[0].rows;
+		const [bundle] = loaded.bundle;
 		if (bundle === undefined) throw bundleNotFound();
 		requireCreator(principal, "app.upload_bundle", bundle);
 		refuseLargeAnswer(
@@ -210,13 +210,12 @@ export const setManifest = endpoint({
 			MANIFEST_ANSWER_BYTES[ownWorkOnly("app.upload_bundle") === undefined ? "others" : "own"],
 		);
 		refuseRepeatedFiles(input.body.manifest);
-		const [, rulesRows, ...missingOfChunks] = loaded;
-		const rules = signingRulesOf(rulesRows.rows[0]?.signing_rules);
+		const rules = signingRulesOf(loaded.rules[0]?.signing_rules);
 		const hashes = input.body.manifest.map(({ file_hash }) => file_hash);
 		const signature = await verifyManifest(rules, bundle.session_key, hashes);
 		const refusal = signatureRefusal(rules, signature);
 		if (refusal !== undefined) throw refusal;
-		const missing = missingOfChunks.flatMap(({ rows }) => rows.map((row) => row.path));
+		const missing = loaded.missing.map(({ path }) => path);
 		if (missing.length > 0) throw missingFiles(missing);
 		if (!input.body.manifest.some(({ file_name }) => START_PAGES.includes(file_name))) throw noStartPage();
 		const chunks = manifestChunks(input.body.manifest);
@@ -306,12 +305,15 @@ export const finalizeUpload = endpoint({
 		...SIGNATURE_ERRORS,
 	],
 	example: { body: { app_id: "com.example.app", name: "1.4.0" }, response: OK },
-	load: ({ body }) => [bundleByName(body.app_id, body.name), latestUploadOf(body.app_id, body.name)] as const,
+	load: ({ body }) => ({
+		bundle: bundleByName(body.app_id, body.name),
+		upload: latestUploadOf(body.app_id, body.name),
+	}),
 	async handle(context) {
-		const [bundle] = context.loaded[0].rows;
+		const [bundle] = context.loaded.bundle;
 		if (bundle === undefined) throw bundleNotFound();
 		requireCreator(context.principal, "app.upload_bundle", bundle);
-		await finalize(context, bundle, context.loaded[1].rows[0]);
+		await finalize(context, bundle, context.loaded.upload[0]);
 		return OK;
 	},
 });
@@ -380,9 +382,9 @@ export const deleteFailedVersion = endpoint({
 	response: acknowledgement,
 	errors: ["bundle_not_found", "bundle_already_ready"],
 	example: { query: { app_id: "com.example.app", name: "1.4.0" }, response: OK },
-	load: ({ query: { app_id, name } }) => [bundleByName(app_id, name)] as const,
+	load: ({ query: { app_id, name } }) => ({ bundle: bundleByName(app_id, name) }),
 	async handle(context) {
-		const [bundle] = context.loaded[0].rows;
+		const [bundle] = context.loaded.bundle;
 		if (bundle === undefined) throw bundleNotFound();
 		requireCreator(context.principal, "app.upload_bundle", bundle);
 		if (bundle.status !== "pending") throw bundleAlreadyReady();

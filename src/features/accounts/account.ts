@@ -56,9 +56,9 @@ export const getAccount = endpoint({
 			recent_sign_in_until: "2026-11-21T08:15:00.000Z",
 		},
 	},
-	load: (_input, nowMs, tokenHash) => [accountDetails(tokenHash, OWNING_ROLES, nowMs)] as const,
+	load: (_input, nowMs, tokenHash) => ({ account: accountDetails(tokenHash, OWNING_ROLES, nowMs) }),
 	async handle({ loaded, principal }) {
-		const [account] = loaded[0].rows;
+		const [account] = loaded.account;
 		if (account === undefined) throw invalidSession();
 		const { sessionId, signedInAtMs } = sessionOf(principal);
 		return {
@@ -150,10 +150,10 @@ export const deleteAccount = endpoint({
 			revoked_api_keys: [{ id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31", name: "Nightly build" }],
 		},
 	},
-	load: (_input, _nowMs, tokenHash) => [partsOf(tokenHash, OWNING_ROLES)] as const,
+	load: (_input, _nowMs, tokenHash) => ({ parts: partsOf(tokenHash, OWNING_ROLES) }),
 	async handle({ db, principal, input, loaded, nowMs, actor, origin }) {
 		const { userId, email } = sessionOf(principal);
-		const parts = loaded[0].rows;
+		const parts = loaded.parts;
 		const lastOf = parts.filter((part) => part.is_last_owner === 1);
 		if (lastOf.length > 0) throw lastOwner(lastOf);
 		const dryRun = input.query.dry_run === true;

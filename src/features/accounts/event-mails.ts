@@ -57,13 +57,13 @@ export const chooseMails = endpoint({
 	response: acknowledgement,
 	errors: ["organization_not_found"],
 	example: { body: EXAMPLE, response: OK },
-	load: () => [triggerNames()] as const,
+	load: () => ({ triggers: triggerNames() }),
 	async handle(context) {
 		const { db, deps, principal, input, loaded, nowMs } = context;
 		const { userId } = sessionOf(principal);
 		const { org_id: orgId, events } = input.body;
 		await db.batch([
-			...installedWith(loaded[0].rows),
+			...installedWith(loaded.triggers),
 			guard(mayHaveMails(userId, orgId, READERS, nowMs), organizationNotFound),
 			chooseEventMails(userId, orgId, deps.newId(), [...new Set(events)], nowMs),
 			logAccount(

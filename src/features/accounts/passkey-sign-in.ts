@@ -81,13 +81,15 @@ export const signInWithPasskey = endpoint({
 	response: signedInSchema,
 	errors: ["cross_site_request", "https_required", "sign_in_failed", "too_many_requests"],
 	example: { body: { attempt: EXAMPLE_ATTEMPT, credential: EXAMPLE_ASSERTION }, response: SIGNED_IN_EXAMPLE },
-	load: ({ body }, nowMs) =>
-		[challengeOf(hashKey(body.attempt), "passkey", nowMs), passkeyByCredential(body.credential.id)] as const,
+	load: ({ body }, nowMs) => ({
+		challenge: challengeOf(hashKey(body.attempt), "passkey", nowMs),
+		passkey: passkeyByCredential(body.credential.id),
+	}),
 	async handle(context) {
 		const { db, deps, input, loaded, origin, nowMs } = context;
 		requireOwnPage(context);
-		const [challenge] = loaded[0].rows;
-		const [passkey] = loaded[1].rows;
+		const [challenge] = loaded.challenge;
+		const [passkey] = loaded.passkey;
 		if (challenge === undefined || passkey === undefined) throw signInFailed();
 		const credential = input.body.credential as unknown as AuthenticationResponseJSON;
 		let counter: number;

@@ -155,12 +155,12 @@ export const createPasskey = endpoint({
 		body: { attempt: EXAMPLE_ATTEMPT, name: EXAMPLE_PASSKEY.name, credential: EXAMPLE_ATTESTATION },
 		response: EXAMPLE_PASSKEY,
 	},
-	load: ({ body }, nowMs) => [challengeOf(hashKey(body.attempt), "passkey_registration", nowMs)] as const,
+	load: ({ body }, nowMs) => ({ challenge: challengeOf(hashKey(body.attempt), "passkey_registration", nowMs) }),
 	async handle(context) {
 		const { db, deps, principal, input, loaded, origin, nowMs } = context;
 		const { userId } = principal;
 		const { attempt, name, credential } = input.body;
-		const [challenge] = loaded[0].rows;
+		const [challenge] = loaded.challenge;
 		if (challenge === undefined || challenge.user_id !== userId) throw notRegistered();
 		let made: NewPasskey;
 		try {

@@ -206,11 +206,11 @@ export const signInWithLink = endpoint({
 	response: signedInSchema,
 	errors: ["cross_site_request", "https_required", "sign_in_failed", "too_many_requests"],
 	example: { body: { token: "sil_…" }, response: SIGNED_IN_EXAMPLE },
-	load: ({ body }, nowMs) => [accountByLink(hashKey(body.token), nowMs)] as const,
+	load: ({ body }, nowMs) => ({ account: accountByLink(hashKey(body.token), nowMs) }),
 	async handle(context) {
 		const { db, input, loaded, nowMs } = context;
 		requireOwnPage(context);
-		const [account] = loaded[0].rows;
+		const [account] = loaded.account;
 		if (account === undefined) throw signInFailed();
 		const hash = hashKey(input.body.token);
 		const session = newSession(context, account.id, "link");

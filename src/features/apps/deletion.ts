@@ -75,12 +75,12 @@ export const deleteApp = endpoint({
 			restorable_until: "2026-12-21T08:00:00.000Z",
 		},
 	},
-	load: ({ params, query }) => [appContents(params.app_id, query.dry_run === true)] as const,
+	load: ({ params, query }) => ({ contents: query.dry_run === true ? appContents(params.app_id) : undefined }),
 	async handle({ db, deps, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const isSample = isSampleAppId(scopeRow.app_id);
 		const restorable_until = rfc3339(nowMs + (isSample ? 0 : RESTORABLE_MS));
 		if (input.query.dry_run === true) {
-			const [removes] = loaded[0].rows;
+			const [removes] = loaded.contents;
 			if (removes === undefined) throw appNotFound();
 			return { ...OK, dry_run: true as const, id: scope.appId, app_id: scopeRow.app_id, removes, restorable_until };
 		}
@@ -197,10 +197,10 @@ export const listReservations = endpoint({
 	},
 	load: ({ query }, nowMs) => {
 		const { limit, offset } = pageBounds(query.page);
-		return [reservationsPage(query.orgId, nowMs - RESTORABLE_MS, limit, offset)] as const;
+		return { reservations: reservationsPage(query.orgId, nowMs - RESTORABLE_MS, limit, offset) };
 	},
 	async handle({ input, loaded, request, origin }) {
-		return pageReply({ request, origin }, input.query.page, loaded[0].rows, (row) => ({
+		return pageReply({ request, origin }, input.query.page, loaded.reservations, (row) => ({
 			app_id: row.app_id,
 			org_id: row.org_id,
 			reserved_at: rfc3339(row.reserved_at_ms),

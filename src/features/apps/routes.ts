@@ -180,9 +180,9 @@ export const getApp = endpoint({
 	response: appSchema,
 	errors: [],
 	example: { response: EXAMPLE_APP },
-	load: (input) => [appByPublicId(input.params.app_id)] as const,
+	load: (input) => ({ app: appByPublicId(input.params.app_id) }),
 	async handle({ loaded }) {
-		const [app] = loaded[0].rows;
+		const [app] = loaded.app;
 		if (app === undefined) throw appNotFound();
 		return appAnswer(app);
 	},
@@ -279,10 +279,10 @@ export const updateApp = endpoint({
 	}),
 	errors: ["setting_not_supported"],
 	example: { body: { name: "Example 2" }, response: { ...EXAMPLE_APP, name: "Example 2" } },
-	load: ({ params }) => [appByPublicId(params.app_id)] as const,
+	load: ({ params }) => ({ app: appByPublicId(params.app_id) }),
 	async handle({ db, scope, scopeRow, input, loaded, nowMs, actor }) {
 		refuseSettings("PUT /app/:app_id", input.body);
-		const [current] = loaded[0].rows;
+		const [current] = loaded.app;
 		if (current === undefined) throw appNotFound();
 		const { retention } = input.body;
 		const settings = retention === undefined ? input.body : { ...input.body, retention: keptSeconds(retention) };

@@ -131,7 +131,7 @@ export const offerTransfer = endpoint({
 			ends: { bindings: [], binding_count: 0 },
 		},
 	},
-	load: ({ body }) => [bindingsEnding(body.app_id, MOST_BINDINGS)] as const,
+	load: ({ body }) => ({ bindings: bindingsEnding(body.app_id, MOST_BINDINGS) }),
 	async handle({ db, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const { to_org, dry_run } = input.body;
 		if (to_org === scope.orgId) {
@@ -161,8 +161,8 @@ export const offerTransfer = endpoint({
 			to_org,
 			expires_at,
 			ends: {
-				bindings: loaded[0].rows.map(({ bindings: _, ...binding }) => binding),
-				binding_count: loaded[0].rows[0]?.bindings ?? 0,
+				bindings: loaded.bindings.map(({ bindings: _, ...binding }) => binding),
+				binding_count: loaded.bindings[0]?.bindings ?? 0,
 			},
 		});
 	},
@@ -178,9 +178,9 @@ export const withdrawTransfer = endpoint({
 	response: acknowledgement,
 	errors: ["transfer_not_found"],
 	example: { query: { app_id: "com.example.app" }, response: OK },
-	load: ({ query }) => [transferOf(query.app_id)] as const,
+	load: ({ query }) => ({ offer: transferOf(query.app_id) }),
 	async handle({ db, scope, scopeRow, loaded, nowMs, actor }) {
-		const [offer] = loaded[0].rows;
+		const [offer] = loaded.offer;
 		if (offer === undefined) throw transferNotFound();
 		await db.batch([
 			guard(transferIsOffered(scope.orgId, scope.appId), transferNotFound),
@@ -208,10 +208,10 @@ export const listTransfers = endpoint({
 	example: { query: { orgId: TO_ORG }, response: [EXAMPLE_TRANSFER] },
 	load: ({ query }, nowMs) => {
 		const { limit, offset } = pageBounds(query.page);
-		return [transfersPage(query.orgId, nowMs, limit, offset)] as const;
+		return { transfers: transfersPage(query.orgId, nowMs, limit, offset) };
 	},
 	async handle({ scope, input, loaded, request, origin }) {
-		return pageReply({ request, origin }, input.query.page, loaded[0].rows, (row) => {
+		return pageReply({ request, origin }, input.query.page, loaded.transfers, (row) => {
 			const isOutgoing = row.from_org === scope.orgId;
 			return {
 				...{ id: row.id, app_id: row.app_id, name: row.name },
@@ -271,10 +271,12 @@ export const acceptTransfer = endpoint({
 			unsigned_channel_count: 0,
 		},
 	},
-	load: ({ body }) =>
-		[appContents(body.app_id, true), unsignedChannelsOfOffer(body.app_id, MOST_UNSIGNED_CHANNELS)] as const,
+	load: ({ body }) => ({
+		contents: appContents(body.app_id),
+		unsigned: unsignedChannelsOfOffer(body.app_id, MOST_UNSIGNED_CHANNELS),
+	}),
 	async handle({ db, deps, principal, scope, scopeRow: offer, input, loaded, nowMs, actor }) {
-		const [contents] = loaded[0].rows;
+		const [contents] = loaded.contents;
 		if (contents === undefined || offer.expires_at_ms <= nowMs) throw transferNotFound();
 		const open = [
 			guard(transferIsOpen(offer, nowMs), transferNotFound),
@@ -334,7 +336,7 @@ export const acceptTransfer = endpoint({
 			...{ id: offer.id, app_id: offer.app_id, from_org: offer.from_org, to_org: offer.to_org },
 			receives: { channels, bundles, bundle_bytes },
 			ends: { binding_count: api_key_bindings },
-			...unsignedChannelsAnswer(loaded[1].rows),
+			...unsignedChannelsAnswer(loaded.unsigned),
 		};
 	},
 });

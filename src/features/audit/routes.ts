@@ -166,10 +166,10 @@ export const organizationAudit = endpoint({
 	rawResponse: NDJSON,
 	errors: [],
 	example: { query: { orgId: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21", action: "channel" }, response: [EXAMPLE_ENTRY] },
-	load: ({ query }) => [firstEntries({ orgId: query.orgId }, query)] as const,
+	load: ({ query }) => ({ entries: firstEntries({ orgId: query.orgId }, query) }),
 	async handle({ deps, request, requestId, origin, input, loaded }) {
 		const of = { orgId: input.query.orgId };
-		return answer({ deps, request, requestId, origin }, of, input.query, loaded[0].rows, {
+		return answer({ deps, request, requestId, origin }, of, input.query, loaded.entries, {
 			addressesOf: input.query.orgId,
 		});
 	},
@@ -187,11 +187,11 @@ export const appAudit = endpoint({
 	rawResponse: NDJSON,
 	errors: [],
 	example: { query: { from: "2026-11-01" }, response: [EXAMPLE_ENTRY] },
-	load: ({ params, query }) => [firstEntries({ publicAppId: params.app_id }, query)] as const,
+	load: ({ params, query }) => ({ entries: firstEntries({ publicAppId: params.app_id }, query) }),
 	async handle({ deps, request, requestId, origin, input, loaded, scope, principal }) {
 		// Only readers of the organization's log see IP addresses. A transferred app brings entries of its previous organization.
 		const readsLog = holds(principal, "org.read_audit", { orgId: scope.orgId });
 		const shown = { addressesOf: readsLog ? scope.orgId : undefined };
-		return answer({ deps, request, requestId, origin }, { appUuid: scope.appId }, input.query, loaded[0].rows, shown);
+		return answer({ deps, request, requestId, origin }, { appUuid: scope.appId }, input.query, loaded.entries, shown);
 	},
 });

@@ -44,20 +44,19 @@ export const showCompatibility = endpoint({
 			store_builds: ["2.1.0"],
 		},
 	},
-	load: ({ query: { app_id, version, channel } }) =>
-		[
-			bundleByName(app_id, version),
-			channelByName(app_id, channel),
-			packagesOfChannel(app_id, { name: channel }),
-			bundlesWithSamePackages(app_id, version),
-		] as const,
+	load: ({ query: { app_id, version, channel } }) => ({
+		bundle: bundleByName(app_id, version),
+		channel: channelByName(app_id, channel),
+		packages: packagesOfChannel(app_id, { name: channel }),
+		samePackages: bundlesWithSamePackages(app_id, version),
+	}),
 	async handle({ deps, loaded, scope, scopeRow }) {
-		const [bundle] = loaded[0].rows;
-		const [channel] = loaded[1].rows;
+		const [bundle] = loaded.bundle;
+		const [channel] = loaded.channel;
 		if (bundle === undefined) throw bundleNotFound();
 		if (channel === undefined) throw channelNotFound();
-		const live = loaded[2].rows.find(({ id }) => id === channel.version_id);
-		const same = loaded[3].rows.map(({ name }) => name);
+		const live = loaded.packages.find(({ id }) => id === channel.version_id);
+		const same = loaded.samePackages.map(({ name }) => name);
 		const running = storeBuildsRunning(scope.appId, same);
 		const builds = same.length === 0 ? [] : ((await tryTelemetry(deps, scopeRow.telemetry_binding, running)) ?? []);
 		return {

@@ -73,7 +73,9 @@ export const deleteBundle = endpoint({
 	]),
 	errors: ["bundle_not_found", "bundle_in_use"],
 	example: { query: { app_id: "com.example.app", version: "1.4.0-pr.128" }, response: OK },
-	load: ({ query: { app_id, version } }) => [bundleByName(app_id, version ?? "")] as const,
+	load: ({ query: { app_id, version } }) => ({
+		bundle: version === undefined ? undefined : bundleByName(app_id, version),
+	}),
 	async handle(context) {
 		const { db, deps, scope, input, loaded, nowMs, actor, waitUntil } = context;
 		const dryRun = input.query.dry_run === true;
@@ -84,7 +86,7 @@ export const deleteBundle = endpoint({
 			waitUntil(collectGarbageSoon(deps));
 			return OK;
 		}
-		const [bundle] = loaded[0].rows;
+		const [bundle] = loaded.bundle;
 		if (bundle === undefined) throw bundleNotFound();
 		if (dryRun) {
 			refuseUsed(bundle);

@@ -41,10 +41,10 @@ export const compareBundles = endpoint({
 			not_compared: null,
 		},
 	},
-	load: ({ query: { app_id, version, base } }) => [bundlesByNames(app_id, [version, base])] as const,
+	load: ({ query: { app_id, version, base } }) => ({ bundles: bundlesByNames(app_id, [version, base]) }),
 	async handle({ deps, db, input, loaded, scope, memory, waitUntil, principal }) {
 		const { version, base } = input.query;
-		const ready = loaded[0].rows.filter(({ status }) => status === "ready");
+		const ready = loaded.bundles.filter(({ status }) => status === "ready");
 		const after = ready.find(({ name }) => name === version);
 		const before = ready.find(({ name }) => name === base);
 		if (after === undefined || before === undefined) throw bundleNotFound();

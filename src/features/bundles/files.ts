@@ -51,11 +51,11 @@ export const listBundleFiles = endpoint({
 			],
 		},
 	},
-	load: ({ query: { app_id, version } }) => [bundleByName(app_id, version)] as const,
+	load: ({ query: { app_id, version } }) => ({ bundle: bundleByName(app_id, version) }),
 	async handle({ deps, db, loaded, input, scope, memory, waitUntil, principal }) {
 		const { version } = input.query;
 		const search = input.query.search?.toLowerCase() ?? "";
-		const [bundle] = loaded[0].rows;
+		const [bundle] = loaded.bundle;
 		if (bundle === undefined || bundle.status !== "ready") throw bundleNotFound();
 		const [manifest] = await db.batch([manifestFiles(scope.appId, bundle.id, search, MOST_NAMED)]);
 		const [first] = manifest.rows;
@@ -112,9 +112,9 @@ export const showDownload = endpoint({
 			...{ expires_at: "2026-11-22T09:00:00.000Z", size: 1_048_576, encrypted: false },
 		},
 	},
-	load: ({ query: { app_id, version } }) => [bundleByName(app_id, version)] as const,
+	load: ({ query: { app_id, version } }) => ({ bundle: bundleByName(app_id, version) }),
 	async handle({ deps, loaded, scope, principal, ownWorkOnly, origin, nowMs }) {
-		const [bundle] = loaded[0].rows;
+		const [bundle] = loaded.bundle;
 		if (bundle === undefined || bundle.status !== "ready") throw bundleNotFound();
 		if (ownWorkOnly("app.read_bundles") !== undefined) requireCreator(principal, "app.read_bundles", bundle);
 		const common = { size: bundle.size_bytes, encrypted: bundle.session_key !== null };

@@ -106,10 +106,10 @@ export const listBundles = endpoint({
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_BUNDLE] },
 	load: ({ query: { app_id, version, page, limit: size } }) => {
 		const { limit, offset } = pageBounds(page, size);
-		return [bundlesPage(app_id, version, limit, offset)] as const;
+		return { bundles: bundlesPage(app_id, version, limit, offset) };
 	},
 	async handle({ deps, loaded, input, scope, scopeRow, request, origin }) {
-		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry_binding, loaded[0].rows);
+		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry_binding, loaded.bundles);
 		const { version, page, limit } = input.query;
 		const shown = (row: BundleListRow) => ({
 			...bundleAnswer(row),
@@ -144,10 +144,11 @@ export const findBundles = endpoint({
 		query: { app_id: "com.example.app", search: "1.4", sort: "size" },
 		response: { total: 1, bundles: [{ ...EXAMPLE_BUNDLE, deleted_at: null }] },
 	},
-	load: ({ query: { app_id, page, search, state, sort = "created", order = "desc" } }) =>
-		[foundBundles(app_id, { search, state, sort, order }, PAGE_SIZE, page * PAGE_SIZE)] as const,
+	load: ({ query: { app_id, page, search, state, sort = "created", order = "desc" } }) => ({
+		bundles: foundBundles(app_id, { search, state, sort, order }, PAGE_SIZE, page * PAGE_SIZE),
+	}),
 	async handle({ deps, loaded, scope, scopeRow }) {
-		const [{ rows: found }] = loaded;
+		const { bundles: found } = loaded;
 		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry_binding, found);
 		const bundles = rows.map((row) => ({ ...bundleAnswer(row), deleted_at: nullableRfc3339(row.deleted_at_ms) }));
 		return { total: found[0]?.total ?? 0, bundles };

@@ -68,15 +68,14 @@ export const changeMetadata = endpoint({
 	description:
 		"`comment` are the notes. A field that is left out stays as it is; null or an empty text removes it. Devices see both if the app has `expose_metadata`; then those of a bundle that a protected channel serves, and those of a preview's bundle that a channel outside of previews serves, are for administrators (`app.update_user_roles`).",
 	body: metadataBody,
-	load: ({ body: { app_id, version, version_id } }) =>
-		[
-			version === undefined ? bundleById(app_id, version_id ?? 0) : bundleByName(app_id, version),
-			shownOnProtectedChannel(app_id, version ?? version_id ?? 0),
-		] as const,
+	load: ({ body: { app_id, version, version_id } }) => ({
+		bundle: version === undefined ? bundleById(app_id, version_id ?? 0) : bundleByName(app_id, version),
+		protectedChannels: shownOnProtectedChannel(app_id, version ?? version_id ?? 0),
+	}),
 	access: {
 		permissions: ["app.upload_bundle", "app.update_user_roles"],
 		scope: appScope("body.app_id"),
-		choose: ({ loaded }) => [loaded[1].rows.length > 0 ? "app.update_user_roles" : "app.upload_bundle"],
+		choose: ({ loaded }) => [loaded.protectedChannels.length > 0 ? "app.update_user_roles" : "app.upload_bundle"],
 	},
 	response: acknowledgement,
 	errors: ["bundle_not_found", "channel_changed"],
@@ -85,12 +84,12 @@ export const changeMetadata = endpoint({
 		response: OK,
 	},
 	async handle({ db, loaded, input, scope, scopeRow, principal, actor, nowMs }) {
-		const [bundle] = loaded[0].rows;
+		const [bundle] = loaded.bundle;
 		if (bundle === undefined) throw bundleNotFound();
 		requireOwnWork(principal, "app.upload_bundle", scope, bundle);
 		const { comment = bundle.comment, link = bundle.link } = input.body;
 		if (comment === bundle.comment && link === bundle.link) return OK;
-		const isForEveryUploader = loaded[1].rows.length === 0;
+		const isForEveryUploader = loaded.protectedChannels.length === 0;
 		await db.batch([
 			guard(bundleIsLive(scope.appId, bundle.id), bundleNotFound),
 			...(isForEveryUploader ? [guard(isShownOnProtectedChannel(scope.appId, bundle.id, false), nowProtected)] : []),

@@ -46,8 +46,8 @@ export const promoteBundle = endpoint({
 	load: ({ body }, nowMs) => promotionReads(body.app_id, body.channel_id, body.version_id, nowMs),
 	async handle(context) {
 		const { loaded, input } = context;
-		const [channel] = loaded[0].rows;
-		const [bundle] = loaded[1].rows;
+		const [channel] = loaded.channel;
+		const [bundle] = loaded.stable;
 		if (channel === undefined) throw channelNotFound();
 		if (bundle === undefined) throw bundleNotFound();
 		const { app_id, allow_preview_bundle, keep_rollout } = input.body;

@@ -95,22 +95,21 @@ export const registerBundle = endpoint({
 			upload_url: "https://updates.example.com/files/upload/one/…?expires=…&signature=…",
 		},
 	},
-	load: ({ body }) =>
-		[
-			bundleByName(body.app_id, body.version),
-			signingRulesOfApp(body.app_id),
-			usesOfVersion(body.app_id, body.version),
-		] as const,
+	load: ({ body }) => ({
+		bundle: bundleByName(body.app_id, body.version),
+		rules: signingRulesOfApp(body.app_id),
+		earlier: usesOfVersion(body.app_id, body.version),
+	}),
 	async handle(context) {
 		const { deps, input, loaded, nowMs, origin } = context;
 		const { body } = input;
 		const uploadId = body.external_url === undefined ? deps.newId() : undefined;
-		const uses = body.reuse_version === true ? (loaded[2].rows[0]?.uses ?? 0) : 0;
+		const uses = body.reuse_version === true ? (loaded.earlier[0]?.uses ?? 0) : 0;
 		const row = await register(context, {
 			version: reusedName(body.version, uses),
 			reuseOf: uses === 0 ? undefined : body.version,
-			existing: loaded[0].rows[0],
-			signingRules: loaded[1].rows[0]?.signing_rules,
+			existing: loaded.bundle[0],
+			signingRules: loaded.rules[0]?.signing_rules,
 			externalUrl: body.external_url,
 			uploadId,
 			facts: {
@@ -155,11 +154,14 @@ export const completeBundle = endpoint({
 		...SIGNATURE_ERRORS,
 	],
 	example: { body: { app_id: "com.example.app", version: "1.4.0-pr.128" }, response: EXAMPLE_BUNDLE },
-	load: ({ body }) => [bundleByName(body.app_id, body.version), latestUploadOf(body.app_id, body.version)] as const,
+	load: ({ body }) => ({
+		bundle: bundleByName(body.app_id, body.version),
+		upload: latestUploadOf(body.app_id, body.version),
+	}),
 	async handle(context) {
 		const { deps, loaded, principal, scope } = context;
-		const [bundle] = loaded[0].rows;
-		const [upload] = loaded[1].rows;
+		const [bundle] = loaded.bundle;
+		const [upload] = loaded.upload;
 		if (bundle === undefined) throw bundleNotFound();
 		requireOwnWork(principal, "app.upload_bundle", scope, bundle);
 		if (bundle.status === "ready") return bundleAnswer(bundle);

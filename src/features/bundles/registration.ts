@@ -20,6 +20,7 @@ import {
 	updateBundle,
 } from "../../db/bundles";
 import { guard, lastResult, onUnique, type Statement } from "../../db/client";
+import { readNamed } from "../../db/named-reads";
 import { retryOnChange } from "../../db/optimistic";
 import { bundleJoinsPreview, previewChanged } from "../../db/previews";
 import { bundlesOfApp, bundlesOfPreviewKey, uploadQuotas } from "../../db/quotas";
@@ -270,17 +271,17 @@ async function withPreviewOfJob<Result>(
 	if (limit === undefined || pullRequest === undefined) return write(undefined);
 	const request = { ...pullRequest, app_id: scopeRow.app_id };
 	const opener = { ...context, publicAppId: scopeRow.app_id, limit };
-	const read = () => db.batch(openReads(request));
-	return retryOnChange(await read(), read, async ([{ rows: known }, { rows: place }]) => {
-		if (place[0] === undefined) throw appNotFound();
-		const claim = closeClaim(opener, known[0]);
+	const read = () => readNamed(db, openReads(request));
+	return retryOnChange(await read(), read, async ({ preview: [known], place: [place] }) => {
+		if (place === undefined) throw appNotFound();
+		const claim = closeClaim(opener, known);
 		if (claim.length > 0) {
 			await db.batch(claim);
 			throw previewChanged();
 		}
-		const open = known[0]?.state === "open" ? known[0] : undefined;
+		const open = known?.state === "open" ? known : undefined;
 		const days = open === undefined ? undefined : open.lifetime_ms / DAY_MS;
-		return write(await previewOpening(opener, { ...request, days }, known[0], place[0]));
+		return write(await previewOpening(opener, { ...request, days }, known, place));
 	});
 }
 

@@ -75,10 +75,10 @@ export const tusStatus = endpoint({
 		...SIGNATURE_ERRORS,
 	],
 	example: {},
-	load: (input) => [uploadById(input.params.id)] as const,
+	load: (input) => ({ upload: uploadById(input.params.id) }),
 	async handle(context) {
 		requireTus(context.request.headers);
-		const upload = ownUpload(context.loaded[0].rows[0], context.principal);
+		const upload = ownUpload(context.loaded.upload[0], context.principal);
 		const { offset } = await finishIfWhole(context, upload);
 		return tusResponse(200, {
 			"Upload-Offset": String(offset),
@@ -129,14 +129,14 @@ export const tusAppend = endpoint({
 		...SIGNATURE_ERRORS,
 	],
 	example: {},
-	load: (input) => [uploadById(input.params.id)] as const,
+	load: (input) => ({ upload: uploadById(input.params.id) }),
 	async handle(context) {
 		const { request } = context;
 		requireTus(request.headers);
 		if (request.headers.get("content-type") !== "application/offset+octet-stream") {
 			throw new ApiError("unsupported_media_type", "Send content-type: application/offset+octet-stream.");
 		}
-		const upload = ownUpload(context.loaded[0].rows[0], context.principal);
+		const upload = ownUpload(context.loaded.upload[0], context.principal);
 		const claimed = wholeNumber(request.headers, "upload-offset");
 		const expires = { "Upload-Expires": new Date(upload.expires_at_ms).toUTCString() };
 		const { offset, segments } = await finishIfWhole(context, upload);

@@ -132,7 +132,7 @@ export const tusCreate = endpoint({
 	example: {},
 	load: ({ headers }) => {
 		const target = targetOf(headers);
-		return [bundleByName(target?.appId ?? "", target?.version ?? "")] as const;
+		return { bundle: target?.version === undefined ? undefined : bundleByName(target.appId, target.version) };
 	},
 	async handle(context) {
 		const { deps, db, request, scope, principal, loaded, nowMs, origin } = context;
@@ -150,7 +150,7 @@ export const tusCreate = endpoint({
 			const stored = isPrivate ? ownDeltaPath(path, principal.keyId ?? principal.userId) : path;
 			await beginFile(context, id, stored, lengthBytes, isPreview);
 		} else {
-			const [bundle] = loaded[0].rows;
+			const [bundle] = loaded.bundle;
 			if (bundle === undefined) throw bundleNotFound();
 			if (bundle.status !== "pending") throw bundleAlreadyReady();
 			if (!isOwnWork(bundle, principal)) {

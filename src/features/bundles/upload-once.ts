@@ -64,13 +64,15 @@ export const uploadOnce = endpoint({
 		"quota_exceeded",
 	],
 	example: { query: { expires: "1795248000", signature: "…" }, response: OK },
-	load: (input, nowMs) =>
-		[uploadByLink(input.params.id), uploaderStatement({ uploadId: input.params.id, nowMs })] as const,
+	load: (input, nowMs) => ({
+		upload: uploadByLink(input.params.id),
+		uploader: uploaderStatement({ uploadId: input.params.id, nowMs }),
+	}),
 	async handle(context) {
 		const { deps, input, loaded, nowMs, request } = context;
 		await verifyLink(deps, "PUT", `/files/upload/one/${input.params.id}`, input.query, nowMs);
-		const [upload] = loaded[0].rows;
-		if (upload === undefined || !mayStillUpload(loaded[1].rows[0], nowMs, context.actor.ipAddress))
+		const [upload] = loaded.upload;
+		if (upload === undefined || !mayStillUpload(loaded.uploader[0], nowMs, context.actor.ipAddress))
 			throw uploadNotFound();
 		const { body, sizeBytes } = sizedBody(request);
 		if (upload.completed_at_ms !== null) {

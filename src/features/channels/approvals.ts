@@ -62,15 +62,18 @@ const proposalScope: ScopeSource<ChannelScopeRow> = {
 
 const decisionBody = v.object({ app_id: publicAppId, id: uuid, comment: optional(label(512)) });
 const access = { permission: "channel.promote_bundle", scope: proposalScope } as const;
-const reads = ({ app_id, id }: { readonly app_id: string; readonly id: string }, nowMs: number) =>
-	[proposalsPage(app_id, { id }, nowMs, 1, 0), channelOfProposal(app_id, id), packagesOfProposal(app_id, id)] as const;
+const reads = ({ app_id, id }: { readonly app_id: string; readonly id: string }, nowMs: number) => ({
+	proposal: proposalsPage(app_id, { id }, nowMs, 1, 0),
+	channel: channelOfProposal(app_id, id),
+	packages: packagesOfProposal(app_id, id),
+});
 
 type DecisionContext = Context<string, undefined, typeof decisionBody, ChannelScopeRow, ReturnType<typeof reads>>;
 
 /** The waiting proposal and its channel. @throws {ApiError} for a decided one, or a caller with only a preview role */
 function waitingProposal({ loaded, ownWorkOnly }: Pick<DecisionContext, "loaded" | "ownWorkOnly">) {
-	const [proposal] = loaded[0].rows;
-	const [channel] = loaded[1].rows;
+	const [proposal] = loaded.proposal;
+	const [channel] = loaded.channel;
 	if (proposal === undefined || channel === undefined) throw proposalNotFound();
 	if (ownWorkOnly("channel.promote_bundle") !== undefined) throw proposalNotFound();
 	if (proposal.state !== "pending") throw notPending(proposal.state);
@@ -153,7 +156,7 @@ export const approveProposal = endpoint({
 		if (proposal.is_outdated === 1) throw outdated();
 		const values: ChannelValues = JSON.parse(proposal.changes);
 		// The channel may require it since the proposal.
-		refuseIncompatible(values, channel, context.loaded[2].rows);
+		refuseIncompatible(values, channel, context.loaded.packages);
 		const versions = new Map([
 			[proposal.version_id ?? 0, proposal.version_name ?? ""],
 			[channel.rollout_version_id ?? 0, channel.rollout_version_name ?? ""],

@@ -80,36 +80,36 @@ import {
 	writeChannel,
 } from "./write";
 
-export const bundleOfChoice = (appId: string, choice: string | number | null | undefined) =>
-	typeof choice === "number" ? bundleById(appId, choice) : bundleByName(appId, choice ?? "");
+/** @param choice a bundle's id or version; none reads nothing */
+export function bundleOfChoice(appId: string, choice: string | number | null | undefined) {
+	if (choice === undefined || choice === null) return undefined;
+	return typeof choice === "number" ? bundleById(appId, choice) : bundleByName(appId, choice);
+}
 
 /** Reads for a change, beside the decision: the channel, and the bundles that the body names. */
 export function channelChangeReads(body: ChannelBody, nowMs: number) {
-	return [
-		channelByName(body.app_id, body.channel),
-		bundleOfChoice(body.app_id, body.version),
-		bundleOfChoice(body.app_id, rolloutOf(body).version),
-		previewName(body.app_id, body.channel),
-		protectedPublicChannels(body.app_id),
-		proposalsPage(body.app_id, { channel: body.channel, isWaiting: true }, nowMs, 1, 0),
-		packagesOfChannel(body.app_id, { name: body.channel }),
-	] as const;
+	return {
+		channel: channelByName(body.app_id, body.channel),
+		stable: bundleOfChoice(body.app_id, body.version),
+		rollout: bundleOfChoice(body.app_id, rolloutOf(body).version),
+		naming: previewName(body.app_id, body.channel),
+		protectedPublic: protectedPublicChannels(body.app_id),
+		waiting: proposalsPage(body.app_id, { channel: body.channel, isWaiting: true }, nowMs, 1, 0),
+		packages: packagesOfChannel(body.app_id, { name: body.channel }),
+	};
 }
-
-/** Ids begin with 1. */
-const NO_BUNDLE = 0;
 
 /** The same for a promotion that names the channel and the bundle by their ids. */
 export function promotionReads(publicAppId: string, channelId: number, versionId: number, nowMs: number) {
-	return [
-		channelById(publicAppId, channelId),
-		bundleById(publicAppId, versionId),
-		bundleById(publicAppId, NO_BUNDLE),
-		previewName(publicAppId, ""),
-		protectedPublicChannels(publicAppId),
-		proposalsPage(publicAppId, { channelId, isWaiting: true }, nowMs, 1, 0),
-		packagesOfChannel(publicAppId, { id: channelId }),
-	] as const;
+	return {
+		channel: channelById(publicAppId, channelId),
+		stable: bundleById(publicAppId, versionId),
+		rollout: undefined,
+		naming: previewName(publicAppId, ""),
+		protectedPublic: protectedPublicChannels(publicAppId),
+		waiting: proposalsPage(publicAppId, { channelId, isWaiting: true }, nowMs, 1, 0),
+		packages: packagesOfChannel(publicAppId, { id: channelId }),
+	};
 }
 
 export const PROMOTION_ERRORS = [
@@ -165,8 +165,8 @@ export const channelChangePermissions = ({ input, loaded }: Pick<ChangeContext, 
 	permissionsToChange(requestOf(input.body, loaded));
 
 export function requestOf(body: ChannelBody, loaded: ChangeContext["loaded"]): ChannelRequest {
-	const [channel, stable, rollout] = [loaded[0].rows[0], loaded[1].rows[0], loaded[2].rows[0]];
-	return { body, channel, stable, rollout, protectedPublic: loaded[4].rows };
+	const { protectedPublic } = loaded;
+	return { body, channel: loaded.channel[0], stable: loaded.stable[0], rollout: loaded.rollout[0], protectedPublic };
 }
 
 interface ChangedChannel extends WrittenChannel {
@@ -200,13 +200,13 @@ export async function changeChannel(
 	}
 	const { values, taken } = plannedWrite(change, channel);
 	if (taken !== NO_PLATFORMS) refuseTakenPlatforms(principal, scope);
-	const opening = await openingGuards(context, context.loaded[3].rows[0], request, values);
+	const opening = await openingGuards(context, loaded.naming[0], request, values);
 	const answer = { id: channel.id, public: channel.public === 1, created: false, previewAccessEnded: [] };
 	if (Object.keys(values).length === 0) return answer;
-	refuseIncompatible(values, channel, [...change.promoted, ...loaded[6].rows]);
+	refuseIncompatible(values, channel, [...change.promoted, ...loaded.packages]);
 	if (Object.keys(change.bundles).length > 0) {
 		if (needsApproval(change, channel, input.body, onlyProposes(principal, scope))) {
-			return { ...answer, proposal: await propose(context, channel, change, loaded[5].rows[0]) };
+			return { ...answer, proposal: await propose(context, channel, change, loaded.waiting[0]) };
 		}
 		refuseNonPromoter(principal, channel, scope);
 		if (!onlySlowsDown(change.bundles, channel)) requireRecentPromoter(principal, channel, nowMs);
@@ -319,7 +319,7 @@ async function createChannel(
 	const { db, deps, principal, scope, scopeRow, loaded, nowMs, actor } = context;
 	const { appId, orgId } = scope;
 	const name = request.body.channel;
-	const [nameRow] = loaded[3].rows;
+	const [nameRow] = loaded.naming;
 	if (nameRow === undefined) throw appNotFound();
 	const limit = context.ownWorkOnly("app.create_channel");
 	const isPreview = limit !== undefined;

@@ -68,14 +68,17 @@ export const deleteChannel = endpoint({
 	]),
 	errors: ["channel_not_found", "bundle_in_use", "channel_changed", "channel_protected"],
 	example: { query: { app_id: "com.example.app", channel: "pr-128", delete_bundle: "true" }, response: OK },
-	load: ({ query: { app_id, channel } }) =>
-		[channelByName(app_id, channel), bundlesOfChannel(app_id, channel), previewOfChannel(app_id, channel)] as const,
+	load: ({ query: { app_id, channel } }) => ({
+		channel: channelByName(app_id, channel),
+		bundles: bundlesOfChannel(app_id, channel),
+		preview: previewOfChannel(app_id, channel),
+	}),
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor, waitUntil }) {
-		const [channel] = loaded[0].rows;
+		const [channel] = loaded.channel;
 		if (channel === undefined) throw channelNotFound();
 		refuseProtected(channel);
-		const linked = loaded[1].rows;
-		const previewId = loaded[2].rows[0]?.id ?? null;
+		const linked = loaded.bundles;
+		const previewId = loaded.preview[0]?.id ?? null;
 		const withBundle = input.query.delete_bundle === true;
 		if (withBundle) refuseBundleDeletion(principal, scope, linked);
 		// The clean-up of the stock CLI marks the bundle and then deletes the channel; a marked bundle is deleted with its last channel.

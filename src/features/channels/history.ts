@@ -78,12 +78,12 @@ export const showChannelHistory = endpoint({
 	},
 	load: ({ query: { app_id, channel, page } }) => {
 		const { limit, offset } = pageBounds(page);
-		return [channelByName(app_id, channel), channelHistoryPage(app_id, channel, limit, offset)] as const;
+		return { channel: channelByName(app_id, channel), history: channelHistoryPage(app_id, channel, limit, offset) };
 	},
 	async handle({ loaded, input, principal, scope, request, origin }) {
-		if (loaded[0].rows[0] === undefined) throw channelNotFound();
+		if (loaded.channel[0] === undefined) throw channelNotFound();
 		const showsNames = holds(principal, "app.read_audit", scope);
-		return pageReply({ request, origin }, input.query.page, loaded[1].rows, (row) => historyAnswer(row, showsNames));
+		return pageReply({ request, origin }, input.query.page, loaded.history, (row) => historyAnswer(row, showsNames));
 	},
 });
 

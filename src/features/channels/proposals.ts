@@ -120,7 +120,7 @@ export const listProposals = endpoint({
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_PROPOSAL] },
 	load: ({ query: { app_id, id, channel, page } }, nowMs) => {
 		const { limit, offset } = pageBounds(page);
-		return [proposalsPage(app_id, { id, channel }, nowMs, limit, offset)] as const;
+		return { proposals: proposalsPage(app_id, { id, channel }, nowMs, limit, offset) };
 	},
 	async handle(context) {
 		const { loaded, input, principal, scope, request, origin } = context;
@@ -128,8 +128,8 @@ export const listProposals = endpoint({
 		const showsNames = holds(principal, "app.read_audit", app);
 		const mayCount = holds(principal, "app.read_devices", app);
 		const mayCompare = holds(principal, "app.read_bundles", app);
-		const effects = await effectsOf(context, loaded[0].rows, { mayCount, mayCompare });
-		return pageReply({ request, origin }, input.query.page, loaded[0].rows, (row) => ({
+		const effects = await effectsOf(context, loaded.proposals, { mayCount, mayCompare });
+		return pageReply({ request, origin }, input.query.page, loaded.proposals, (row) => ({
 			id: row.id,
 			channel: row.channel_name,
 			channel_id: row.channel_id,

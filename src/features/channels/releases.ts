@@ -111,14 +111,15 @@ export const listReleases = endpoint({
 	response: v.array(releaseItem),
 	errors: [],
 	example: { query: { kind: "release" }, response: [EXAMPLE_RELEASE] },
-	load: ({ params, query: { channel, actor, version, kind, before, limit } }) =>
-		[releasesPage(params.app_id, { channel, actor, version, kind, before }, (limit ?? DEFAULT_LIMIT) + 1)] as const,
+	load: ({ params, query: { channel, actor, version, kind, before, limit } }) => ({
+		releases: releasesPage(params.app_id, { channel, actor, version, kind, before }, (limit ?? DEFAULT_LIMIT) + 1),
+	}),
 	async handle({ loaded, input, principal, scope, request, origin }) {
 		const showsNames = holds(principal, "app.read_audit", scope);
 		const limit = input.query.limit ?? DEFAULT_LIMIT;
-		const items = loaded[0].rows.slice(0, limit).map((row) => releaseAnswer(row, showsNames));
+		const items = loaded.releases.slice(0, limit).map((row) => releaseAnswer(row, showsNames));
 		const last = items.at(-1);
-		if (loaded[0].rows.length <= limit || last === undefined) return items;
+		if (loaded.releases.length <= limit || last === undefined) return items;
 		const { pathname, searchParams } = new URL(request.url);
 		searchParams.set("before", last.id);
 		return new Reply(200, items, { Link: `<${origin}${pathname}?${searchParams}>; rel="next"` });

@@ -97,18 +97,17 @@ export const rollBackChannel = endpoint({
 			rollout_ended: null,
 		},
 	},
-	load: ({ body }) =>
-		[
-			channelByName(body.app_id, body.channel),
-			bundleOfChoice(body.app_id, body.version),
-			previousLive(body.app_id, body.channel),
-			rollbackTargetIds(body.app_id, body.channel),
-			packagesOfChannel(body.app_id, { name: body.channel }),
-		] as const,
+	load: ({ body }) => ({
+		channel: channelByName(body.app_id, body.channel),
+		bundle: bundleOfChoice(body.app_id, body.version),
+		previous: previousLive(body.app_id, body.channel),
+		targets: rollbackTargetIds(body.app_id, body.channel),
+		packages: packagesOfChannel(body.app_id, { name: body.channel }),
+	}),
 	async handle(context) {
 		const { scope, scopeRow, input, loaded, nowMs, principal } = context;
 		const { body } = input;
-		const [channel] = loaded[0].rows;
+		const [channel] = loaded.channel;
 		if (channel === undefined) throw channelNotFound();
 		const isNamed = body.version !== undefined;
 		// Devices of the rollout return to the stable bundle, which was never in doubt; a step further back would take it from all.
@@ -116,10 +115,10 @@ export const rollBackChannel = endpoint({
 		const target = !isNamed
 			? keepsStable
 				? { ...STORE_BUILD, id: channel.version_id, name: channel.version_name }
-				: loaded[2].rows[0]
+				: loaded.previous[0]
 			: body.version === "builtin" || body.version === "unknown"
 				? STORE_BUILD
-				: readyBundle(loaded[1].rows[0]);
+				: readyBundle(loaded.bundle[0]);
 		if (target === undefined) throw nothingToRollBackTo(channel);
 		if (target.id !== null && target.id === channel.rollout_version_id && target.id !== channel.version_id) {
 			const message = "is the bundle of the rollout; make it stable with POST /channel and promoteToStable: true";
@@ -129,7 +128,7 @@ export const rollBackChannel = endpoint({
 		if (created_by !== null) {
 			requireOwnWork(principal, "channel.promote_bundle", scope, { created_by, created_by_key, preview_id });
 		}
-		const wasLive = keepsStable || loaded[3].rows.some(({ version_id }) => version_id === id);
+		const wasLive = keepsStable || loaded.targets.some(({ version_id }) => version_id === id);
 		refuseNonPromoter(principal, channel, scope);
 		if (onlyProposes(principal, scope)) throw mayOnlyPropose(channel);
 		const isOther = id !== channel.version_id;
@@ -137,7 +136,7 @@ export const rollBackChannel = endpoint({
 		const endsRollout = channel.rollout_id !== null;
 		const values = differences({ version_id: id, ...(endsRollout ? NO_ROLLOUT : {}) }, channel);
 		// A bundle that was live here ran on these store builds; any other one is a promotion by another name.
-		const compared = wasLive ? [] : [...loaded[1].rows, ...loaded[4].rows];
+		const compared = wasLive ? [] : [...loaded.bundle, ...loaded.packages];
 		refuseIncompatible(values, channel, compared);
 		const answer = {
 			status: "ok" as const,

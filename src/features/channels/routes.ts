@@ -144,11 +144,12 @@ export const listChannels = endpoint({
 	query: v.object({ app_id: publicAppId, channel: optional(channelName), page: pageNumber, limit: itemsPerPage }),
 	load: ({ query: { app_id, channel, page, limit: size } }) => {
 		const { limit, offset } = pageBounds(page, size);
-		return [
-			channel === undefined
-				? channelsPage({ publicAppId: app_id, limit, offset })
-				: listedChannelByName({ publicAppId: app_id, name: channel }),
-		] as const;
+		return {
+			channels:
+				channel === undefined
+					? channelsPage({ publicAppId: app_id, limit, offset })
+					: listedChannelByName({ publicAppId: app_id, name: channel }),
+		};
 	},
 	access: {
 		permissions: ["app.read", "channel.read"],
@@ -167,7 +168,7 @@ export const listChannels = endpoint({
 		if (input.query.channel === undefined) {
 			const { app_id, page, limit: size } = input.query;
 			const channels = seesAll
-				? loaded[0]
+				? loaded.channels
 				: (
 						await db.batch([
 							channelsPageOf({
@@ -176,10 +177,10 @@ export const listChannels = endpoint({
 								...pageBounds(page, size),
 							}),
 						])
-					)[0];
-			return pageReply({ request, origin }, page, channels.rows, shown, size);
+					)[0].rows;
+			return pageReply({ request, origin }, page, channels, shown, size);
 		}
-		const [channel] = loaded[0].rows;
+		const [channel] = loaded.channels;
 		if (channel === undefined || !sees(channel.id)) throw channelNotFound();
 		return shown(channel);
 	},

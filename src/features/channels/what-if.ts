@@ -126,7 +126,7 @@ export const whatIf = endpoint({
 		const { channel: row } = request;
 		const change = changeOf(request, deps.newId(), nowMs);
 		const { values, taken } = plannedWrite(change, row);
-		const packaged = [...change.promoted, ...loaded[6].rows];
+		const packaged = [...change.promoted, ...loaded.packages];
 		if (row !== undefined) refuseIncompatible(values, row, packaged);
 		const compatibility = row === undefined ? undefined : compatibilityOfChange(values, row, packaged);
 		const app = { appId: scope.appId, publicAppId: body.app_id, telemetry_binding: scopeRow.telemetry_binding };

@@ -97,10 +97,12 @@ export const deviceEvents = endpoint({
 		query: { app_id: "com.example.app", kind: "install,fail" },
 		response: { events: [EXAMPLE_EVENT], next: null, newest: "1795248000000.0d4fae6e-64a3-4f39-9a5d-6c9a5f0d9f11.0" },
 	},
-	load: ({ query: { app_id, channel } }) => [channelByName(app_id, channel ?? "")] as const,
+	load: ({ query: { app_id, channel } }) => ({
+		channel: channel === undefined ? undefined : channelByName(app_id, channel),
+	}),
 	async handle({ deps, loaded, input, scope, scopeRow, request, origin, nowMs }) {
 		const { query } = input;
-		const channelId = loaded[0].rows[0]?.id;
+		const channelId = loaded.channel[0]?.id;
 		if (query.channel !== undefined && channelId === undefined) throw channelNotFound();
 		const { format = "json", device_id, version, kind, from, to } = query;
 		const reports = openTelemetry(deps, scopeRow.telemetry_binding);

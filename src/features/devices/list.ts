@@ -55,11 +55,14 @@ export const listRecentDevices = endpoint({
 		query: { app_id: "com.example.app", search: "b5a3" },
 		response: { total: 1, complete: true, devices: [EXAMPLE_DEVICE_RECORD] },
 	},
-	load: ({ query: { app_id, channel } }) => [appByPublicId(app_id), channelByName(app_id, channel ?? "")] as const,
+	load: ({ query: { app_id, channel } }) => ({
+		app: appByPublicId(app_id),
+		channel: channel === undefined ? undefined : channelByName(app_id, channel),
+	}),
 	async handle({ deps, db, loaded, input, scope, scopeRow }) {
 		const { query } = input;
-		const hidesCustomIds = loaded[0].rows[0]?.allow_device_custom_id === 0;
-		const channelId = query.channel === undefined ? undefined : (loaded[1].rows[0]?.id ?? null);
+		const hidesCustomIds = loaded.app[0]?.allow_device_custom_id === 0;
+		const channelId = query.channel === undefined ? undefined : (loaded.channel[0]?.id ?? null);
 		const filter = { ...filterOf(query, !hidesCustomIds), channelId };
 		const page = listedDevices(scope.appId, filter, orderOf(query), PAGE_SIZE, query.page * PAGE_SIZE);
 		const [{ rows }] = await openTelemetry(deps, scopeRow.telemetry_binding).batch([page]);

@@ -98,11 +98,11 @@ export const pageDevices = endpoint({
 		query: { app_id: "com.example.app", limit: "100" },
 		response: { data: [EXAMPLE_DEVICE_RECORD], hasMore: false },
 	},
-	load: ({ query }) => [appByPublicId(query.app_id)] as const,
+	load: ({ query }) => ({ app: appByPublicId(query.app_id) }),
 	async handle({ deps, db, loaded, input, scope, scopeRow }) {
 		const { query } = input;
 		const { limit = PAGE_SIZE } = query;
-		const hidesCustomIds = loaded[0].rows[0]?.allow_device_custom_id === 0;
+		const hidesCustomIds = loaded.app[0]?.allow_device_custom_id === 0;
 		const list = listOf(query, hidesCustomIds);
 		const rows: readonly ReportedRow[] =
 			hidesCustomIds && list.hasCustomId

@@ -83,9 +83,12 @@ export const listDevices = endpoint({
 	response: v.union([v.array(deviceSchema), deviceSchema]),
 	errors: ["device_not_found"],
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_DEVICE_RECORD] },
-	load: ({ query: { app_id, device_id } }) => [overrideOf(app_id, device_id ?? ""), appByPublicId(app_id)] as const,
+	load: ({ query: { app_id, device_id } }) => ({
+		override: device_id === undefined ? undefined : overrideOf(app_id, device_id),
+		app: appByPublicId(app_id),
+	}),
 	async handle({ deps, db, loaded, input, scope, scopeRow, request, origin }) {
-		const hidesCustomIds = loaded[1].rows[0]?.allow_device_custom_id === 0;
+		const hidesCustomIds = loaded.app[0]?.allow_device_custom_id === 0;
 		const shown = (row: DeviceRow) => deviceAnswer(scopeRow.app_id, hidesCustomIds ? { ...row, custom_id: null } : row);
 		const { limit, offset } = pageBounds(input.query.page);
 		const { device_id, channel } = input.query;
@@ -97,7 +100,7 @@ export const listDevices = endpoint({
 			const reading = { deps, db, appId: scope.appId, binding: scopeRow.telemetry_binding };
 			return device_id === undefined
 				? readDevices(reading, filterOf(input.query), places, limit, offset)
-				: readDevice(reading, device_id, loaded[0].rows[0]);
+				: readDevice(reading, device_id, loaded.override[0]);
 		};
 		const { custom_id, search } = input.query;
 		const found = hidesCustomIds && custom_id !== undefined ? [] : await read();
@@ -138,18 +141,17 @@ export const setDevice = endpoint({
 		body: { app_id: "com.example.app", device_id: EXAMPLE_DEVICE_RECORD.device_id, channel: "beta" },
 		response: OK,
 	},
-	load: ({ body }) =>
-		[
-			channelByName(body.app_id, body.channel ?? ""),
-			bundleOf(body.app_id, body.version_id ?? 0),
-			overrideOf(body.app_id, body.device_id),
-		] as const,
+	load: ({ body }) => ({
+		channel: body.channel === undefined ? undefined : channelByName(body.app_id, body.channel),
+		bundle: body.version_id === undefined ? undefined : bundleOf(body.app_id, body.version_id),
+		override: overrideOf(body.app_id, body.device_id),
+	}),
 	async handle(context) {
 		const { deps, db, scope, scopeRow, input, loaded, nowMs, actor, principal, waitUntil } = context;
 		const { body } = input;
-		const [channel] = loaded[0].rows;
-		const [bundle] = loaded[1].rows;
-		const [override] = loaded[2].rows;
+		const [channel] = loaded.channel;
+		const [bundle] = loaded.bundle;
+		const [override] = loaded.override;
 		if (body.channel !== undefined && channel === undefined) throw channelNotFound();
 		if (body.version_id !== undefined) {
 			if (bundle === undefined || bundle.status === "deleted") throw bundleNotFound();
@@ -219,9 +221,9 @@ export const unsetDevice = endpoint({
 	response: acknowledgement,
 	errors: [],
 	example: { query: { app_id: "com.example.app", device_id: EXAMPLE_DEVICE_RECORD.device_id }, response: OK },
-	load: ({ query }) => [overrideOf(query.app_id, query.device_id)] as const,
+	load: ({ query }) => ({ override: overrideOf(query.app_id, query.device_id) }),
 	async handle({ deps, db, scope, scopeRow, input, loaded, nowMs, actor, waitUntil }) {
-		const [override] = loaded[0].rows;
+		const [override] = loaded.override;
 		if (override === undefined) return OK;
 		const { device_id } = input.query;
 		const removal = db.batch([

@@ -71,13 +71,17 @@ export const grantGroupBinding = endpoint({
 	load: ({ params, body }) => {
 		const id = params.id.toLowerCase();
 		const orgId = organizationOfGroup(id);
-		return [groupById(id), customRolesOf(orgId), placeNamed(orgId, body.app_id, body.channel)] as const;
+		return {
+			group: groupById(id),
+			customRoles: customRolesOf(orgId),
+			place: placeNamed(orgId, body.app_id, body.channel),
+		};
 	},
 	async handle({ db, deps, principal, scope: { orgId }, input, loaded, nowMs, actor }) {
 		const { channel, dry_run: dryRun = false } = input.body;
-		const [row] = loaded[0].rows;
-		const [app] = loaded[2].rows;
-		const customRoles = rolesFrom(loaded[1].rows);
+		const [row] = loaded.group;
+		const [app] = loaded.place;
+		const customRoles = rolesFrom(loaded.customRoles);
 		if (row === undefined) throw groupNotFound();
 		const role = placedRole(input.body.role_name, channel, customRoles);
 		if (app === undefined) throw appNotFound();
@@ -140,15 +144,15 @@ export const revokeGroupBinding = endpoint({
 	},
 	load: ({ params }) => {
 		const id = params.id.toLowerCase();
-		return [groupById(id), customRolesOf(organizationOfGroup(id))] as const;
+		return { group: groupById(id), customRoles: customRolesOf(organizationOfGroup(id)) };
 	},
 	async handle({ db, principal, scope: { orgId }, input, loaded, nowMs, actor }) {
 		const dryRun = input.query.dry_run === true;
-		const [row] = loaded[0].rows;
+		const [row] = loaded.group;
 		if (row === undefined) throw groupNotFound();
 		const binding = bindingsOf(row).find(({ id }) => id === input.params.binding_id.toLowerCase());
 		if (binding === undefined) throw bindingNotFound();
-		const customRoles = rolesFrom(loaded[1].rows);
+		const customRoles = rolesFrom(loaded.customRoles);
 		const role = roleNamed(binding.role_name, customRoles);
 		if (role !== undefined) refuseStronger(principal, role, placeOf(orgId, binding.app_uuid, binding.channel_id));
 		const because = { lowered_group: row.id };

@@ -91,26 +91,26 @@ export const addGroupMember = endpoint({
 		const id = params.id.toLowerCase();
 		const orgId = organizationOfGroup(id);
 		const { email, user_id = "" } = body;
-		return [
-			groupById(id),
-			customRolesOf(orgId),
-			membershipByEmail(orgId, email ?? emailOf(user_id), nowMs),
-			groupMember(id, email === undefined ? { id: user_id } : { email }),
-		] as const;
+		return {
+			group: groupById(id),
+			customRoles: customRolesOf(orgId),
+			member: membershipByEmail(orgId, email ?? emailOf(user_id), nowMs),
+			membership: groupMember(id, email === undefined ? { id: user_id } : { email }),
+		};
 	},
 	async handle({ db, principal, scope: { orgId }, input, loaded, nowMs, actor }) {
 		const { email, user_id, dry_run: dryRun = false } = input.body;
 		if ((email === undefined) === (user_id === undefined)) {
 			throw invalidRequest([{ path: "email", message: "must be sent, or user_id instead of it" }]);
 		}
-		const [row] = loaded[0].rows;
-		const [member] = loaded[2].rows;
+		const [row] = loaded.group;
+		const [member] = loaded.member;
 		if (row === undefined) throw groupNotFound();
 		if (member === undefined || namesOf(member.roles).length === 0) throw memberNotFound();
-		const customRoles = rolesFrom(loaded[1].rows);
+		const customRoles = rolesFrom(loaded.customRoles);
 		const bindings = bindingsOf(row);
 		refuseStrongerGroup(principal, orgId, bindings, customRoles);
-		const [before] = loaded[3].rows;
+		const [before] = loaded.membership;
 		const answer = { user_id: member.user_id, email: member.email, bindings: bindings.map(shownBinding) };
 		if (before !== undefined) return { ...answer, added_at: rfc3339(before.added_at_ms), dry_run: dryRun };
 		if (row.members >= MOST_MEMBERS) {
@@ -162,15 +162,19 @@ export const removeGroupMember = endpoint({
 	load: ({ params }) => {
 		const id = params.id.toLowerCase();
 		const orgId = organizationOfGroup(id);
-		return [groupById(id), customRolesOf(orgId), groupMember(id, { id: params.user_id.toLowerCase() })] as const;
+		return {
+			group: groupById(id),
+			customRoles: customRolesOf(orgId),
+			membership: groupMember(id, { id: params.user_id.toLowerCase() }),
+		};
 	},
 	async handle({ db, principal, scope: { orgId }, input, loaded, nowMs, actor }) {
 		const dryRun = input.query.dry_run === true;
-		const [row] = loaded[0].rows;
-		const [member] = loaded[2].rows;
+		const [row] = loaded.group;
+		const [member] = loaded.membership;
 		if (row === undefined) throw groupNotFound();
 		if (member === undefined) throw memberNotFound();
-		const customRoles = rolesFrom(loaded[1].rows);
+		const customRoles = rolesFrom(loaded.customRoles);
 		refuseStrongerGroup(principal, orgId, bindingsOf(row), customRoles);
 		const { user_id, email } = member;
 		const because = { lowered_member: user_id };

@@ -113,9 +113,9 @@ export const updateGroup = endpoint({
 		body: { name: "Beta testers" },
 		response: { ...EXAMPLE_GROUP, name: "Beta testers" },
 	},
-	load: ({ params }) => [groupById(params.id.toLowerCase())] as const,
+	load: ({ params }) => ({ group: groupById(params.id.toLowerCase()) }),
 	async handle({ db, scope: { orgId }, input, loaded, nowMs, actor }) {
-		const [row] = loaded[0].rows;
+		const [row] = loaded.group;
 		if (row === undefined) throw groupNotFound();
 		const { name = row.name, description = row.description } = input.body;
 		if (input.body.name === undefined && input.body.description === undefined) {
@@ -160,13 +160,13 @@ export const deleteGroup = endpoint({
 	},
 	load: ({ params }) => {
 		const id = params.id.toLowerCase();
-		return [groupById(id), customRolesOf(organizationOfGroup(id))] as const;
+		return { group: groupById(id), customRoles: customRolesOf(organizationOfGroup(id)) };
 	},
 	async handle({ db, principal, scope: { orgId }, input, loaded, nowMs, actor }) {
 		const dryRun = input.query.dry_run === true;
-		const [row] = loaded[0].rows;
+		const [row] = loaded.group;
 		if (row === undefined) throw groupNotFound();
-		const customRoles = rolesFrom(loaded[1].rows);
+		const customRoles = rolesFrom(loaded.customRoles);
 		refuseStrongerGroup(principal, orgId, bindingsOf(row), customRoles);
 		const because = { deleted_group: row.id };
 		const loss = lossByEndOf(orgId, usersOfGroup(row.id), bindingsOfGroup(row.id), customRoles, because);

@@ -126,18 +126,18 @@ export const changeKey = endpoint({
 	},
 	load: ({ params, body }) => {
 		const id = params.id.toLowerCase();
-		return [
-			apiKeyById(id),
-			currentKeyHash(id),
-			appUuidsInOrgOfKey(id, appsOf(body.bindings ?? [])),
-			policiesElsewhere(id),
-			existingChannels(channelsOf(body.bindings ?? [])),
-			customRolesOfKey(id),
-		] as const;
+		return {
+			key: apiKeyById(id),
+			secret: currentKeyHash(id),
+			apps: appUuidsInOrgOfKey(id, appsOf(body.bindings ?? [])),
+			policies: policiesElsewhere(id),
+			channels: existingChannels(channelsOf(body.bindings ?? [])),
+			customRoles: customRolesOfKey(id),
+		};
 	},
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
-		const [row] = loaded[0].rows;
-		const [secret] = loaded[1].rows;
+		const [row] = loaded.key;
+		const [secret] = loaded.secret;
 		if (row === undefined || secret === undefined) throw keyNotFound();
 		if (row.publisher_id !== null) {
 			throw new ApiError(
@@ -148,13 +148,13 @@ export const changeKey = endpoint({
 		}
 		const { body: change } = input;
 		const { orgId } = scope;
-		const elsewhere = loaded[3].rows;
-		const customRoles = rolesFrom(loaded[5].rows);
+		const elsewhere = loaded.policies;
+		const customRoles = rolesFrom(loaded.customRoles);
 		refuseEmptyChange(change);
 		const after = keyAfter(row, change, orgId);
 		if (change.expires_at !== undefined) refusePast(after.expiresAtMs, nowMs);
-		const apps = new Set(loaded[2].rows.map((app) => app.id));
-		refuseMisplacedBindings(change.bindings ?? [], orgId, apps, loaded[4].rows, customRoles);
+		const apps = new Set(loaded.apps.map((app) => app.id));
+		refuseMisplacedBindings(change.bindings ?? [], orgId, apps, loaded.channels, customRoles);
 		const gains = refuseForbiddenChange({
 			principal,
 			row,

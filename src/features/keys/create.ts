@@ -84,11 +84,11 @@ export const createKey = endpoint({
 	load: (input) => {
 		const { org_id, bindings } = { org_id: input.query.org_id, bindings: input.body.bindings ?? [] };
 		const orgId = org_id ?? bindings[0]?.org_id ?? "";
-		return [
-			appUuidsInOrg(orgId, appsOf(bindings)),
-			existingChannels(channelsOf(bindings)),
-			customRolesOf(orgId),
-		] as const;
+		return {
+			apps: appUuidsInOrg(orgId, appsOf(bindings)),
+			channels: existingChannels(channelsOf(bindings)),
+			customRoles: customRolesOf(orgId),
+		};
 	},
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const { body } = input;
@@ -97,10 +97,10 @@ export const createKey = endpoint({
 		const hashed = body.hashed !== false;
 		const expiresAtMs = body.expires_at ?? null;
 		const addresses = body.ip_allow_list ?? principal.ipAllowList ?? [];
-		const customRoles = rolesFrom(loaded[2].rows);
+		const customRoles = rolesFrom(loaded.customRoles);
 		refusePast(expiresAtMs, nowMs);
-		const apps = new Set(loaded[0].rows.map((app) => app.id));
-		refuseMisplacedBindings(bindings, scope.orgId, apps, loaded[1].rows, customRoles);
+		const apps = new Set(loaded.apps.map((app) => app.id));
+		refuseMisplacedBindings(bindings, scope.orgId, apps, loaded.channels, customRoles);
 		refuseBrokenPolicy(policyOf(scopeRow), { hashed, expiresAtMs }, nowMs);
 		refuseStrongerBindings(principal, bindings, customRoles);
 		refuseGlobalPermissions(

@@ -68,14 +68,13 @@ export const getKey = endpoint({
 	response: v.union([keySchema, keyWithSecretSchema]),
 	errors: ["api_key_not_found"],
 	example: { response: EXAMPLE_KEY },
-	load: (input) =>
-		[
-			apiKeyAsSeenBy(input.query.org_id, input.params.id.toLowerCase()),
-			sealedKeyText(input.params.id.toLowerCase()),
-		] as const,
+	load: (input) => ({
+		key: apiKeyAsSeenBy(input.query.org_id, input.params.id.toLowerCase()),
+		sealed: sealedKeyText(input.params.id.toLowerCase()),
+	}),
 	async handle({ loaded, input, principal, db, deps, actor, nowMs, scope }) {
-		const [row] = loaded[0].rows;
-		const sealed = loaded[1].rows[0]?.key_ciphertext ?? null;
+		const [row] = loaded.key;
+		const sealed = loaded.sealed[0]?.key_ciphertext ?? null;
 		if (row === undefined) throw keyNotFound();
 		if (input.query.reveal !== true) return keyAnswer(row, nowMs);
 		if (row.org_id !== scope.orgId) {

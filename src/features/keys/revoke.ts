@@ -43,9 +43,9 @@ export const revokeKey = endpoint({
 	]),
 	errors: ["api_key_not_found", "api_key_changed", "organization_changed", "cannot_delete_own_api_key"],
 	example: { response: OK },
-	load: (input) => [apiKeyAsSeenBy(input.query.org_id, keyNamed(input.params.id))] as const,
+	load: (input) => ({ key: apiKeyAsSeenBy(input.query.org_id, keyNamed(input.params.id)) }),
 	async handle({ db, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
-		const [row] = loaded[0].rows;
+		const [row] = loaded.key;
 		if (row === undefined) throw keyNotFound();
 		if (row.id === principal.keyId) {
 			throw new ApiError(

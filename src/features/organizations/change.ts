@@ -130,20 +130,22 @@ export const updateOrganization = endpoint({
 			unsigned_channel_count: 0,
 		},
 	},
-	load: ({ body }, nowMs) =>
-		[
-			organizationById(body.orgId),
-			keysUnderPolicy(body.orgId, ADMINISTERING_ROLES, OWNING_ROLES, nowMs, changesPolicy(policiesOf(body))),
-			unsignedChannels(body.orgId, "", MOST_UNSIGNED_CHANNELS, body.require_signed_bundles === true),
-		] as const,
+	load: ({ body }, nowMs) => ({
+		organization: organizationById(body.orgId),
+		keys: changesPolicy(policiesOf(body))
+			? keysUnderPolicy(body.orgId, ADMINISTERING_ROLES, OWNING_ROLES, nowMs)
+			: undefined,
+		unsigned:
+			body.require_signed_bundles === true ? unsignedChannels(body.orgId, "", MOST_UNSIGNED_CHANNELS) : undefined,
+	}),
 	async handle({ db, scope, input, loaded, nowMs, actor }) {
 		refuseSettings("POST /organization", input.body);
 		const { orgId } = scope;
-		const [before] = loaded[0].rows;
+		const [before] = loaded.organization;
 		if (before === undefined) throw organizationNotFound();
 		const changes = changedFields(before, fieldsOf(input.body));
 		const after: OrganizationRow = { ...before, ...changes };
-		const effect = policyEffect(before, after, loaded[1].rows, nowMs);
+		const effect = policyEffect(before, after, loaded.keys, nowMs);
 		const suspendedKeys = effect.suspended.slice(0, MOST_SUSPENDED_KEYS).map(({ key, policy }) => ({
 			id: key.id,
 			name: key.name,
@@ -179,7 +181,7 @@ export const updateOrganization = endpoint({
 			data: organizationAnswer(after),
 			stopped_api_keys: suspendedKeys,
 			stopped_api_key_count: effect.suspended.length,
-			...unsignedChannelsAnswer(loaded[2].rows),
+			...unsignedChannelsAnswer(loaded.unsigned),
 		};
 	},
 });

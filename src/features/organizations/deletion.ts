@@ -96,15 +96,14 @@ export const deleteOrganization = endpoint({
 			restorable_until: "2026-12-21T08:00:00.000Z",
 		},
 	},
-	load: ({ query }, nowMs) =>
-		[
-			organizationById(query.orgId),
-			organizationContents(query.orgId, nowMs),
-			organizationsOfKeys(query.orgId),
-		] as const,
+	load: ({ query }, nowMs) => ({
+		organization: organizationById(query.orgId),
+		contents: organizationContents(query.orgId, nowMs),
+		keyOrganizations: organizationsOfKeys(query.orgId),
+	}),
 	async handle({ db, principal, scope, input, loaded, nowMs, actor }) {
-		const [organization] = loaded[0].rows;
-		const [removes] = loaded[1].rows;
+		const [organization] = loaded.organization;
+		const [removes] = loaded.contents;
 		if (organization === undefined || removes === undefined) throw organizationNotFound();
 		// Restorable even if all of its keys expire, because at least one person owns the organization permanently.
 		const restorableUntil = rfc3339(nowMs + RESTORABLE_MS);
@@ -127,7 +126,7 @@ export const deleteOrganization = endpoint({
 			id: scope.orgId,
 			name: organization.name,
 			removes,
-			other_organizations: otherOrganizations(principal, loaded[2].rows),
+			other_organizations: otherOrganizations(principal, loaded.keyOrganizations),
 			restorable_until: restorableUntil,
 		};
 	},
@@ -144,9 +143,9 @@ export const restoreOrganization = endpoint({
 	response: acknowledgement,
 	errors: [],
 	example: { body: { orgId: EXAMPLE_ID }, response: OK },
-	load: ({ body }) => [deletedOrganizationById(body.orgId)] as const,
+	load: ({ body }) => ({ organization: deletedOrganizationById(body.orgId) }),
 	async handle({ db, scope, loaded, nowMs, actor }) {
-		const [organization] = loaded[0].rows;
+		const [organization] = loaded.organization;
 		if (organization === undefined) throw organizationNotFound();
 		const deletedAfterMs = nowMs - RESTORABLE_MS;
 		await db.batch([

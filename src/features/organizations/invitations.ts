@@ -68,9 +68,9 @@ export const showInvitation = endpoint({
 			expires_at: "2026-11-28T08:00:00.000Z",
 		},
 	},
-	load: ({ body }, nowMs) => [invitationByToken(hashKey(body.token), nowMs)] as const,
+	load: ({ body }, nowMs) => ({ invitation: invitationByToken(hashKey(body.token), nowMs) }),
 	async handle({ loaded }) {
-		const { invitation, role } = validInvitation(loaded[0].rows[0]);
+		const { invitation, role } = validInvitation(loaded.invitation[0]);
 		return {
 			organization: invitation.organization_name,
 			email: invitation.email,
@@ -126,18 +126,17 @@ export const acceptInvitation = endpoint({
 		},
 	},
 	// Counts a try with a code in its own batch, because the batch that rejects a wrong code is rolled back.
-	load: ({ body }, nowMs) =>
-		[
-			invitationByToken(hashKey(body.token), nowMs),
-			...(body.attempt === undefined ? [] : [countTry(hashKey(body.attempt), "code", nowMs)]),
-		] as const,
+	load: ({ body }, nowMs) => ({
+		invitation: invitationByToken(hashKey(body.token), nowMs),
+		tries: body.attempt === undefined ? undefined : countTry(hashKey(body.attempt), "code", nowMs),
+	}),
 	async handle(context) {
 		const { db, deps, input, loaded, nowMs } = context;
 		const current = currentTokenHash(context);
 		const signsIn = input.body.sign_in === true;
 		// A session cookie is accepted from our own pages only.
 		if (signsIn || current !== undefined) requireOwnPage(context);
-		const { invitation, role } = validInvitation(loaded[0].rows[0]);
+		const { invitation, role } = validInvitation(loaded.invitation[0]);
 		// The token authorizes the request for this organization; the endpoint is public, so no decision was made before.
 		const orgId = invitation.org_id as OrgId;
 		const { email } = invitation;

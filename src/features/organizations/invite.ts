@@ -68,16 +68,15 @@ export const inviteMember = endpoint({
 		role: optional(memberRole),
 		invite_type: optional(v.picklist([...INVITE_TYPES.keys()], `must be one of ${MEMBER_ROLES.join(", ")}`)),
 	}),
-	load: ({ body }, nowMs) =>
-		[
-			invitationByEmail(body.orgId, body.email),
-			membershipByEmail(body.orgId, body.email, nowMs),
-			customRolesOf(body.orgId),
-		] as const,
+	load: ({ body }, nowMs) => ({
+		invitation: invitationByEmail(body.orgId, body.email),
+		member: membershipByEmail(body.orgId, body.email, nowMs),
+		customRoles: customRolesOf(body.orgId),
+	}),
 	access: {
 		permissions: ["org.invite_user", "org.update_user_roles"],
 		scope: orgScope("body.orgId"),
-		choose: ({ loaded }) => [isMember(loaded[1].rows[0]) ? "org.update_user_roles" : "org.invite_user"],
+		choose: ({ loaded }) => [isMember(loaded.member[0]) ? "org.update_user_roles" : "org.invite_user"],
 	},
 	refusesUnknown: true,
 	recentSignIn: true,
@@ -120,9 +119,9 @@ export const inviteMember = endpoint({
 	},
 	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor, origin }) {
 		const { email } = input.body;
-		const customRoles = rolesFrom(loaded[2].rows);
+		const customRoles = rolesFrom(loaded.customRoles);
 		const role = memberRoleNamed(roleOf(input.body), customRoles);
-		const [member] = loaded[1].rows;
+		const [member] = loaded.member;
 		if (member !== undefined && isMember(member)) {
 			const caller = { db, deps, principal, nowMs, actor };
 			const { lowered } = await changeMemberRole(caller, scope.orgId, member, {
@@ -143,7 +142,7 @@ export const inviteMember = endpoint({
 		// The invitee's first key has no address limit.
 		refuseMoreAddresses(principal, []);
 
-		const [replaced] = loaded[0].rows;
+		const [replaced] = loaded.invitation;
 		if (replaced !== undefined && replaced.expires_at_ms > nowMs) {
 			refuseToTake(principal, [replaced.role_name], customRoles, scope.orgId, "The invitation that this would replace");
 		}

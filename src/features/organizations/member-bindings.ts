@@ -137,25 +137,24 @@ export const grantMemberBinding = endpoint({
 			gains: ["channel.promote_bundle", "channel.update_settings", "channel.delete"],
 		},
 	},
-	load: ({ body }, nowMs) =>
-		[
-			membershipByEmail(body.orgId, body.email, nowMs),
-			bindingsOfEmail(body.orgId, body.email),
-			placeNamed(body.orgId, body.app_id, body.channel),
-			customRolesOf(body.orgId),
-		] as const,
+	load: ({ body }, nowMs) => ({
+		member: membershipByEmail(body.orgId, body.email, nowMs),
+		bindings: bindingsOfEmail(body.orgId, body.email),
+		place: placeNamed(body.orgId, body.app_id, body.channel),
+		customRoles: customRolesOf(body.orgId),
+	}),
 	async handle({ db, deps, principal, scope: { orgId }, input, loaded, nowMs, actor }) {
 		const { channel, dry_run = false } = input.body;
-		const [member] = loaded[0].rows;
-		const [app] = loaded[2].rows;
-		const customRoles = rolesFrom(loaded[3].rows);
+		const [member] = loaded.member;
+		const [app] = loaded.place;
+		const customRoles = rolesFrom(loaded.customRoles);
 		const role = placedRole(input.body.role_name, channel, customRoles);
 		if (app === undefined) throw appNotFound();
 		if (channel !== undefined && app.channel_id === null) throw channelNotFound();
 		if (member === undefined || namesOf(member.roles).length === 0) throw memberNotFound();
 		const place = placeOf(orgId, app.app_uuid, app.channel_id);
 		refuseStronger(principal, role, place);
-		const held = loaded[1].rows;
+		const held = loaded.bindings;
 		const before = permissionsAt(namesOf(member.roles), held, place, customRoles);
 		const gains = role.permissions.filter((permission) => !before.has(permission));
 		const present = held.find(
@@ -220,22 +219,21 @@ export const revokeMemberBinding = endpoint({
 			lowered_api_keys: [],
 		},
 	},
-	load: ({ query }, nowMs) =>
-		[
-			bindingsBeside(query.orgId, query.id),
-			membershipByEmail(query.orgId, emailOfHolder(query.orgId, query.id), nowMs),
-			customRolesOf(query.orgId),
-		] as const,
+	load: ({ query }, nowMs) => ({
+		bindings: bindingsBeside(query.orgId, query.id),
+		member: membershipByEmail(query.orgId, emailOfHolder(query.orgId, query.id), nowMs),
+		customRoles: customRolesOf(query.orgId),
+	}),
 	async handle({ db, principal, scope: { orgId }, input, loaded, nowMs, actor }) {
 		const dryRun = input.query.dry_run === true;
-		const held = loaded[0].rows;
-		const [member] = loaded[1].rows;
+		const held = loaded.bindings;
+		const [member] = loaded.member;
 		const binding = held.find(({ id }) => id === input.query.id);
 		if (binding === undefined || member === undefined) throw bindingNotFound();
 		const roles = namesOf(member.roles);
 		if (roles.length === 0) throw memberNotFound();
 		const { id, user_id: uid } = binding;
-		const customRoles = rolesFrom(loaded[2].rows);
+		const customRoles = rolesFrom(loaded.customRoles);
 		const role = roleNamed(binding.role_name, customRoles);
 		const place = placeOf(orgId, binding.app_uuid, binding.channel_id);
 		if (role !== undefined) refuseStronger(principal, role, place);

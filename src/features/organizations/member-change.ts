@@ -99,22 +99,21 @@ export const updateMember = endpoint({
 			...{ api_keys: [], lowered_api_keys: [], revealed_api_keys: [], link: null },
 		},
 	},
-	load: ({ body }, nowMs) =>
-		[
-			membershipByEmail(body.orgId, body.email, nowMs),
-			invitationByEmail(body.orgId, body.email),
-			customRolesOf(body.orgId),
-		] as const,
+	load: ({ body }, nowMs) => ({
+		member: membershipByEmail(body.orgId, body.email, nowMs),
+		invitation: invitationByEmail(body.orgId, body.email),
+		customRoles: customRolesOf(body.orgId),
+	}),
 	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor, origin }) {
 		const { keep_keys: keepKeys = false, dry_run: dryRun = false } = input.body;
-		const customRoles = rolesFrom(loaded[2].rows);
+		const customRoles = rolesFrom(loaded.customRoles);
 		const role = memberRoleNamed(input.body.role, customRoles);
 		const { orgId } = scope;
 		const caller = { db, deps, principal, nowMs, actor };
-		const [member] = loaded[0].rows;
+		const [member] = loaded.member;
 		const answer = { status: "ok" as const, role: role.name, dry_run: dryRun };
 		if (member === undefined || namesOf(member.roles).length === 0) {
-			const invitation = pendingInvitation(loaded[1].rows[0], nowMs);
+			const invitation = pendingInvitation(loaded.invitation[0], nowMs);
 			const token = await changeInvitedRole(caller, orgId, invitation, { role, customRoles, dryRun });
 			return {
 				...{ ...answer, uid: invitation.id, email: invitation.email },

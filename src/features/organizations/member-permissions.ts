@@ -54,11 +54,11 @@ export const updateMemberPermissions = endpoint({
 			global_permissions: ["org.create"],
 		},
 	},
-	load: ({ body }, nowMs) => [membershipByEmail(body.orgId, body.email, nowMs)] as const,
+	load: ({ body }, nowMs) => ({ member: membershipByEmail(body.orgId, body.email, nowMs) }),
 	async handle({ db, principal, input, loaded, nowMs, actor }) {
 		// The operator scope authorizes the request for every organization.
 		const orgId = input.body.orgId as OrgId;
-		const [member] = loaded[0].rows;
+		const [member] = loaded.member;
 		const roles = namesOf(member?.roles ?? "[]");
 		if (member === undefined || roles.length === 0) throw memberNotFound();
 		const before = namesOf(member.global_permissions);

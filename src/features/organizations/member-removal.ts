@@ -77,32 +77,31 @@ export const removeMember = endpoint({
 			other_organizations: { known: [], others: 1 },
 		},
 	},
-	load: ({ query }, nowMs) =>
-		[
-			membershipByEmail(query.orgId, query.email, nowMs),
-			invitationByEmail(query.orgId, query.email),
-			organizationsOfKeys(query.orgId, query.email),
-			customRolesOf(query.orgId),
-			rolesBelow(query.orgId, query.email),
-		] as const,
+	load: ({ query }, nowMs) => ({
+		member: membershipByEmail(query.orgId, query.email, nowMs),
+		invitation: invitationByEmail(query.orgId, query.email),
+		keyOrganizations: organizationsOfKeys(query.orgId, query.email),
+		customRoles: customRolesOf(query.orgId),
+		below: rolesBelow(query.orgId, query.email),
+	}),
 	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor }) {
 		const { orgId } = scope;
 		const dryRun = input.query.dry_run === true;
 		const caller = { db, deps, principal, nowMs, actor };
-		const [member] = loaded[0].rows;
-		const [invitation] = loaded[1].rows;
-		const customRoles = rolesFrom(loaded[3].rows);
+		const [member] = loaded.member;
+		const [invitation] = loaded.invitation;
+		const customRoles = rolesFrom(loaded.customRoles);
 		const { revoked, revealed } =
 			member === undefined
 				? await withdrawInvitation(caller, orgId, pendingInvitation(invitation, nowMs), { customRoles, dryRun })
 				: await removeFromOrganization(caller, orgId, member, invitation, {
 						customRoles,
-						below: loaded[4].rows,
+						below: loaded.below,
 						dryRun,
 					});
 		return {
 			...{ status: "ok" as const, dry_run: dryRun, revoked_api_keys: revoked.map(named), revealed_api_keys: revealed },
-			other_organizations: otherOrganizations(principal, loaded[2].rows),
+			other_organizations: otherOrganizations(principal, loaded.keyOrganizations),
 		};
 	},
 });

@@ -88,11 +88,11 @@ export const updateRole = endpoint({
 			lowered_api_keys: [],
 		},
 	},
-	load: ({ body }) => [customRolesOf(body.orgId)] as const,
+	load: ({ body }) => ({ customRoles: customRolesOf(body.orgId) }),
 	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor }) {
 		const { name, title, description, permissions, dry_run: dryRun = false } = input.body;
 		const { orgId } = scope;
-		const row = loaded[0].rows.find((each) => each.name === name);
+		const row = loaded.customRoles.find((each) => each.name === name);
 		if (row === undefined) throw roleNotFound();
 		if (title === undefined && description === undefined && permissions === undefined) {
 			throw invalidRequest([
@@ -112,7 +112,7 @@ export const updateRole = endpoint({
 			permissions: permissionsColumn(after),
 			updated_at_ms: Math.max(nowMs, row.updated_at_ms + 1),
 		};
-		const customRoles = rolesFrom(loaded[0].rows);
+		const customRoles = rolesFrom(loaded.customRoles);
 		const shown = ({ title, description }: typeof row, role: Role) => ({
 			title,
 			description,
@@ -159,24 +159,26 @@ export const deleteRole = endpoint({
 		query: { orgId: EXAMPLE_ORG_ID, name: EXAMPLE_ROLE.name, replace_with: "release-reviewer" },
 		response: { status: "ok", dry_run: false, holders: [EXAMPLE_HOLDER], holder_count: 1, lowered_api_keys: [] },
 	},
-	load: ({ query: { orgId, name } }, nowMs) =>
-		[customRolesOf(orgId), holdersOfRole(orgId, name, nowMs, MOST_HOLDERS)] as const,
+	load: ({ query: { orgId, name } }, nowMs) => ({
+		customRoles: customRolesOf(orgId),
+		holders: holdersOfRole(orgId, name, nowMs, MOST_HOLDERS),
+	}),
 	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor }) {
 		const { name, replace_with, dry_run: dryRun = false } = input.query;
 		const { orgId } = scope;
-		const row = loaded[0].rows.find((each) => each.name === name);
+		const row = loaded.customRoles.find((each) => each.name === name);
 		if (row === undefined) throw roleNotFound();
-		const customRoles = rolesFrom(loaded[0].rows);
+		const customRoles = rolesFrom(loaded.customRoles);
 		const before = roleOfRow(row);
 		const after = replace_with === undefined ? undefined : replacement(replace_with, before, customRoles);
 		refuseStrongerRoles(principal, after === undefined ? [before] : [before, after], orgId);
 		if (after?.permissions.some((permission) => !before.permissions.includes(permission))) refuseLimitedKey(principal);
-		const holders = loaded[1].rows.map(({ type, id, name: holder }) => ({ type, id, name: holder }));
+		const holders = loaded.holders.map(({ type, id, name: holder }) => ({ type, id, name: holder }));
 		const inUse = () =>
 			new ApiError(
 				"role_in_use",
 				`The role ${name} is in use. Send replace_with for its holders, or give them other roles; remove it from promoters of channels.`,
-				{ moreInfo: { holders, holder_count: loaded[1].rows[0]?.holders ?? 0 } },
+				{ moreInfo: { holders, holder_count: loaded.holders[0]?.holders ?? 0 } },
 			);
 		const effect = await applyToHolders(
 			{ db, deps, principal, nowMs, actor },
@@ -197,7 +199,7 @@ export const deleteRole = endpoint({
 					before: { title: row.title, scope_type: row.scope_type, permissions: before.permissions },
 					details: {
 						replaced_with: after?.name ?? null,
-						holder_count: loaded[1].rows[0]?.holders ?? 0,
+						holder_count: loaded.holders[0]?.holders ?? 0,
 						holders,
 					},
 				}),

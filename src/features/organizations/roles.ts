@@ -62,9 +62,9 @@ export const listRoles = endpoint({
 	response: v.array(roleSchema),
 	errors: [],
 	example: { query: { orgId: EXAMPLE_ORG_ID }, response: [...BUILT_IN.slice(0, 1), EXAMPLE_ROLE] },
-	load: ({ query }) => [customRolesOf(query.orgId)] as const,
+	load: ({ query }) => ({ customRoles: customRolesOf(query.orgId) }),
 	async handle({ loaded }) {
-		return [...BUILT_IN, ...loaded[0].rows.map(customRoleAnswer)];
+		return [...BUILT_IN, ...loaded.customRoles.map(customRoleAnswer)];
 	},
 });
 

@@ -62,20 +62,20 @@ export const organizationUsage = endpoint({
 	},
 	load: ({ query }, nowMs) => {
 		const { limit, offset } = pageBounds(query.page);
-		return [
-			appUsagePage(query.orgId, nowMs, limit, offset),
-			...organizationQuotas(query.orgId, nowMs).map(quotaUse),
-		] as const;
+		return {
+			apps: appUsagePage(query.orgId, nowMs, limit, offset),
+			quotas: organizationQuotas(query.orgId, nowMs).map(quotaUse),
+		};
 	},
 	async handle({ deps, input, loaded, nowMs }) {
 		const limits = deps.config.quotas;
-		const [apps, ...uses] = loaded;
+		const { apps, quotas } = loaded;
 		const shown = (name: QuotaName, used: number) => ({ name, limit: limits[name], used });
 		return {
 			quotas: organizationQuotas(input.query.orgId, nowMs).map(({ name }, index) =>
-				shown(name, uses[index]?.rows[0]?.used ?? 0),
+				shown(name, quotas[index]?.used ?? 0),
 			),
-			apps: apps.rows.slice(0, PAGE_SIZE).map(({ id, app_id, name, storage_bytes, ...holds }) => ({
+			apps: apps.slice(0, PAGE_SIZE).map(({ id, app_id, name, storage_bytes, ...holds }) => ({
 				...{ id, app_id, name, storage_bytes },
 				quotas: [
 					shown("channels_per_app", holds.channels),
@@ -83,7 +83,7 @@ export const organizationUsage = endpoint({
 					shown("open_uploads_per_app", holds.open_uploads),
 				],
 			})),
-			more: apps.rows.length > PAGE_SIZE,
+			more: apps.length > PAGE_SIZE,
 		};
 	},
 });

@@ -140,21 +140,20 @@ export const createPreviewLink = endpoint({
 			expires_at: "2026-11-28T08:00:00.000Z",
 		},
 	},
-	load: ({ query: { app_id, channel, version } }) =>
-		[
-			channel === undefined ? bundleByName(app_id, version ?? "") : channelByName(app_id, channel),
-			pageOfPreview(app_id, { channel, version }),
-		] as const,
+	load: ({ query: { app_id, channel, version } }) => ({
+		target: channel === undefined ? bundleByName(app_id, version ?? "") : channelByName(app_id, channel),
+		page: pageOfPreview(app_id, { channel, version }),
+	}),
 	async handle({ deps, input, loaded, principal, scope, scopeRow, origin, nowMs }) {
 		const { query } = input;
 		if ((query.channel === undefined) === (query.version === undefined)) {
 			throw invalidRequest([{ path: "channel", message: "send either channel or version" }]);
 		}
-		const [target] = loaded[0].rows;
+		const [target] = loaded.target;
 		if (target === undefined) throw query.channel === undefined ? bundleNotFound() : channelNotFound();
 		if ("status" in target && target.status !== "ready") throw bundleNotFound();
 		requireOwnWork(principal, "app.upload_bundle", scope, target);
-		const of = rightOf(scope.orgId, loaded[1].rows[0]?.page_id ?? null);
+		const of = rightOf(scope.orgId, loaded.page[0]?.page_id ?? null);
 		const path =
 			query.channel === undefined
 				? bundlePath(scopeRow.app_id, target.id, of)

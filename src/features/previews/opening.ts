@@ -56,10 +56,10 @@ export interface PreviewRequest {
 export function openReads(request: PreviewRequest) {
 	const { app_id, repository, number } = request;
 	const suffix = `-${hashKey(repository).slice(0, 6)}`;
-	return [
-		previewsPage(app_id, { repository, number }, 1, 0),
-		previewPlace(app_id, { repository, number, suffix }),
-	] as const;
+	return {
+		preview: previewsPage(app_id, { repository, number }, 1, 0),
+		place: previewPlace(app_id, { repository, number, suffix }),
+	};
 }
 
 /** The caller that opens, as a decision allowed it to create channels. */

@@ -228,9 +228,9 @@ export const replacePreviewPage = endpoint({
 		body: { app_id: "com.example.app", channel: "pr-128" },
 		response: { page_url: "https://updates.example.com/p#6d6f2f2a1b0e4a559c3f5c2b8d1f7e04…" },
 	},
-	load: ({ body }) => [previewsPage(body.app_id, { channel: body.channel }, 1, 0)] as const,
+	load: ({ body }) => ({ preview: previewsPage(body.app_id, { channel: body.channel }, 1, 0) }),
 	async handle({ db, deps, input, loaded, principal, scope, scopeRow, origin, nowMs, actor }) {
-		const [preview] = loaded[0].rows;
+		const [preview] = loaded.preview;
 		if (preview === undefined) {
 			throw new ApiError("preview_not_found", "The app has no preview with this channel; list them with GET /preview.");
 		}

@@ -12,6 +12,7 @@ import {
 	requireOwnPullRequest,
 } from "../../authz/own-work";
 import { lastResult } from "../../db/client";
+import { readNamed } from "../../db/named-reads";
 import { retryOnChange } from "../../db/optimistic";
 import { insertClosedPreview, type PreviewRow, previewChanged, previewRecord, previewsPage } from "../../db/previews";
 import { stillCloses } from "../../domain/ci/preview-events";
@@ -60,7 +61,7 @@ export const listPreviews = endpoint({
 	load: ({ query: { app_id, state, page, ...filter } }) => {
 		const { limit, offset } = pageBounds(page);
 		const isOpen = state === undefined ? undefined : state === "open";
-		return [previewsPage(app_id, { ...filter, isOpen }, limit, offset)] as const;
+		return { previews: previewsPage(app_id, { ...filter, isOpen }, limit, offset) };
 	},
 	async handle({ deps, loaded, input, request, origin, nowMs, principal, ownWorkOnly }) {
 		// The address of a page is the right to see it, so a caller limited to own work gets that of its own previews only.
@@ -70,7 +71,7 @@ export const listPreviews = endpoint({
 				row,
 				!isLimited || isOwnPreview(row, principal, "change") ? pageUrl(deps, origin, row.page_id, nowMs) : null,
 			);
-		return pageReply({ request, origin }, input.query.page, await withDevices(deps, loaded[0].rows), shown);
+		return pageReply({ request, origin }, input.query.page, await withDevices(deps, loaded.previews), shown);
 	},
 });
 
@@ -124,15 +125,15 @@ type OpenContext = Pick<
 async function openPreview(context: OpenContext, request: PreviewRequest) {
 	const { db, deps, loaded, scope, scopeRow } = context;
 	const opener = { ...context, publicAppId: scopeRow.app_id, limit: context.ownWorkOnly("app.create_channel") };
-	const read = () => db.batch(openReads(request));
-	return retryOnChange(loaded, read, async ([{ rows: known }, { rows: place }]) => {
-		if (place[0] === undefined) throw appNotFound();
-		const claim = closeClaim(opener, known[0]);
+	const read = () => readNamed(db, openReads(request));
+	return retryOnChange(loaded, read, async ({ preview: [known], place: [place] }) => {
+		if (place === undefined) throw appNotFound();
+		const claim = closeClaim(opener, known);
 		if (claim.length > 0) {
 			await db.batch(claim);
 			throw previewChanged();
 		}
-		const { id, isNew, quotas, statements } = await previewOpening(opener, request, known[0], place[0]);
+		const { id, isNew, quotas, statements } = await previewOpening(opener, request, known, place);
 		const results = await batchInQuotas(db, deps.config.quotas, quotas, [
 			...statements,
 			previewRecord(scope.appId, id),
@@ -168,21 +169,22 @@ export const closePreview = endpoint({
 		query: { app_id: "com.example.app", repository: "acme/shop", number: "128" },
 		response: { status: "ok", state: "closed", removed: { bundles: 3, bundle_bytes: 1_482_112 } },
 	},
-	load: ({ query: { app_id, repository, number, channel } }) =>
-		[previewsPage(app_id, { repository, number, channel }, 1, 0)] as const,
+	load: ({ query: { app_id, repository, number, channel } }) => ({
+		preview: previewsPage(app_id, { repository, number, channel }, 1, 0),
+	}),
 	async handle(context) {
 		const { db, input, loaded } = context;
 		const { app_id, repository, number, channel } = input.query;
 		if ((repository === undefined || number === undefined) && channel === undefined) {
 			throw invalidRequest([{ path: "repository", message: "send repository and number, or channel" }]);
 		}
-		const read = () => db.batch([previewsPage(app_id, { repository, number, channel }, 1, 0)]);
-		return retryOnChange(loaded, read, ([{ rows }]) => closeOnce(context, rows[0]));
+		const read = () => readNamed(db, { preview: previewsPage(app_id, { repository, number, channel }, 1, 0) });
+		return retryOnChange(loaded, read, ({ preview: [preview] }) => closeOnce(context, preview));
 	},
 });
 
 type CloseContext = Pick<
-	Context<string, undefined, undefined, AppScopeRow, readonly []>,
+	Context<string, undefined, undefined, AppScopeRow, Record<never, never>>,
 	"actor" | "db" | "deps" | "nowMs" | "ownWorkOnly" | "principal" | "scope" | "waitUntil"
 > & {
 	readonly input: {

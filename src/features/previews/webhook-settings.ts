@@ -71,9 +71,9 @@ export const listPreviewHooks = endpoint({
 			},
 		],
 	},
-	load: ({ query }) => [hooksOfApp(query.app_id)] as const,
+	load: ({ query }) => ({ hooks: hooksOfApp(query.app_id) }),
 	async handle({ loaded, origin, nowMs }) {
-		return loaded[0].rows.map((row: HookListRow) => ({
+		return loaded.hooks.map((row: HookListRow) => ({
 			...{ id: row.id, provider: row.provider, url: urlOf(origin, row.provider, row.id) },
 			created_at: rfc3339(row.created_at_ms),
 			updated_at: rfc3339(row.updated_at_ms),
@@ -152,9 +152,9 @@ export const rotatePreviewHook = endpoint({
 		body: { app_id: "com.example.app", id: EXAMPLE_ID },
 		response: { id: EXAMPLE_ID, url: EXAMPLE_URL, secret: "whsec_…", previous_valid_until: "2026-11-22T08:00:00.000Z" },
 	},
-	load: ({ body }) => [hooksOfApp(body.app_id)] as const,
+	load: ({ body }) => ({ hooks: hooksOfApp(body.app_id) }),
 	async handle({ db, deps, input, loaded, scope, scopeRow, origin, nowMs, actor }) {
-		const hook = loaded[0].rows.find(({ id }) => id === input.body.id);
+		const hook = loaded.hooks.find(({ id }) => id === input.body.id);
 		if (hook === undefined) throw hookNotFound();
 		const secret = mintSharedSecret(deps.randomBytes);
 		const untilMs = nowMs + (input.body.overlap_hours ?? DEFAULT_OVERLAP_HOURS) * HOUR_MS;
@@ -187,9 +187,9 @@ export const deletePreviewHook = endpoint({
 	response: acknowledgement,
 	errors: ["preview_hook_not_found"],
 	example: { query: { app_id: "com.example.app", id: EXAMPLE_ID }, response: OK },
-	load: ({ query }) => [hooksOfApp(query.app_id)] as const,
+	load: ({ query }) => ({ hooks: hooksOfApp(query.app_id) }),
 	async handle({ db, input, loaded, scope, scopeRow, nowMs, actor }) {
-		const hook = loaded[0].rows.find(({ id }) => id === input.query.id);
+		const hook = loaded.hooks.find(({ id }) => id === input.query.id);
 		if (hook === undefined) throw hookNotFound();
 		await db.batch([
 			guard(hookExists(scope.appId, hook.id), hookNotFound),

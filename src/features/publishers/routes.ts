@@ -77,10 +77,10 @@ export const listPublishers = endpoint({
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_PUBLISHER] },
 	load: ({ query: { app_id, page } }) => {
 		const { limit, offset } = pageBounds(page);
-		return [publishersPage(app_id, limit, offset)] as const;
+		return { publishers: publishersPage(app_id, limit, offset) };
 	},
 	async handle({ loaded, input, scopeRow, request, origin, nowMs }) {
-		return pageReply({ request, origin }, input.query.page, loaded[0].rows, (row) =>
+		return pageReply({ request, origin }, input.query.page, loaded.publishers, (row) =>
 			publisherAnswer(row, scopeRow.app_id, nowMs),
 		);
 	},
@@ -187,9 +187,9 @@ export const changePublisher = endpoint({
 		body: { app_id: EXAMPLE_PUBLISHER.app_id, id: EXAMPLE_PUBLISHER.id, stage: "promote" },
 		response: EXAMPLE_PUBLISHER,
 	},
-	load: ({ body }) => [publisherOfApp(body.app_id, body.id)] as const,
+	load: ({ body }) => ({ publisher: publisherOfApp(body.app_id, body.id) }),
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
-		const [row] = loaded[0].rows;
+		const [row] = loaded.publisher;
 		if (row === undefined) throw publisherNotFound();
 		const { orgId, appId } = scope;
 		const { name = row.name, stage = row.stage, claims = JSON.parse(row.claims), channels, once_per_run } = input.body;
@@ -249,9 +249,9 @@ export const removePublisher = endpoint({
 	response: acknowledgement,
 	errors: ["publisher_changed", "publisher_not_found"],
 	example: { query: { app_id: EXAMPLE_PUBLISHER.app_id, id: EXAMPLE_PUBLISHER.id }, response: OK },
-	load: ({ query }) => [publisherOfApp(query.app_id, query.id)] as const,
+	load: ({ query }) => ({ publisher: publisherOfApp(query.app_id, query.id) }),
 	async handle({ db, scope, scopeRow, loaded, nowMs, actor }) {
-		const [row] = loaded[0].rows;
+		const [row] = loaded.publisher;
 		if (row === undefined) throw publisherNotFound();
 		await db.batch([
 			guard(publisherUnchanged(scope.appId, row), publisherChanged),

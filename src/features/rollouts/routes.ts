@@ -125,12 +125,15 @@ export const showRollout = endpoint({
 			previous: { version: "1.4.0", endedAt: "2026-11-14T08:00:00.000Z", endedAs: "promoted" as const },
 		},
 	},
-	load: ({ query: { app_id, channel } }, nowMs) =>
-		[channelByName(app_id, channel), activeRollout(app_id, channel, nowMs), lastEndedRollout(app_id, channel)] as const,
+	load: ({ query: { app_id, channel } }, nowMs) => ({
+		channel: channelByName(app_id, channel),
+		active: activeRollout(app_id, channel, nowMs),
+		ended: lastEndedRollout(app_id, channel),
+	}),
 	async handle({ loaded, nowMs }) {
-		const [channel] = loaded[0].rows;
-		const [active] = loaded[1].rows;
-		const [ended] = loaded[2].rows;
+		const [channel] = loaded.channel;
+		const [active] = loaded.active;
+		const [ended] = loaded.ended;
 		if (channel === undefined) throw channelNotFound();
 		const judgement = active === undefined ? undefined : judgeRollout(active, nowMs);
 		const isPaused = channel.rollout_paused_at_ms !== null;

@@ -89,12 +89,16 @@ export const serviceStatus = endpoint({
 			},
 		},
 	},
-	load: (_input, nowMs) =>
-		[countDeadMessages(), lastSweepRun(), usedBindings(), dueDeliveries(nowMs, MOST_COUNTED)] as const,
+	load: (_input, nowMs) => ({
+		dead: countDeadMessages(),
+		sweepRun: lastSweepRun(),
+		bindings: usedBindings(),
+		deliveries: dueDeliveries(nowMs, MOST_COUNTED),
+	}),
 	async handle({ deps, db, request, nowMs, loaded, edgeCache, schemaVersion, waitUntil }) {
 		const { config } = deps;
 		const sizeBytes = db.sizeBytes;
-		const [dead, sweepRun, used, deliveries] = loaded;
+		const { dead, sweepRun, bindings, deliveries } = loaded;
 		const [schema, telemetry, backlog, bucket, cache] = await Promise.all([
 			schemaVersion.read(db, waitUntil),
 			Promise.all(Object.keys(deps.telemetry).map((binding) => telemetryState(deps, binding))),
@@ -109,17 +113,17 @@ export const serviceStatus = endpoint({
 			database: { size_bytes: sizeBytes ?? null, telemetry_max_bytes: config.telemetryMaxBytes },
 			telemetry,
 			queue: backlog === null ? null : { backlog: backlog.messages, oldest_at: nullableRfc3339(backlog.oldestAtMs) },
-			dead_messages: dead.rows[0]?.dead ?? 0,
+			dead_messages: dead[0]?.dead ?? 0,
 			webhooks: {
-				due: deliveries.rows[0]?.due ?? 0,
-				oldest_at: nullableRfc3339(deliveries.rows[0]?.oldest_ms ?? null),
+				due: deliveries[0]?.due ?? 0,
+				oldest_at: nullableRfc3339(deliveries[0]?.oldest_ms ?? null),
 			},
-			last_sweep_at: nullableRfc3339(sweepRun.rows[0]?.at_ms ?? null),
+			last_sweep_at: nullableRfc3339(sweepRun[0]?.at_ms ?? null),
 			bucket: bucket ? ("works" as const) : ("fails" as const),
 			edge_cache: cache,
 			missing_bindings: missingBindings(
 				deps,
-				used.rows.map(({ binding }) => binding),
+				bindings.map(({ binding }) => binding),
 			),
 			settings: {
 				public_url: config.publicUrl ?? null,

@@ -75,9 +75,9 @@ export const listSigningKeys = endpoint({
 	response: v.array(signingKeySchema),
 	errors: [],
 	example: { query: { orgId: EXAMPLE_ORG_ID }, response: [EXAMPLE_KEY] },
-	load: ({ query }) => [signingKeysOf(query.orgId)] as const,
+	load: ({ query }) => ({ keys: signingKeysOf(query.orgId) }),
 	async handle({ loaded }) {
-		return loaded[0].rows.map(signingKeyAnswer);
+		return loaded.keys.map(signingKeyAnswer);
 	},
 });
 
@@ -183,11 +183,13 @@ export const deleteSigningKey = endpoint({
 			unsigned_channel_count: 1,
 		},
 	},
-	load: ({ query }) =>
-		[signingKeysOf(query.orgId), unsignedChannels(query.orgId, query.id, MOST_UNSIGNED_CHANNELS)] as const,
+	load: ({ query }) => ({
+		keys: signingKeysOf(query.orgId),
+		unsigned: unsignedChannels(query.orgId, query.id, MOST_UNSIGNED_CHANNELS),
+	}),
 	async handle({ db, scope, input, loaded, nowMs, actor }) {
 		const { id } = input.query;
-		const row = loaded[0].rows.find((key) => key.id === id);
+		const row = loaded.keys.find((key) => key.id === id);
 		if (row === undefined) throw signingKeyNotFound();
 		const dryRun = input.query.dry_run === true;
 		if (!dryRun) {
@@ -203,7 +205,7 @@ export const deleteSigningKey = endpoint({
 				}),
 			]);
 		}
-		return { status: "ok" as const, dry_run: dryRun, ...unsignedChannelsAnswer(loaded[1].rows) };
+		return { status: "ok" as const, dry_run: dryRun, ...unsignedChannelsAnswer(loaded.unsigned) };
 	},
 });
 

@@ -77,7 +77,7 @@ export const bundleUsage = endpoint({
 			],
 		},
 	},
-	load: ({ params, query }) => [releaseMarkers(query.graph === undefined ? undefined : params.app_id)] as const,
+	load: ({ params, query }) => ({ markers: query.graph === undefined ? undefined : releaseMarkers(params.app_id) }),
 	async handle({ deps, nowMs, input, scope, scopeRow, loaded }) {
 		const range = rangeOf(input.query, nowMs);
 		const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
@@ -98,7 +98,7 @@ export const bundleUsage = endpoint({
 				unit: "count",
 				valueLabel: "Devices",
 				versions: true,
-				markers: markersOf(loaded[0].rows),
+				markers: markersOf(loaded.markers),
 				range,
 				nowMs,
 			} as const;
@@ -172,7 +172,7 @@ export const installStatistics = endpoint({
 			],
 		},
 	},
-	load: ({ params, query }) => [releaseMarkers(query.graph === undefined ? undefined : params.app_id)] as const,
+	load: ({ params, query }) => ({ markers: query.graph === undefined ? undefined : releaseMarkers(params.app_id) }),
 	async handle({ deps, nowMs, input, scope, scopeRow, loaded }) {
 		const range = rangeOf(input.query, nowMs);
 		const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
@@ -186,7 +186,7 @@ export const installStatistics = endpoint({
 		]);
 		const days = byDay(totals.rows, timesOfDays.rows, range, firstKeptDay);
 		const name = input.params.app_id;
-		const chart = { subtitle: name, range, nowMs, markers: markersOf(loaded[0].rows) };
+		const chart = { subtitle: name, range, nowMs, markers: markersOf(loaded.markers) };
 		if (input.query.graph === "success_rate") {
 			const series = [{ name: "Installs", values: days.map((day) => day.success_rate) }];
 			const title = "Success rate of installs";

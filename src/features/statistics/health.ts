@@ -58,7 +58,7 @@ export const healthStatistics = endpoint({
 			byDay: [{ date: "2026-11-01T00:00:00.000Z", ...EXAMPLE }],
 		},
 	},
-	load: ({ params, query }) => [releaseMarkers(query.graph === undefined ? undefined : params.app_id)] as const,
+	load: ({ params, query }) => ({ markers: query.graph === undefined ? undefined : releaseMarkers(params.app_id) }),
 	async handle({ deps, nowMs, input, scope, scopeRow, loaded }) {
 		const range = rangeOf(input.query, nowMs);
 		const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
@@ -75,7 +75,7 @@ export const healthStatistics = endpoint({
 			...healthOf(own),
 		}));
 		const name = input.params.app_id;
-		const chart = { subtitle: input.query.version ?? name, range, nowMs, markers: markersOf(loaded[0].rows) };
+		const chart = { subtitle: input.query.version ?? name, range, nowMs, markers: markersOf(loaded.markers) };
 		if (input.query.graph === "signals") {
 			const title = "Devices with crashes and errors";
 			const series = COUNTED.map((signal) => ({ name: NAMES[signal], values: byDay.map((day) => day[signal]) }));

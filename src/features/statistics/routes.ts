@@ -268,10 +268,10 @@ export const appStatistics = endpoint({
 	rawResponse: [CSV, SVG],
 	errors: [],
 	example: { query: { from: "2026-11-01", to: "2026-11-01" }, response: [EXAMPLE_ITEM] },
-	load: ({ params, query }) => [releaseMarkers(query.graph === undefined ? undefined : params.app_id)] as const,
+	load: ({ params, query }) => ({ markers: query.graph === undefined ? undefined : releaseMarkers(params.app_id) }),
 	async handle({ deps, db, nowMs, input, scope, loaded }) {
 		const figures = await read({ deps, db, nowMs }, ofApp(scope.appId), input.query, false);
-		const markers = markersOf(loaded[0].rows);
+		const markers = markersOf(loaded.markers);
 		return answer(input.params.app_id, input.query, nowMs, { ...figures, markers }, false) as Item[] | Response;
 	},
 });

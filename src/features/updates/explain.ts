@@ -141,7 +141,7 @@ export const explainDevice = endpoint({
 			},
 		},
 	},
-	load: ({ query }) => [appByPublicId(query.app_id)] as const,
+	load: ({ query }) => ({ app: appByPublicId(query.app_id) }),
 	async handle({ deps, db, input, loaded, scope, scopeRow, snapshots, failedFiles, origin, nowMs, waitUntil }) {
 		const { query } = input;
 		const reported =
@@ -190,7 +190,7 @@ export const explainDevice = endpoint({
 		const trace: TraceStep[] = [];
 		const explained = explainDecision(decisionInput(snapshot, device, override, exists), device, trace);
 		const { decidedBy, because } = explained;
-		const storeUrl = storeUrlOf(device.platform, loaded[0].rows[0]);
+		const storeUrl = storeUrlOf(device.platform, loaded.app[0]);
 		const remedy = withStoreUrl(explained.remedy, decision, storeUrl);
 		return {
 			outcome: decision.outcome,

@@ -98,15 +98,15 @@ export const listDeliveries = endpoint({
 	example: { query: { orgId: EXAMPLE_ORG_ID, id: EXAMPLE_WEBHOOK.id }, response: [EXAMPLE_DELIVERY] },
 	load: ({ query }) => {
 		const { limit, offset } = pageBounds(query.page);
-		return [
-			webhookById(query.orgId, query.id),
-			deliveriesOf(query.orgId, query.id, query.state, limit, offset),
-		] as const;
+		return {
+			webhook: webhookById(query.orgId, query.id),
+			deliveries: deliveriesOf(query.orgId, query.id, query.state, limit, offset),
+		};
 	},
 	async handle(context) {
-		const [webhook, rows] = context.loaded;
-		if (webhook.rows[0] === undefined) throw webhookNotFound();
-		return pageReply(context, context.input.query.page, rows.rows, deliveryAnswer);
+		const { webhook, deliveries } = context.loaded;
+		if (webhook[0] === undefined) throw webhookNotFound();
+		return pageReply(context, context.input.query.page, deliveries, deliveryAnswer);
 	},
 });
 
@@ -127,9 +127,9 @@ export const testWebhook = endpoint({
 		body: { orgId: EXAMPLE_ORG_ID, id: EXAMPLE_WEBHOOK.id },
 		response: { status: "ok", delivery_id: EXAMPLE_DELIVERY.id },
 	},
-	load: ({ body }) => [webhookById(body.orgId, body.id)] as const,
+	load: ({ body }) => ({ webhook: webhookById(body.orgId, body.id) }),
 	async handle({ db, deps, scope, loaded, nowMs, actor }) {
-		const row = loaded[0].rows[0];
+		const row = loaded.webhook[0];
 		if (row === undefined) throw webhookNotFound();
 		if (row.disabled_at_ms !== null) throw webhookDisabled();
 		await countFetch(deps, `webhook ${row.id}`, TOO_MANY);
@@ -173,9 +173,9 @@ export const replayWebhook = endpoint({
 		body: { orgId: EXAMPLE_ORG_ID, id: EXAMPLE_DELIVERY.id },
 		response: { status: "ok", delivery_id: EXAMPLE_DELIVERY.id },
 	},
-	load: ({ body }) => [deliveryById(body.orgId, body.id)] as const,
+	load: ({ body }) => ({ delivery: deliveryById(body.orgId, body.id) }),
 	async handle({ db, deps, scope, loaded, nowMs, actor }) {
-		const row = loaded[0].rows[0];
+		const row = loaded.delivery[0];
 		if (row === undefined) throw deliveryNotFound();
 		await countFetch(deps, `webhook ${row.webhook_id}`, TOO_MANY);
 		await db.batch([

@@ -66,9 +66,9 @@ export const listWebhooks = endpoint({
 	response: v.array(webhookSchema),
 	errors: ["app_not_found"],
 	example: { query: { orgId: EXAMPLE_ORG_ID }, response: [EXAMPLE_WEBHOOK] },
-	load: ({ query }) => [webhooksOf(query.orgId, query.app_id)] as const,
+	load: ({ query }) => ({ webhooks: webhooksOf(query.orgId, query.app_id) }),
 	async handle({ loaded, nowMs }) {
-		return loaded[0].rows.map((row) => webhookAnswer(row, nowMs));
+		return loaded.webhooks.map((row) => webhookAnswer(row, nowMs));
 	},
 });
 
@@ -97,7 +97,7 @@ export const createWebhook = endpoint({
 		response: { ...EXAMPLE_WEBHOOK, secret: "whsec_…" },
 	},
 	// The database may not have them yet, or those of the release before.
-	load: () => [triggerNames()] as const,
+	load: () => ({ triggers: triggerNames() }),
 	async handle({ db, deps, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const { url, format = "standard", app_id = null } = input.body;
 		const appId = scopeRow.app_uuid;
@@ -124,7 +124,7 @@ export const createWebhook = endpoint({
 		const shown = { ...row, org_id: scope.orgId, public_app_id: app_id };
 		const answer = webhookAnswer(shown, nowMs);
 		await db.batch([
-			...installedWith(loaded[0].rows),
+			...installedWith(loaded.triggers),
 			insertWebhook(scope.orgId, row),
 			appId === null
 				? guard(webhooksWithinLimit(scope.orgId), () => limitReached("An organization", MOST_WEBHOOKS))
@@ -165,9 +165,9 @@ export const changeWebhook = endpoint({
 	response: webhookSchema,
 	errors: ["webhook_not_found", "webhook_changed"],
 	example: { body: { orgId: EXAMPLE_ORG_ID, id: EXAMPLE_WEBHOOK.id, enabled: true }, response: EXAMPLE_WEBHOOK },
-	load: ({ body }) => [webhookById(body.orgId, body.id)] as const,
+	load: ({ body }) => ({ webhook: webhookById(body.orgId, body.id) }),
 	async handle({ db, deps, scope, input, loaded, nowMs, actor }) {
-		const row = loaded[0].rows[0];
+		const row = loaded.webhook[0];
 		if (row === undefined) throw webhookNotFound();
 		const { url, description = row.description, enabled = row.disabled_at_ms === null } = input.body;
 		const before = webhookAnswer(row, nowMs);
@@ -239,9 +239,9 @@ export const rotateWebhookSecret = endpoint({
 			secret: "whsec_…",
 		},
 	},
-	load: ({ body }) => [webhookById(body.orgId, body.id)] as const,
+	load: ({ body }) => ({ webhook: webhookById(body.orgId, body.id) }),
 	async handle({ db, deps, scope, input, loaded, nowMs, actor }) {
-		const row = loaded[0].rows[0];
+		const row = loaded.webhook[0];
 		if (row === undefined) throw webhookNotFound();
 		const { url, current } = await unseal(row, deps);
 		if (current === undefined) {
@@ -285,9 +285,9 @@ export const deleteWebhook = endpoint({
 	response: acknowledgement,
 	errors: ["webhook_not_found"],
 	example: { query: { orgId: EXAMPLE_ORG_ID, id: EXAMPLE_WEBHOOK.id }, response: OK },
-	load: ({ query }) => [webhookById(query.orgId, query.id)] as const,
+	load: ({ query }) => ({ webhook: webhookById(query.orgId, query.id) }),
 	async handle({ db, scope, loaded, nowMs, actor }) {
-		const row = loaded[0].rows[0];
+		const row = loaded.webhook[0];
 		if (row === undefined) throw webhookNotFound();
 		const { description, url, format, events } = webhookAnswer(row, nowMs);
 		await db.batch([

@@ -7,7 +7,7 @@ import { ciName } from "../../domain/ci/context";
 import { ApiError, type ErrorCode } from "../../errors";
 import type { AnyEndpoint } from "../endpoint";
 import type { Isolate, RequestContext } from "../isolate";
-import type { Credential } from "../pipeline/credential";
+import type { Credential } from "../pipeline/credential-headers";
 
 /** The caller and the target of a refused request, as far as they are known. */
 export interface CallerSoFar {

@@ -6,7 +6,7 @@
 import type { Deps, Limiter } from "../../deps";
 import { networkOf } from "../../domain/network/ip-allow-list";
 import { ApiError, causeText, type ErrorCode } from "../../errors";
-import type { Credential } from "../pipeline/credential";
+import type { Credential } from "../pipeline/credential-headers";
 
 /** Errors that reveal whether a secret is valid. `missing_api_key` is not one: stock clients probe without a key. */
 const FAILED_AUTHENTICATIONS: ReadonlySet<ErrorCode> = new Set([

@@ -7,7 +7,7 @@ import type { Holding } from "../limits/memory";
 import { tooManyRequests } from "../limits/requests";
 import { BodyEnded, SILENCE_MS, untilSilent } from "../limits/silent-body";
 
-/** Largest body of an endpoint that declares no limit. Only callers that may use an endpoint have a larger limit (pipeline.ts). */
+/** Largest body of an endpoint that declares no limit. Only callers that may use an endpoint have a larger limit (credential.ts). */
 export const DEFAULT_LIMIT_BYTES = 1024 * 1024;
 /** Bodies up to this size are not counted in the memory of the isolate: requests of devices, and nearly all others. */
 const UNCOUNTED_BYTES = 16 * 1024;

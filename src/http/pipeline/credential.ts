@@ -1,95 +1,150 @@
 /**
- * Reads the credential of a request. Every endpoint accepts an API key in any of the headers below; two different keys are an error. A
- * session cookie is ignored beside a key, because a key is sent on purpose and a cookie by the browser.
+ * Phase 1, credential: who calls, and what the request may take. Must stay true: nothing of the body is read here; strangers are limited
+ * before any work, and requests of a caller are counted before D1 is read for them; a credential that was not valid in this isolate recently
+ * cannot make D1 read the rows of an endpoint.
  */
+import type { CompiledQuery } from "kysely";
+import { grantsAny } from "../../authz/decide";
+import { type Principal, type PrincipalRow, principalFrom } from "../../authz/principal";
+import { type SessionRow, sessionPrincipalFrom } from "../../authz/session";
+import { type Database, openDb } from "../../db/client";
+import { principalStatement, sessionStatement } from "../../db/principals";
+import type { Deps } from "../../deps";
+import { permissionsOf } from "../endpoint";
+import { refuseUnknownHost } from "../known-hosts";
+import { noteKey } from "../limits/denied-attempts";
+import type { Holding } from "../limits/memory";
+import { addressKey, countCallerRequest, networkKey } from "../limits/requests";
+import type { StrangerLimits } from "../limits/strangers";
+import { DEFAULT_LIMIT_BYTES, memoryOfBody } from "./body";
+import { type Credential, readCredential } from "./credential-headers";
+import type { Incoming } from "./incoming";
+import { readsQueryFromBody } from "./input";
+import { noteSessionUse } from "./last-used";
 
-import { invalidApiKey, invalidSession } from "../../authz/principal";
-import { hashKey, isWellFormedKey, isWellFormedSessionToken } from "../../authz/secrets";
-import { ApiError, invalidRequest } from "../../errors";
-import { readSessionToken } from "../cookies";
-import { refuseCrossSite } from "../cross-site";
+export interface Identified {
+	/** Absent on public endpoints. */
+	readonly credential: Credential | undefined;
+	/** Counts the request of the caller; rejects if that was one too many. */
+	readonly counting: Promise<void> | undefined;
+	readonly db: Database;
+	/** The caller, if the credential was looked up already. Otherwise the load looks it up. */
+	readonly known: Principal | undefined;
+	/** Largest body. */
+	readonly limitBytes: number;
+}
 
-/** Our header, and the names that existing clients use. */
-export const KEY_HEADERS = ["capstankey", "servicekey", "capgkey", "x-api-key"] as const;
+/** @throws {ApiError} for an unknown host, a malformed, unknown or expired credential, and beyond a limit */
+export async function identifyCaller(request: Incoming): Promise<Identified> {
+	const { routed, c, isolate, ipAddress, nowMs, origin, url } = request;
+	const { deps, strangers } = isolate;
+	const { access } = routed;
+	refuseUnknownHost(deps, routed, url);
+	const isUncounted = "public" in access && c.env.isCounted !== true;
+	if (isUncounted && !strangers.takeRequest(ipAddress, nowMs)) throw strangers.tooMany();
+	const sources = { ownSession: "ownSession" in access, keyOnly: routed.keyOnly === true };
+	const credential = "public" in access ? undefined : readCredential(sources, c.req.raw, origin);
+	if (credential !== undefined) strangers.admitCredential(ipAddress, credential.hash, nowMs);
+	const counting = credential === undefined ? undefined : countCaller(deps, credential, strangers);
+	const db = databaseOf(request);
+	const isLarge = mayHaveLargeBody(request);
+	// Others are looked up with the reads of the endpoint, so that D1 is read once, while the platform's counter is asked.
+	const isEarly = credential !== undefined && (isLarge || !strangers.mayReadEarly(credential.hash));
+	const known = isEarly ? await lookUpCaller(request, credential, counting, db) : undefined;
+	return { credential, counting, db, known, limitBytes: limitOfBody(request, isLarge, known) };
+}
 
-/** Asks another service to act with fewer rights than the key. No key here is a part of another one. */
-const LIMITED_KEY_HEADER = "x-limited-key-id";
+/** Counts a request of the caller. Its rejection has a handler, because it may be awaited late. */
+function countCaller(deps: Deps, credential: Credential, strangers: StrangerLimits): Promise<void> {
+	const counting = countCallerRequest(deps, credential).catch((error: unknown) => {
+		strangers.noteLimited(credential.hash);
+		throw error;
+	});
+	counting.catch(() => undefined);
+	return counting;
+}
 
-/**
- * Stock clients need a public value that they send as `authorization: Bearer …` beside the real key. It is published at /private/config and
- * grants nothing, so it is ignored.
- */
-export const ANONYMOUS_VALUE = "capstan-public-no-rights";
+/** Devices read the primary too, because a replica may be behind the change feed. */
+function databaseOf({ routed: { access, tag }, isolate: { deps, strangers }, ipAddress }: Incoming): Database {
+	const opened = openDb(deps.d1, "first-primary");
+	const isLimited = "public" in access && access.isProven !== true;
+	return isLimited ? strangers.database(opened, ipAddress, tag) : opened;
+}
 
-export interface Credential {
-	readonly kind: "key" | "session";
-	/** The hash of the key or the session token. */
-	readonly hash: string;
+export function callerStatement({ kind, hash }: Credential, nowMs: number): CompiledQuery {
+	return kind === "key" ? principalStatement(hash, nowMs) : sessionStatement(hash, nowMs);
+}
+
+/** Looks the credential up alone: before a large body is read, and before the reads of the endpoint, which may cost thousands of rows. */
+async function lookUpCaller(
+	request: Incoming,
+	credential: Credential,
+	counting: Promise<void> | undefined,
+	db: Database,
+): Promise<Principal> {
+	await counting;
+	const [found] = await db.batch([callerStatement(credential, request.nowMs)]);
+	return acceptCaller(request, credential, found.rows[0]);
 }
 
 /**
- * @param sources `ownSession`: the endpoint is about the account of the signed-in person. `keyOnly`: cookies are ignored.
- * @throws {ApiError} `ambiguous_api_key`, `missing_api_key`, `invalid_api_key` or `invalid_session` for malformed text,
- * `cross_site_request` for a session, and `invalid_request` for a header that asks for fewer rights
+ * @param row as `callerStatement` found it
+ * @throws {ApiError} for an unknown, expired or ended credential
  */
-export function readCredential(
-	{ ownSession, keyOnly }: { readonly ownSession: boolean; readonly keyOnly: boolean },
-	request: Request,
-	origin: string,
-): Credential {
-	if (request.headers.has(LIMITED_KEY_HEADER)) {
-		const message =
-			"is not supported, and without it the request would have all rights of its key; send a key that has only the wanted rights instead";
-		throw invalidRequest([{ path: LIMITED_KEY_HEADER, message }]);
-	}
-	const key = findKey(request.headers);
-	if (key !== undefined) {
-		if (ownSession) {
-			throw new ApiError(
-				"session_required",
-				"This endpoint is about the signed-in person's account; sign in and leave out the API key.",
-			);
-		}
-		return { kind: "key", hash: hashKey(key) };
-	}
-	const token = keyOnly ? undefined : readSessionToken(request.headers, origin);
-	if (token === undefined) {
-		if (ownSession) throw invalidSession();
-		throw new ApiError(
-			"missing_api_key",
-			"Sign in, or send an API key in the authorization or the capstankey header.",
-			{
-				headers: { "WWW-Authenticate": "Bearer" },
-			},
-		);
-	}
-	refuseCrossSite(request, origin);
-	if (!isWellFormedSessionToken(token)) throw invalidSession();
-	return { kind: "session", hash: hashKey(token) };
-}
-
-/** The hash of the API key in the request, for statements that need it before the decision; undefined: none, or a wrong one. */
-export function keyHashOf(headers: Headers): string | undefined {
+export function acceptCaller(request: Incoming, credential: Credential, row: unknown): Principal {
+	const { isolate, ipAddress, nowMs, soFar, waitUntil } = request;
+	const { deps, noteKeyUse, strangers } = isolate;
+	noteKey(soFar, credential, row);
+	let principal: Principal;
 	try {
-		const key = findKey(headers);
-		return key === undefined ? undefined : hashKey(key);
-	} catch {
-		return undefined;
+		principal = principalOf(credential, row, nowMs, ipAddress);
+	} catch (error) {
+		strangers.noteInvalid(credential.hash);
+		throw error;
 	}
+	soFar.principal = principal;
+	strangers.noteValid(credential.hash, memoryGroupOf(principal));
+	if (principal.kind === "key") noteKeyUse(principal, nowMs, waitUntil);
+	else noteSessionUse(deps, principal, nowMs, waitUntil);
+	return principal;
 }
 
-/** @throws {ApiError} `ambiguous_api_key`, or `invalid_api_key` for a malformed key */
-function findKey(headers: Headers): string | undefined {
-	const values = new Set<string>();
-	for (const name of ["authorization", ...KEY_HEADERS]) {
-		const key = (headers.get(name) ?? "").replace(/^Bearer(\s+|$)/i, "").trim();
-		if (key !== "" && key !== ANONYMOUS_VALUE) values.add(key);
-	}
-	const [key] = values;
-	if (key === undefined) return undefined;
-	if (values.size > 1) {
-		throw new ApiError("ambiguous_api_key", "The request carries two different API keys; send one.");
-	}
-	if (!isWellFormedKey(key)) throw invalidApiKey();
-	return key;
+function principalOf({ kind }: Credential, row: unknown, nowMs: number, ipAddress: string | null): Principal {
+	return kind === "key"
+		? principalFrom(row as PrincipalRow | undefined, nowMs, ipAddress)
+		: sessionPrincipalFrom(row as SessionRow | undefined);
+}
+
+/** All keys of an organization together, and all sessions of an account, have one share of the memory. */
+const memoryGroupOf = (principal: Principal): string => (principal.kind === "key" ? principal.orgId : principal.userId);
+
+/** True if the endpoint accepts large bodies and this one is not declared to be small. */
+function mayHaveLargeBody({ routed: { bodyLimitBytes = DEFAULT_LIMIT_BYTES }, c }: Incoming): boolean {
+	const declaredBytes = Number(c.req.raw.headers.get("content-length") ?? Number.POSITIVE_INFINITY);
+	return bodyLimitBytes > DEFAULT_LIMIT_BYTES && !(declaredBytes <= DEFAULT_LIMIT_BYTES);
+}
+
+/** The large limit is for callers that hold the permission somewhere, not for their own work only. The body names the place. */
+function limitOfBody({ routed }: Incoming, isLarge: boolean, known: Principal | undefined): number {
+	const { access, bodyLimitBytes = DEFAULT_LIMIT_BYTES } = routed;
+	const mayBeLarge =
+		known?.bindings.some((each) => grantsAny(each, permissionsOf(access)) && each.role.ownWorkOnly !== true) === true;
+	return isLarge && mayBeLarge ? bodyLimitBytes : Math.min(bodyLimitBytes, DEFAULT_LIMIT_BYTES);
+}
+
+/** Runs the other phases while the memory of the body is counted, in the share of the caller or of the address. */
+export function holdingMemory<Value>(
+	{ routed, c, isolate: { memory, strangers }, ipAddress, waitUntil }: Incoming,
+	{ credential, limitBytes }: Identified,
+	work: (holding: Holding | undefined) => Promise<Value>,
+): Promise<Value> {
+	const readsBody = routed.body !== undefined || readsQueryFromBody(routed);
+	const bytes = readsBody ? memoryOfBody(c.req.raw, limitBytes) : 0;
+	if (bytes === 0) return work(undefined);
+	const owner =
+		credential === undefined
+			? { name: addressKey(ipAddress), group: networkKey(ipAddress) }
+			: { name: credential.hash, group: strangers.groupOf(credential.hash) ?? credential.hash };
+	const budget = credential === undefined ? memory.strangers : memory.callers;
+	return budget.during(owner, bytes, waitUntil, work);
 }

@@ -4,8 +4,10 @@
  *
  * Answers are stored sealed, because that of a new API key has its secret.
  */
+
+import type { CompiledQuery } from "kysely";
 import { hashKey, openKey, sealKey } from "../../authz/secrets";
-import type { Database, Statement } from "../../db/client";
+import type { Database } from "../../db/client";
 import {
 	claimIdempotencyKey,
 	type EarlierCreation,
@@ -18,7 +20,7 @@ import { signingSecret } from "../../domain/secrets";
 import { ApiError, causeText, type ErrorCode, invalidRequest } from "../../errors";
 import { type AnyEndpoint, isRaw, Reply } from "../endpoint";
 import type { RawInput } from "../scope";
-import type { Credential } from "./credential";
+import type { Credential } from "./credential-headers";
 import { isRead } from "./guarded-writes";
 
 const HEADER = "idempotency-key";
@@ -39,7 +41,7 @@ type Work = Pick<Deps, "config" | "randomBytes" | "log">;
 
 export interface Repeatable {
 	/** Reads the creation that used the key before. */
-	readonly statement: Statement<EarlierCreation>;
+	readonly statement: CompiledQuery<EarlierCreation>;
 	/**
 	 * Answers with the stored answer, or runs the creation.
 	 * @throws {ApiError} `idempotency_key_reused`, `idempotency_key_in_use`

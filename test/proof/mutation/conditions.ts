@@ -46,13 +46,16 @@ const DECIDING_FILES: readonly RegExp[] = [
 ];
 /** Functions that decide in files that do more than that. */
 const DECIDING_FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
-	"src/http/pipeline/decide.ts": ["authorize"],
-	"src/http/pipeline/credential.ts": ["readKey"],
+	"src/http/pipeline/decide.ts": ["authorize", "neededPermissions"],
+	"src/http/pipeline/credential-headers.ts": ["findKey"],
 	"src/authz/secrets.ts": ["isWellFormedKey"],
 	"src/domain/network/ip-allow-list.ts": ["isInRanges", "firstRangeOutside"],
 };
 /** Functions whose refusals decide; what else they do is handling the request. */
-const REFUSING_FUNCTIONS: Readonly<Record<string, readonly string[]>> = { "src/http/pipeline/pipeline.ts": ["answer"] };
+const REFUSING_FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
+	"src/http/pipeline/credential.ts": ["identifyCaller"],
+	"src/http/pipeline/decide.ts": ["decideRequest", "requireGlobally"],
+};
 /** Functions that decide wherever they stand. */
 const DECIDING_NAMES = /^refuse/;
 /** Conditions that decide wherever they stand. */

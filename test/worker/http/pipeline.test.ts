@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { mintKey } from "../../../src/authz/secrets";
 import { allEndpoints } from "../../../src/endpoints";
 import type { AnyEndpoint } from "../../../src/http/endpoint";
-import { ANONYMOUS_VALUE } from "../../../src/http/pipeline/credential";
+import { ANONYMOUS_VALUE } from "../../../src/http/pipeline/credential-headers";
 import { REQUESTS } from "../support/requests";
 import { createTestApp, createTestKey, createWorld, type TestApp, testEnv, type World } from "../support/world";
 

@@ -71,7 +71,7 @@ describe("guards", () => {
 			membershipByEmail(B.org, B.email, NOW_MS),
 			activeRollout(B.publicAppId, "production", NOW_MS),
 			policiesElsewhere(B.key),
-			keysUnderPolicy(B.org, ADMINISTERING, [], NOW_MS, true),
+			keysUnderPolicy(B.org, ADMINISTERING, [], NOW_MS),
 		]);
 		const [membership, row] = [member as unknown as Membership, standing as unknown as ActiveRolloutRow];
 		expect(await holds(membershipIs(B.org, membership))).toBe(true);

@@ -109,10 +109,6 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 		(of) => unsignedChannels(of.org, `signing-${otherThan(of).name}`, ALL.limit),
 		() => [{ version: "1.1.0", total: 1 }],
 	],
-	"unsignedChannels when the caller does not request them": [
-		(of) => unsignedChannels(of.org, "", ALL.limit, false),
-		() => [],
-	],
 	foundBundles: [
 		(of) => foundBundles(of.publicAppId, ANY_BUNDLE, ALL.limit, ALL.offset),
 		(of) => [bundle(of, of.unused), bundle(of, of.next, "production"), stable(of)],

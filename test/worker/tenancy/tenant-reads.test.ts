@@ -125,7 +125,7 @@ const APPS: Readonly<Record<string, Read>> = {
 	appRecord: [(of) => appRecord(of.app), (of) => [ownApp(of)]],
 	"appRecord of an app that does not exist": [() => appRecord("absent" as AppId), () => []],
 	appContents: [
-		(of) => appContents(of.publicAppId, true),
+		(of) => appContents(of.publicAppId),
 		// With the third tenant's binding.
 		(of) => [{ ...contents(of), api_key_bindings: 3 }],
 	],
@@ -315,7 +315,7 @@ const ORGANIZATIONS: Readonly<Record<string, Read>> = {
 		(of) => [{ id: of.deletedOrg }, { id: otherThan(of).org }],
 	],
 	keysUnderPolicy: [
-		(of) => keysUnderPolicy(of.org, ADMINISTERING, ["org_member", "app_reader", "app_admin"], NOW_MS, true),
+		(of) => keysUnderPolicy(of.org, ADMINISTERING, ["org_member", "app_reader", "app_admin"], NOW_MS),
 		(of) => [
 			{ ...POLICY_KEY, id: of.key, org_id: of.org, is_hashed_key: 0, administers: 1 },
 			{ ...POLICY_KEY, id: otherThan(of).key, org_id: otherThan(of).org, owns: 1 },

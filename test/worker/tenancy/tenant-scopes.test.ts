@@ -8,16 +8,19 @@ import { auditedAppNow, EVERYTHING_AUDITED } from "../../../src/db/apps";
 import { wholeChannelNow } from "../../../src/db/audit/channels";
 import { bundleIdNamed } from "../../../src/db/bundles";
 import { channelIdNamed } from "../../../src/db/channels";
-import { query } from "../../../src/db/client";
+import { openDb, query } from "../../../src/db/client";
 import { emailOf } from "../../../src/db/members";
+import { readNamed } from "../../../src/db/named-reads";
 import { conflict } from "../../../src/db/optimistic";
 import { sketchesFit } from "../../../src/db/statistics";
 import { promoteBundle } from "../../../src/features/bundles/promote";
 import { deleteChannel } from "../../../src/features/channels/delete";
+import type { AnyEndpoint } from "../../../src/http/endpoint";
 import { appScope, channelOrAppScope, channelScope, orgScope, type RawInput } from "../../../src/http/scope";
 import { insertTenants } from "../support/tenant-rows";
 import { expectReads, type Read, type Row, readValue, rowsOfAll } from "../support/tenant-statements";
 import { A, B, CROSSED, DAY, otherThan, type TenantRows } from "../support/tenants";
+import { testEnv } from "../support/world";
 
 /** The statement of a scope, for a request with this body. */
 function scoped(
@@ -87,16 +90,14 @@ describe("values that a write reads in its batch", () => {
 	});
 
 	/** The rows that an endpoint loads besides those of the authorization, for this input. */
-	const loadedBy = (endpoint: unknown, input: object) =>
-		rowsOfAll(
-			(endpoint as { load: (input: unknown, nowMs: number, keyHash: string) => CompiledQuery[] }).load(input, 0, ""),
-		);
+	const loadedBy = (endpoint: AnyEndpoint, input: object): Promise<Readonly<Record<string, readonly unknown[]>>> =>
+		readNamed(openDb(testEnv.DB, "first-primary"), endpoint.load?.(input as never, 0, "") ?? {});
 
 	test.each([A, B])("promoteBundle and deleteChannel load only the app's own rows, for tenant $name", async (of) => {
 		const other = otherThan(of);
 		const promoted = async (channel_id: number) => {
 			const body = { app_id: of.publicAppId, version_id: of.next, channel_id };
-			return (await loadedBy(promoteBundle, { body }))[0];
+			return (await loadedBy(promoteBundle, { body })).channel;
 		};
 		expect(await promoted(of.channel)).toMatchObject([{ name: "production", version_id: of.stable }]);
 		expect(await promoted(other.channel)).toEqual([]);
@@ -104,10 +105,10 @@ describe("values that a write reads in its batch", () => {
 			sql`UPDATE channels SET version_id = ${version} WHERE id = ${CROSSED.channel}`.compile(query);
 		await rowsOfAll([pointTo(of.stable)]);
 		const named = { app_id: of.publicAppId, channel: "production" };
-		const [, linked] = await loadedBy(deleteChannel, { query: named });
-		expect(linked?.map(({ id, other_channels }) => [id, other_channels])).toEqual([
-			[of.stable, null],
-			[of.next, null],
+		const { bundles } = await loadedBy(deleteChannel, { query: named });
+		expect(bundles).toMatchObject([
+			{ id: of.stable, other_channels: null },
+			{ id: of.next, other_channels: null },
 		]);
 		await rowsOfAll([pointTo(A.unused)]);
 	});
