@@ -6,6 +6,7 @@ import { describe, expect, test } from "vitest";
 import { type Database, openDb } from "../../../src/db/client";
 import { allEndpoints } from "../../../src/endpoints";
 import { SnapshotCache } from "../../../src/snapshots/cache";
+import { withFault } from "../support/faults";
 import { beforeEachTrip } from "../support/interleave";
 import { addOverrides } from "../support/isolates";
 import { PUBLIC_REQUESTS } from "../support/public-requests";
@@ -198,6 +199,32 @@ describe("a snapshot", () => {
 			body: { app_id: absent.appId, name: "x", owner_org: world.orgId },
 		});
 		expect((await check(world, absent)).body).toMatchObject({ error: "no_channel" });
+	});
+});
+
+describe("a change that landed while its request failed", () => {
+	test("is what the isolate's next check answers with", async () => {
+		const { world, app } = await scene();
+		const live = async () =>
+			(
+				await testEnv.DB.prepare(
+					"SELECT b.name FROM channels c JOIN bundles b ON b.id = c.version_id WHERE c.app_id = ? AND c.name = 'production'",
+				)
+					.bind(app.uuid)
+					.first<{ name: string }>()
+			)?.name;
+		let landed = 0;
+		for (let failAt = 2; failAt < 12; failAt++) {
+			const service = withFault(world, failAt, "answer lost");
+			const own = { ...world, request: service.request };
+			await check(own, app);
+			const version = (await live()) === "1.0.1" ? "1.0.2" : "1.0.1";
+			const body = { app_id: app.appId, channel: "production", version };
+			const { status } = await own.request("POST", "/channel", { key: world.adminKey, body, mostTrips: 9 });
+			if (status >= 500 && (await live()) === version) landed += 1;
+			expect((await check(own, app, undefined, 9)).body.version, service.failed).toBe(await live());
+		}
+		expect(landed).toBeGreaterThan(0);
 	});
 });
 
