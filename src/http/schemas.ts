@@ -7,7 +7,7 @@ import * as v from "valibot";
 import { CUSTOM_ROLE_NAME } from "../authz/custom-roles";
 import { isReservedAddress } from "../domain/network/reserved-address";
 import { DAY_MS } from "../domain/time";
-import { EVENT_TYPES } from "../domain/webhooks/events";
+import { EVENT_TYPES } from "../domain/webhooks/event-types";
 import { plainText } from "../domain/words/plain-text";
 
 export const PAGE_SIZE = 50;

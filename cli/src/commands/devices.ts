@@ -2,6 +2,7 @@
  * `capstan explain`, `what-if` and `logs`: what devices get, what they would get, and what they reported.
  */
 import { type AnswerOf, CapstanError } from "../../../src/client/client";
+import { isUpToDate } from "../../../src/domain/updates/refusals";
 import { eventNote, eventSentence } from "../../../src/domain/words/events";
 import { plainSentence } from "../../../src/domain/words/releases";
 import { existingChannel } from "../channels";
@@ -194,7 +195,7 @@ const outcomeText = ({ outcome, version, error }: Outcome) =>
 		? (version ?? "")
 		: outcome === "builtin"
 			? "store build"
-			: error === "no_new_version_available"
+			: isUpToDate(error)
 				? "up to date"
 				: (error ?? "");
 

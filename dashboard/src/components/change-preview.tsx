@@ -6,7 +6,7 @@ import { Alert, Button, Checkbox, Group, Loader, Stack, Text } from "@mantine/co
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
-import { refusalWords } from "../../../src/domain/words/refusals";
+import { refusalWords } from "../../../src/domain/updates/refusals";
 import { type AnswerOf, ask, CapstanError, type RequestOf } from "../api";
 import { Problem } from "./answer";
 import { Misfits } from "./native-packages";

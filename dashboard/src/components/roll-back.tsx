@@ -1,7 +1,7 @@
 /** Rolls a channel back to a bundle that was live on it. Says first how many devices change version, and which keep what they run. */
 import { Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { refusalWords } from "../../../src/domain/words/refusals";
+import { refusalWords } from "../../../src/domain/updates/refusals";
 import { STORE_BUILD } from "../../../src/domain/words/releases";
 import { CapstanError, useChange } from "../api";
 import { type RollbackPlan, useRollbackPlan } from "../dry-runs";

@@ -15,6 +15,7 @@ import { type ChannelRow, channelByName, channelStillPointsTo } from "../../db/c
 import { guard } from "../../db/client";
 import { packagesOfChannel } from "../../db/native-packages";
 import { NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
+import { isUpToDate, REFUSAL_CODES, type RefusalCode } from "../../domain/updates/refusals";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { MAY_WAIT } from "../../http/pipeline/wait-visible";
@@ -69,7 +70,7 @@ export const rollBackChannel = endpoint({
 			devices_changed: nullableNumber,
 			unjudged: nullableNumber,
 			sampled: v.nullable(v.boolean()),
-			refused: v.nullable(v.array(v.strictObject({ error: v.string(), devices: v.number() }))),
+			refused: v.nullable(v.array(v.strictObject({ error: v.picklist(REFUSAL_CODES), devices: v.number() }))),
 			outcomes: v.nullable(outcomesSchema),
 		}),
 	]),
@@ -212,18 +213,15 @@ function nothingToRollBackTo(channel: ChannelRow): ApiError {
 
 type Plan = Awaited<ReturnType<typeof readEffect>>;
 
-/** Errors of a check that has nothing to update. */
-const UP_TO_DATE: readonly string[] = ["no_new_version_available", "already_on_builtin"];
-
 function shownEffect(plan: Plan | undefined, channel: string) {
 	if (plan === undefined) {
 		return { devices: null, devices_changed: null, unjudged: null, sampled: null, refused: null, outcomes: null };
 	}
-	const refused = new Map<string, number>();
+	const refused = new Map<RefusalCode, number>();
 	let devicesChanged = 0;
 	for (const { after, changed, devices } of plan.outcomes) {
 		if (after.outcome !== "none") devicesChanged += changed ? devices : 0;
-		else if (after.channel === channel && after.error !== null && !UP_TO_DATE.includes(after.error)) {
+		else if (after.channel === channel && after.error !== null && !isUpToDate(after.error)) {
 			refused.set(after.error, (refused.get(after.error) ?? 0) + devices);
 		}
 	}

@@ -9,6 +9,8 @@ import { tryTelemetry } from "../../db/telemetry-reads";
 import type { Decision, TraceStep } from "../../domain/updates/decision";
 import { DECIDED_BY, explainDecision, type Remedy } from "../../domain/updates/explanation";
 import type { Platform } from "../../domain/updates/model";
+import { needsStoreBuild } from "../../domain/updates/refusals";
+import { RULE_NAMES } from "../../domain/updates/rule-names";
 import { invalidRequest, serviceUnavailable } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { booleanText, optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
@@ -51,20 +53,12 @@ const settingsSchema = v.strictObject({
 /** Id of a device that only the query describes; it has a place in rollouts like any other id. */
 const NO_DEVICE = "00000000-0000-0000-0000-000000000000";
 
-/** Refusals that a newer store build removes. */
-const NEEDS_STORE_BUILD: ReadonlySet<string> = new Set([
-	"disable_auto_update_to_major",
-	"disable_auto_update_to_minor",
-	"disable_auto_update_to_patch",
-	"disable_auto_update_to_metadata",
-]);
-
 /** Store page of the app for the device's platform. */
 const storeUrlOf = (platform: Platform, app: AppRow | undefined) =>
 	platform === "ios" ? app?.ios_store_url : platform === "android" ? app?.android_store_url : undefined;
 
 function withStoreUrl(remedy: Remedy | null, decision: Decision, storeUrl: string | null | undefined): Remedy | null {
-	const isHelped = decision.outcome === "none" && NEEDS_STORE_BUILD.has(decision.error);
+	const isHelped = decision.outcome === "none" && needsStoreBuild(decision.error);
 	if (remedy === null || !isHelped || storeUrl == null) return remedy;
 	return { ...remedy, message: `${remedy.message} Testers install the newest store build from ${storeUrl}` };
 }
@@ -98,7 +92,7 @@ export const explainDevice = endpoint({
 		remedy: v.nullable(v.strictObject({ message: v.string(), settings: v.nullable(settingsSchema) })),
 		trace: v.array(
 			v.strictObject({
-				rule: v.string(),
+				rule: v.picklist(RULE_NAMES),
 				outcome: v.picklist(["passed", "decided", "skipped"]),
 				finding: v.string(),
 				remedy: v.optional(v.string()),

@@ -3,6 +3,7 @@
 import { Alert, Button, List, Stack } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { NO_OBJECTION } from "../../../../src/domain/updates/model";
+import { ruleLabel } from "../../../../src/domain/updates/rule-names";
 import { type AnswerOf, CapstanError, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Card, KeyValues, Note } from "../../components/card";
@@ -139,35 +140,6 @@ function customIdItems(device: DeviceRecord): readonly (readonly [string, ReactN
 	];
 }
 
-/** Labels of the rules of an update decision. */
-const RULES: Readonly<Record<string, string>> = {
-	device: "Device reports enough",
-	override_channel: "Channel set for this device",
-	override_bundle: "Bundle set for this device",
-	default_channel: "Default channel of the device",
-	public_channel: "Public channel",
-	no_channel: "Has a channel",
-	rollout: "Rollout",
-	bundle_has_content: "Bundle has files",
-	encryption_key: "Encryption key matches",
-	already_there: "Runs another bundle",
-	disabled_platform: "Platform enabled",
-	disable_auto_update_to_major: "Same major version",
-	disable_auto_update_to_minor: "Same minor version",
-	disable_auto_update_to_patch: "Same patch version",
-	disable_auto_update_to_metadata: "Store build is new enough for the bundle",
-	disable_auto_update_under_native: "Not older than the store build",
-	disable_prod_build: "Production builds allowed",
-	disable_dev_build: "Development builds allowed",
-	disable_device: "Physical devices allowed",
-	disable_emulator: "Emulators allowed",
-	already_on_builtin: "Runs a bundle",
-	revert_to_builtin: "Plugin can revert to the store build",
-	go_home: "Its bundle was deleted",
-	store_build: "Store build",
-	serve: "Bundle is offered",
-};
-
 type Step = Explained["trace"][number];
 
 /** How the bundle was chosen, which explains the decision even where the rule passed. */
@@ -260,11 +232,7 @@ function Steps({ steps, isFine }: { readonly steps: readonly Step[]; readonly is
 					</span>
 					<span className="stack">
 						<span>
-							<strong className="strong">
-								{outcome === "decided" && rule === "already_there"
-									? "Runs it already"
-									: (RULES[rule] ?? rule.replaceAll("_", " "))}
-							</strong>{" "}
+							<strong className="strong">{ruleLabel(rule, outcome === "decided")}</strong>{" "}
 							<span className="muted">{causeWords(finding)}</span>
 						</span>
 						{outcome === "decided" || remedy === undefined ? null : (
@@ -287,7 +255,7 @@ function PassedRules({ steps }: { readonly steps: readonly Step[] }) {
 			<List size="sm" mt="xs">
 				{steps.map(({ rule, finding }) => (
 					<List.Item key={rule} title={rule}>
-						{RULES[rule] ?? rule.replaceAll("_", " ")}
+						{ruleLabel(rule, false)}
 						{finding === NO_OBJECTION ? null : <span className="muted">: {causeWords(finding)}</span>}
 					</List.Item>
 				))}
