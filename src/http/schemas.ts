@@ -281,3 +281,19 @@ export const customRoleName = v.pipe(
 	v.string(),
 	v.regex(CUSTOM_ROLE_NAME, "must be 2 to 30 lower-case letters, digits and hyphens, and begin with a letter"),
 );
+
+const isTrue = v.literal(true);
+
+/** Settings of POST /channel that end a refusal of update checks (`ChannelSettings` of the domain). */
+export const refusalSettings = {
+	ios: v.optional(isTrue),
+	android: v.optional(isTrue),
+	electron: v.optional(isTrue),
+	allow_device_self_set: v.optional(isTrue),
+	allow_emulator: v.optional(isTrue),
+	allow_device: v.optional(isTrue),
+	allow_dev: v.optional(isTrue),
+	allow_prod: v.optional(isTrue),
+	disableAutoUpdate: v.optional(v.literal("none")),
+	disableAutoUpdateUnderNative: v.optional(v.literal(false)),
+} as const;

@@ -17,6 +17,7 @@ import {
 	runsStoreBuild,
 } from "./model";
 import { offeredForm, type PackageForm, wantedForm } from "./package";
+import type { SettingsOfChannel } from "./refusals";
 import type { RuleName } from "./rule-names";
 import { type Candidate, type Refusal, RULES, refusal, refuseRevert } from "./rules";
 import { readNativeVersion, readVersion, type SemVer } from "./version";
@@ -38,6 +39,8 @@ export interface TraceStep {
 	readonly finding: string;
 	/** The change that gets a device past this rule; src/domain/updates/explanation.ts provides it for the rule that decided. */
 	readonly remedy?: string;
+	/** The settings that the remedy names. */
+	readonly settings?: SettingsOfChannel;
 }
 type Trace = TraceStep[] | undefined;
 
@@ -188,6 +191,7 @@ function readDevice(device: Device, trace: Trace): SemVer | Refusal {
 interface Obstacle {
 	readonly finding: string;
 	readonly remedy: string;
+	readonly settings?: SettingsOfChannel;
 }
 
 /** The override's channel, else the default channel that the device names, else the public channel of its platform. */
@@ -231,6 +235,7 @@ function obstacleToNamed(channel: Channel | undefined, device: Asking): Obstacle
 		return {
 			finding: `${name} is private and devices may not choose it`,
 			remedy: `Turn on allow_device_self_set on ${name}.`,
+			settings: { channel: channel.name, allow_device_self_set: true },
 		};
 	}
 	if (channel.preview?.hasForm === false) {
@@ -252,7 +257,11 @@ function obstacleToNamed(channel: Channel | undefined, device: Asking): Obstacle
 		};
 	}
 	if (!channel.platforms[device.platform]) {
-		return { finding: `${name} is off for ${device.platform}`, remedy: `Turn on ${device.platform} on ${name}.` };
+		return {
+			finding: `${name} is off for ${device.platform}`,
+			remedy: `Turn on ${device.platform} on ${name}.`,
+			settings: { channel: channel.name, [device.platform]: true },
+		};
 	}
 	return undefined;
 }

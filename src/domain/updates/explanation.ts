@@ -4,15 +4,17 @@
 
 import { type Decision, decideUpdate, type Snapshot, type TraceStep } from "./decision";
 import { BUILTIN, type Device } from "./model";
-import { type ChannelSettings, type RefusedCase, refusalOf } from "./refusals";
-import { capital, giving, ruleRemedy, settingsText, settingsThatServe } from "./remedy";
+import { API_NAMES, type RefusedCase, refusalOf, SCREEN_NAMES, type SettingsOfChannel } from "./refusals";
+import { capital, giving, otherRemedy, ruleRemedy, settingsText, settingsThatServe } from "./remedy";
 import { readNativeVersion } from "./version";
 
 export interface Remedy {
 	/** The fix, naming the channel and the values. */
 	readonly message: string;
 	/** The change of one channel with which the device gets the bundle; null if no setting prevents it. */
-	readonly settings: (ChannelSettings & { readonly channel: string }) | null;
+	readonly settings: SettingsOfChannel | null;
+	/** The remedy besides the settings, with names of screens instead of fields; null if only settings help. */
+	readonly otherwise: string | null;
 }
 
 export const DECIDED_BY = [
@@ -82,21 +84,28 @@ function explainRefusal(snapshot: Snapshot, device: Device, decision: RefusedDec
 	const refused = caseOf(snapshot, device, decision);
 	const { decidedBy } = refusal;
 	if (decidedBy !== "channel_rule" && decidedBy !== "no_channel") {
-		const message = refusal.remedy(refused);
-		return { decidedBy, because: refusal.because(refused), remedy: { message, settings: null } };
+		const message = refusal.remedy(refused, API_NAMES);
+		const otherwise = refusal.remedy(refused, SCREEN_NAMES);
+		return { decidedBy, because: refusal.because(refused), remedy: { message, settings: null, otherwise } };
 	}
 	const fix = settingsThatServe(snapshot, device);
 	const settings = fix === undefined ? null : { channel: fix.channel, ...fix.settings };
 	if (decidedBy === "no_channel") {
 		const first = fix === undefined ? "" : `${capital(settingsText(fix.settings))} on channel ${fix.channel}. Or `;
-		const message = capital(first + refusal.remedy(refused));
-		return { decidedBy, because: refusal.because(refused), remedy: { message, settings } };
+		const message = capital(first + refusal.remedy(refused, API_NAMES));
+		const otherwise = capital(refusal.remedy(refused, SCREEN_NAMES));
+		return { decidedBy, because: refusal.because(refused), remedy: { message, settings, otherwise } };
 	}
 	const { channel, isChannelOverride } = refused;
+	const codes = fix?.codes ?? [decision.error];
 	return {
 		decidedBy,
 		because: `channel ${channel?.name}${isChannelOverride ? ", which is set for this device," : ""} ${refusal.because(refused)}`,
-		remedy: { message: ruleRemedy(decision, device, fix?.codes ?? [decision.error]), settings },
+		remedy: {
+			message: ruleRemedy(decision, device, codes),
+			settings,
+			otherwise: otherRemedy(decision, device, codes),
+		},
 	};
 }
 

@@ -26,6 +26,16 @@ export interface ChannelSettings {
 	readonly disableAutoUpdateUnderNative?: false;
 }
 
+export type SettingsOfChannel = ChannelSettings & { readonly channel: string };
+
+/** How a remedy names fields: as requests do, or as screens do. */
+export interface Names {
+	readonly minUpdateVersion: string;
+	readonly selfSet: string;
+}
+export const API_NAMES: Names = { minUpdateVersion: "min_update_version", selfSet: "allow_device_self_set" };
+export const SCREEN_NAMES: Names = { minUpdateVersion: "minimum store version", selfSet: "“Devices can join”" };
+
 /** The facts that the sentences about a refusal use. */
 export interface RefusedCase {
 	readonly device: Device;
@@ -77,7 +87,7 @@ interface OtherRefusal extends Common {
 	readonly decidedBy: "bundle" | "device" | "no_channel";
 	/** Continues a sentence after "because". */
 	readonly because: (refused: RefusedCase) => string;
-	readonly remedy: (refused: RefusedCase) => string;
+	readonly remedy: (refused: RefusedCase, names: Names) => string;
 }
 
 type RefusalEntry = ChannelRefusal | OtherRefusal;
@@ -313,7 +323,7 @@ function whyNoChannel({ channels, device: { defaultChannel, platform } }: Refuse
 	return `the device may not use channel ${defaultChannel}${named === undefined ? ", which does not exist" : ""}, and ${missing}`;
 }
 
-function noChannelRemedy({ channels, device: { defaultChannel, platform } }: RefusedCase): string {
+function noChannelRemedy({ channels, device: { defaultChannel, platform } }: RefusedCase, names: Names): string {
 	const unready = channels.find(
 		({ bundle, name, public: isPublic }) => bundle?.ready === false && (isPublic || name === defaultChannel),
 	);
@@ -324,6 +334,6 @@ function noChannelRemedy({ channels, device: { defaultChannel, platform } }: Ref
 	const create =
 		defaultChannel === "" || named !== undefined
 			? ""
-			: `create channel ${defaultChannel} and let devices choose it (allow_device_self_set), or `;
+			: `create channel ${defaultChannel} and let devices choose it (${names.selfSet}), or `;
 	return `${create}make a channel public for ${platform}.`;
 }

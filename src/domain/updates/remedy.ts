@@ -4,7 +4,7 @@
  */
 import { type Decision, decideUpdate, type Snapshot } from "./decision";
 import type { Bundle, Channel, Device } from "./model";
-import { type ChannelSettings, type RefusalCode, refusalOf } from "./refusals";
+import { API_NAMES, type ChannelSettings, type Names, type RefusalCode, refusalOf, SCREEN_NAMES } from "./refusals";
 import { compareVersions, readNativeVersion, readVersion, type SemVer } from "./version";
 
 export interface Fix {
@@ -91,19 +91,15 @@ function isAboutVersions(code: RefusalCode): boolean {
 
 /** Refusals because of versions can be solved by another bundle, a newer store build or settings; all others only by settings. */
 export function ruleRemedy(decision: Decision, device: Device, codes: readonly RefusalCode[]): string {
-	const { resolved: channel, target } = decision;
+	const { resolved: channel } = decision;
 	if (channel === null) return "";
-	const native = readNativeVersion(device.versionBuild);
 	const aboutVersions = codes.filter(isAboutVersions);
 	const others = codes.filter((code) => !isAboutVersions(code));
 	const changesOf = (some: readonly RefusalCode[]) => settingsText(Object.assign({}, ...some.map(settingsOf)));
 	const sentences: string[] = [];
 	if (aboutVersions.length > 0) {
-		const which = native === null ? undefined : acceptedBundles(channel, native);
-		const store = native === null || target === null ? undefined : storeBuildFor(aboutVersions, target, native);
 		const ways = [
-			...(which === undefined ? [] : [giving(decision, which)]),
-			...(store === undefined ? [] : [`ship store build ${store}`]),
+			...waysBesidesSettings(decision, device, aboutVersions, API_NAMES),
 			`${changesOf(aboutVersions)} on channel ${channel.name}`,
 		];
 		sentences.push(`${capital(listText(ways, "or"))}.`);
@@ -114,6 +110,30 @@ export function ruleRemedy(decision: Decision, device: Device, codes: readonly R
 	return sentences.map(capital).join(" ");
 }
 
+/** Another bundle or a newer store build, in words for people; null if only settings help. */
+export function otherRemedy(decision: Decision, device: Device, codes: readonly RefusalCode[]): string | null {
+	const aboutVersions = codes.filter(isAboutVersions);
+	const ways = aboutVersions.length === 0 ? [] : waysBesidesSettings(decision, device, aboutVersions, SCREEN_NAMES);
+	return ways.length === 0 ? null : `${capital(listText(ways, "or"))}.`;
+}
+
+function waysBesidesSettings(
+	decision: Decision,
+	device: Device,
+	aboutVersions: readonly RefusalCode[],
+	names: Names,
+): readonly string[] {
+	const { resolved: channel, target } = decision;
+	const native = readNativeVersion(device.versionBuild);
+	if (channel === null || native === null) return [];
+	const which = acceptedBundles(channel, native, names);
+	const store = target === null ? undefined : storeBuildFor(aboutVersions, target, native);
+	return [
+		...(which === undefined ? [] : [giving(decision, which)]),
+		...(store === undefined ? [] : [`ship store build ${store}`]),
+	];
+}
+
 /** The bundles that the channel offers to devices with this store build; undefined if it offers only the build itself. */
 function acceptedBundles(
 	{
@@ -121,6 +141,7 @@ function acceptedBundles(
 		disableAutoUpdateUnderNative,
 	}: Pick<Channel, "disableAutoUpdate" | "disableAutoUpdateUnderNative">,
 	native: SemVer,
+	names: Names,
 ): string | undefined {
 	const { major, minor, version } = native;
 	switch (disableAutoUpdate) {
@@ -136,7 +157,7 @@ function acceptedBundles(
 				: `a bundle ${major}.${minor}.x`;
 		case "version_number": {
 			const newer = disableAutoUpdateUnderNative ? `of at least ${version} ` : "";
-			return `a bundle ${newer}with a min_update_version of at most ${version}`;
+			return `a bundle ${newer}with a ${names.minUpdateVersion} of at most ${version}`;
 		}
 		default:
 			return undefined;

@@ -194,6 +194,7 @@ function neverLive(channel: ChannelRow, target: RollbackTarget): ApiError {
 	return new ApiError(
 		"approval_required",
 		`Bundle ${target.name ?? "builtin"} was never live on channel ${channel.name}, which requires approval; propose it with POST /channel, or roll back to a bundle of GET /channel/history.`,
+		{ reason: "never_live_here", moreInfo: { version: target.name ?? "builtin", channel: channel.name } },
 	);
 }
 
@@ -201,6 +202,7 @@ function mayOnlyPropose(channel: ChannelRow): ApiError {
 	return new ApiError(
 		"approval_required",
 		`This key may only propose; propose the earlier bundle for channel ${channel.name} with POST /channel, or have a person roll back.`,
+		{ reason: "may_only_propose", moreInfo: { channel: channel.name } },
 	);
 }
 

@@ -14,7 +14,7 @@ import { invitationByEmail, invitationIsAsRead, replaceInvitation } from "../../
 import { isNoMember, type Membership, memberHoldsAll, membershipByEmail } from "../../db/members";
 import { invitationsOfOrganization } from "../../db/quotas";
 import { DAY_MS } from "../../domain/time";
-import { ApiError, invalidRequest } from "../../errors";
+import { ApiError, fieldError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";
 import { optional, personsAddress, rfc3339, time, uuid } from "../../http/schemas";
@@ -155,13 +155,12 @@ export const inviteMember = endpoint({
 			deps.config.quotas,
 			[invitationsOfOrganization(scope.orgId, nowMs)],
 			[
-				guard(
-					isNoMember(scope.orgId, email, nowMs),
-					() =>
-						new ApiError(
-							"already_member",
-							"email: this person is already a member. Change their role with PUT /organization/members.",
-						),
+				guard(isNoMember(scope.orgId, email, nowMs), () =>
+					fieldError(
+						"already_member",
+						"email",
+						"this person is already a member. Change their role with PUT /organization/members.",
+					),
 				),
 				guard(
 					invitationIsAsRead(scope.orgId, email, replaced),

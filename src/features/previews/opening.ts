@@ -37,7 +37,7 @@ import type { Deps } from "../../deps";
 import { provenRepositoryId } from "../../domain/ci/context";
 import { latest, mayOpen } from "../../domain/ci/preview-events";
 import { DAY_MS } from "../../domain/time";
-import { ApiError, invalidRequest } from "../../errors";
+import { fieldError, invalidRequest } from "../../errors";
 import { closeStatements } from "./closing";
 
 const DEFAULT_DAYS = 14;
@@ -181,14 +181,13 @@ function oneForBranch({ principal, scope }: Opener, id: string, repository: stri
 	if (limit == null || limit.number !== null || limit.branch === null) return [];
 	const { branch } = limit;
 	return [
-		guard(
-			noOtherPreviewOfBranch(scope.appId, id, repository, branch),
-			() =>
-				new ApiError(
-					"permission_denied",
-					`number: the branch ${branch} has an open preview of another merge request, and the job's token proves the branch only; close that preview with DELETE /preview first.`,
-					{ moreInfo: { permission: "app.create_channel", scope: "app" } },
-				),
+		guard(noOtherPreviewOfBranch(scope.appId, id, repository, branch), () =>
+			fieldError(
+				"permission_denied",
+				"number",
+				`the branch ${branch} has an open preview of another merge request, and the job's token proves the branch only; close that preview with DELETE /preview first.`,
+				{ moreInfo: { permission: "app.create_channel", scope: "app" } },
+			),
 		),
 	];
 }

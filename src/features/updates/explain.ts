@@ -13,7 +13,7 @@ import { needsStoreBuild } from "../../domain/updates/refusals";
 import { RULE_NAMES } from "../../domain/updates/rule-names";
 import { invalidRequest, serviceUnavailable } from "../../errors";
 import { endpoint } from "../../http/endpoint";
-import { booleanText, optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
+import { booleanText, optional, publicAppId, refusalSettings, textUpTo, uuid } from "../../http/schemas";
 import { appNotFound, appScope } from "../../http/scope";
 import { hasReadyBundle, overrideIn } from "../../snapshots/lookups";
 import { answerTo } from "./answer";
@@ -34,21 +34,8 @@ const deviceShown = v.strictObject({
 	key_id: v.nullable(v.string()),
 });
 
-const isTrue = v.literal(true);
 /** A change of one channel, as POST /channel takes it beside `app_id`. */
-const settingsSchema = v.strictObject({
-	channel: v.string(),
-	ios: v.optional(isTrue),
-	android: v.optional(isTrue),
-	electron: v.optional(isTrue),
-	allow_device_self_set: v.optional(isTrue),
-	allow_emulator: v.optional(isTrue),
-	allow_device: v.optional(isTrue),
-	allow_dev: v.optional(isTrue),
-	allow_prod: v.optional(isTrue),
-	disableAutoUpdate: v.optional(v.literal("none")),
-	disableAutoUpdateUnderNative: v.optional(v.literal(false)),
-});
+const settingsSchema = v.strictObject({ channel: v.string(), ...refusalSettings });
 
 /** Id of a device that only the query describes; it has a place in rollouts like any other id. */
 const NO_DEVICE = "00000000-0000-0000-0000-000000000000";
@@ -60,7 +47,13 @@ const storeUrlOf = (platform: Platform, app: AppRow | undefined) =>
 function withStoreUrl(remedy: Remedy | null, decision: Decision, storeUrl: string | null | undefined): Remedy | null {
 	const isHelped = decision.outcome === "none" && needsStoreBuild(decision.error);
 	if (remedy === null || !isHelped || storeUrl == null) return remedy;
-	return { ...remedy, message: `${remedy.message} Testers install the newest store build from ${storeUrl}` };
+	const install = `Testers install the newest store build from ${storeUrl}`;
+	const { message, otherwise, settings } = remedy;
+	return {
+		message: `${message} ${install}`,
+		settings,
+		otherwise: otherwise === null ? install : `${otherwise} ${install}`,
+	};
 }
 
 export const explainDevice = endpoint({
@@ -89,13 +82,22 @@ export const explainDevice = endpoint({
 		channel: v.nullable(v.string()),
 		decided_by: v.picklist(DECIDED_BY),
 		because: v.string(),
-		remedy: v.nullable(v.strictObject({ message: v.string(), settings: v.nullable(settingsSchema) })),
+		remedy: v.nullable(
+			v.strictObject({
+				message: v.string(),
+				settings: v.nullable(settingsSchema),
+				/** The remedy besides `settings`, in words for people; null if only settings help. */
+				otherwise: v.nullable(v.string()),
+			}),
+		),
 		trace: v.array(
 			v.strictObject({
 				rule: v.picklist(RULE_NAMES),
 				outcome: v.picklist(["passed", "decided", "skipped"]),
 				finding: v.string(),
 				remedy: v.optional(v.string()),
+				/** The change of a channel with which the rule passes. */
+				settings: v.optional(settingsSchema),
 			}),
 		),
 		device: deviceShown,
@@ -113,7 +115,11 @@ export const explainDevice = endpoint({
 			channel: null,
 			decided_by: "no_channel",
 			because: "android has no public channel that can serve",
-			remedy: { message: "Make a channel public for android.", settings: null },
+			remedy: {
+				message: "Make a channel public for android.",
+				settings: null,
+				otherwise: "Make a channel public for android.",
+			},
 			trace: [
 				{
 					rule: "public_channel",
@@ -192,7 +198,7 @@ export const explainDevice = endpoint({
 			channel: decision.resolved?.name ?? null,
 			decided_by: decidedBy,
 			because,
-			remedy: remedy === null ? null : { message: remedy.message, settings: remedy.settings },
+			remedy,
 			trace: trace.map((step) =>
 				step.outcome === "decided" && remedy !== null ? { ...step, remedy: remedy.message } : { ...step },
 			),

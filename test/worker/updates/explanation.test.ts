@@ -46,11 +46,12 @@ describe("the remedy of a refusal", () => {
 		const [snapshot, asking] = [snapshotOf(on, override), device(by)];
 		expect(decideUpdate(snapshot, asking)).toMatchObject({ outcome: "none", error });
 		const explained = explainDecision(snapshot, asking);
-		expect({ because: explained.because, ...explained.remedy }).toEqual({
+		expect({ because: explained.because, ...explained.remedy }).toMatchObject({
 			because,
 			message,
 			settings: settings ?? null,
 		});
+		expect(explained.remedy?.otherwise ?? "", "in the words of screens").not.toMatch(/[a-z]_[a-z]|[a-z][A-Z]/);
 		expect(done ?? settings, "a row says what to do").toBeDefined();
 		if (done !== undefined) {
 			const after = snapshotOf({ ...on, ...done.on }, done.override ?? override);
