@@ -2,9 +2,11 @@
  * Field types of requests and answers. Unknown fields of a request are ignored, and an optional field that is null is absent (`optional`),
  * unless null has a meaning (`nullable`).
  */
+
 import parseVersion from "semver/functions/parse";
 import * as v from "valibot";
 import { CUSTOM_ROLE_NAME } from "../authz/custom-roles";
+import { MOST_PREVIEW_DAYS } from "../domain/defaults";
 import { isReservedAddress } from "../domain/network/reserved-address";
 import { DAY_MS } from "../domain/time";
 import { EVENT_TYPES } from "../domain/webhooks/event-types";
@@ -266,7 +268,7 @@ export const previewDays = v.pipe(
 	v.number(),
 	v.integer("must be a whole number of days"),
 	v.minValue(1, "must be at least 1 day"),
-	v.maxValue(365, "must be at most 365 days"),
+	v.maxValue(MOST_PREVIEW_DAYS, `must be at most ${MOST_PREVIEW_DAYS} days`),
 );
 
 /** Events that a webhook or a person chooses. */

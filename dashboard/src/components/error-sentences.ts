@@ -5,6 +5,7 @@
 
 import type { CapstanError } from "../../../src/client/client";
 import { problemsText } from "../../../src/domain/bundles/native-packages";
+import { DELIVERY_DAYS } from "../../../src/domain/defaults";
 import type { ErrorCode, ErrorReason } from "../../../src/errors";
 
 type Facts = CapstanError["moreInfo"];
@@ -55,7 +56,7 @@ const SENTENCES: Readonly<Partial<Record<ErrorCode | ErrorReason, Sentence>>> = 
 		`Channel ${channel} is protected and cannot be deleted. Have an administrator remove the protection first.`,
 	channel_zip_required:
 		"The channel's update format asks for a zip and a bundle on it has none. Upload the bundle with its zip, or choose the update format “Zip and single files”.",
-	delivery_not_found: "The webhook has no such delivery, or it is older than 30 days.",
+	delivery_not_found: `The webhook has no such delivery, or it is older than ${DELIVERY_DAYS} days.`,
 	device_not_found: missing("This device"),
 	group_changed: changed("The group, its members or its roles were"),
 	group_not_found: missing("This group"),

@@ -7,6 +7,7 @@
  * Without a named bundle, a rollback skips bundles that a rollback replaced: called twice, it goes
  * two steps back, not forward again.
  */
+
 import * as v from "valibot";
 import { holds, onlyProposes } from "../../authz/decide";
 import { requireOwnWork } from "../../authz/own-work";
@@ -15,6 +16,7 @@ import { type ChannelRow, channelByName, channelStillPointsTo } from "../../db/c
 import { guard } from "../../db/client";
 import { packagesOfChannel } from "../../db/native-packages";
 import { NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
+import { EFFECT_DAYS } from "../../domain/defaults";
 import { isUpToDate, REFUSAL_CODES, type RefusalCode } from "../../domain/updates/refusals";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
@@ -30,7 +32,6 @@ import { readyBundle, rolloutEndedSchema } from "./served-bundles";
 import { changedByAnother, channelChanged, channelGuards, writeChannel } from "./write";
 
 /** A dry run counts devices that were seen in this many days. */
-const DAYS = 30;
 const STORE_BUILD: RollbackTarget = { id: null, name: null, created_by: null, created_by_key: null, preview_id: null };
 
 const nullableNumber = v.nullable(v.number());
@@ -157,7 +158,7 @@ export const rollBackChannel = endpoint({
 			const app = { appId: scope.appId, publicAppId: scopeRow.app_id, telemetry_binding: scopeRow.telemetry_binding };
 			const change = { values, taken: NO_PLATFORMS, row: channel };
 			const plan = mayCount
-				? await readEffect(context, app, { channel: channel.name, days: DAYS }, change, nowMs)
+				? await readEffect(context, app, { channel: channel.name, days: EFFECT_DAYS }, change, nowMs)
 				: undefined;
 			return { ...answer, dry_run: true as const, ...shownEffect(plan, channel.name) };
 		}
