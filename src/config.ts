@@ -3,6 +3,7 @@
  * other file reads `env` for a setting.
  */
 
+import { RETENTION_DAYS } from "./domain/defaults";
 import { DEFAULT_QUOTAS, QUOTA_NAMES, type QuotaLimits, type QuotaName } from "./domain/quotas";
 import { parseSecret, SECRET_NAMES, type Secrets } from "./domain/secrets";
 
@@ -139,20 +140,12 @@ export function parseConfig(variables: ConfigVariables): Config {
 		),
 		reviewNetworks: parseReviewNetworks(variables.REVIEW_NETWORKS ?? ""),
 		// The Queue delivers for up to four days; device rows cover 31 days.
-		eventMemoryDays: parseDays("EVENT_MEMORY_DAYS", variables.EVENT_MEMORY_DAYS ?? "", {
-			least: 6,
-			most: 30,
-			usual: 14,
-		}),
-		eventDays: parseDays("EVENT_DAYS", variables.EVENT_DAYS ?? "", { least: 0, most: 90, usual: 30 }),
-		statisticsDays: parseDays("STATISTICS_DAYS", variables.STATISTICS_DAYS ?? "", {
-			least: 31,
-			most: 3660,
-			usual: 400,
-		}),
-		auditDays: parseDays("AUDIT_DAYS", variables.AUDIT_DAYS ?? "", { least: 31, most: 3660, usual: 400 }),
+		eventMemoryDays: parseDays("EVENT_MEMORY_DAYS", variables.EVENT_MEMORY_DAYS ?? ""),
+		eventDays: parseDays("EVENT_DAYS", variables.EVENT_DAYS ?? ""),
+		statisticsDays: parseDays("STATISTICS_DAYS", variables.STATISTICS_DAYS ?? ""),
+		auditDays: parseDays("AUDIT_DAYS", variables.AUDIT_DAYS ?? ""),
 		// At least as long as events are deduplicated, because an old event would create the device row again.
-		deviceDays: parseDays("DEVICE_DAYS", variables.DEVICE_DAYS ?? "", { least: 31, most: 3660, usual: 400 }),
+		deviceDays: parseDays("DEVICE_DAYS", variables.DEVICE_DAYS ?? ""),
 		quotas: parseQuotas(variables.QUOTAS ?? ""),
 		addressLimitScale: parseScale(variables.ADDRESS_LIMIT_SCALE ?? ""),
 		newDevicesPerDay: parseWhole("NEW_DEVICES_PER_DAY", variables.NEW_DEVICES_PER_DAY ?? "", 100_000),
@@ -233,11 +226,8 @@ function parseReviewNetworks(text: string): ReadonlySet<number> {
 	return new Set(numbers.map(Number));
 }
 
-function parseDays(
-	name: string,
-	text: string,
-	{ least, most, usual }: { readonly least: number; readonly most: number; readonly usual: number },
-): number {
+function parseDays(name: keyof typeof RETENTION_DAYS, text: string): number {
+	const { least, most, usual } = RETENTION_DAYS[name];
 	if (text === "") return usual;
 	const days = Number(text);
 	if (!Number.isInteger(days) || days < least || days > most) {

@@ -144,7 +144,16 @@ export const ERROR_STATUS = {
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
+/** Cases of one code that a screen tells apart; sent as `moreInfo.reason`. */
+export const ERROR_REASONS = [
+	...(["app_id_of_deleted_app", "app_id_taken_since", "sample_app_exists"] as const),
+	...(["never_live_here", "may_only_propose", "rollout_changed", "channel_is_protected"] as const),
+	...(["only_operator", "custom_role_limit", "older_than_rollout", "newer_than_rollout"] as const),
+] as const;
+export type ErrorReason = (typeof ERROR_REASONS)[number];
+
 interface ApiErrorOptions {
+	readonly reason?: ErrorReason;
 	/** Machine-readable details, sent as `moreInfo`. Never a secret, never text of an unknown error. */
 	readonly moreInfo?: Record<string, unknown>;
 	readonly headers?: Record<string, string>;
@@ -170,7 +179,7 @@ export class ApiError extends Error {
 		super(message, options.cause === undefined ? undefined : { cause: options.cause });
 		this.code = code;
 		this.status = ERROR_STATUS[code];
-		this.moreInfo = options.moreInfo ?? {};
+		this.moreInfo = { ...(options.reason === undefined ? {} : { reason: options.reason }), ...options.moreInfo };
 		this.headers = { ...options.headers };
 		this.account = options.account;
 	}
@@ -215,4 +224,10 @@ export function serviceUnavailable(cause: unknown): ApiError {
 			cause,
 		},
 	);
+}
+
+/** An error about one field of the request: `message` begins with its name, and `moreInfo.issues` has it as data. */
+export function fieldError(code: ErrorCode, path: string, message: string, options: ApiErrorOptions = {}): ApiError {
+	const issues: readonly RequestIssue[] = [{ path, message }];
+	return new ApiError(code, `${path}: ${message}`, { ...options, moreInfo: { issues, ...options.moreInfo } });
 }

@@ -4,6 +4,7 @@
  */
 
 import type { AnswerOf } from "../../src/client/client";
+import { EFFECT_DAYS } from "../../src/domain/defaults";
 import { dashboardPage, type Server } from "./api";
 import { EXIT, type ExitCode } from "./failure";
 import { type Reach, showReach } from "./reach";
@@ -68,7 +69,9 @@ function showDelivery(terminal: Terminal, delivery: Delivery, version: string, b
 	const all = storeBuilds.reduce((sum, { devices }) => sum + devices, 0);
 	const got = storeBuilds.reduce((sum, { offered }) => sum + (offered[version] ?? 0), 0);
 	if (all > 0 && got === all && !isSampled) {
-		terminal.line(`Every device gets it: ${counted(all, "device")} of the last 30 days, at their next check.`);
+		terminal.line(
+			`Every device gets it: ${counted(all, "device")} of the last ${EFFECT_DAYS} days, at their next check.`,
+		);
 	} else {
 		for (const build of storeBuilds.slice(0, MOST_BUILDS)) terminal.line(`  ${buildText(build, version)}`);
 		const others = storeBuilds.length - MOST_BUILDS;
@@ -113,7 +116,7 @@ export function showOutcome(
 	if (rollout !== undefined || !reachesNobody(delivery, version)) return code;
 	if (code === EXIT.ok) {
 		terminal.line(
-			`${terminal.style("yellow", "Problem")} No device of the last 30 days gets ${version}; the lines above say why.`,
+			`${terminal.style("yellow", "Problem")} No device of the last ${EFFECT_DAYS} days gets ${version}; the lines above say why.`,
 		);
 	}
 	return EXIT.failure;

@@ -74,12 +74,7 @@ export async function reachOf(
 	}
 	const problems = channel?.misconfigured ?? [];
 	// A problem of one bundle names it; the others are of the whole channel.
-	const isNobody = problems.some(
-		({ code, message }) =>
-			!["no_store_build", "no_min_update_version"].includes(code) ||
-			message.includes(`bundle ${version}: `) ||
-			message.includes(`bundle ${version} has none`),
-	);
+	const isNobody = problems.some((problem) => problem.version === null || problem.version === version);
 	return { problems, isNobody, remarks: remarksOf(version, builds, project.storeVersions.versions) };
 }
 

@@ -2,6 +2,7 @@
  * A person with a session as a principal: the account's own role bindings under the rules of keys. Organizations' key policies do not
  * apply. A session ends after a while without use, and after its lifetime in any case.
  */
+import { RECENT_SIGN_IN_MINUTES } from "../domain/defaults";
 import { DAY_MS, MINUTE_MS } from "../domain/time";
 import { ApiError } from "../errors";
 import { bindingsFrom, type Flag, globalPermissionsFrom, invalidSession, type SessionPrincipal } from "./principal";
@@ -11,7 +12,7 @@ export const SESSION_IDLE_MS = 7 * DAY_MS;
 /** A session ends after this time in any case. */
 export const SESSION_LIFETIME_MS = 30 * DAY_MS;
 /** A sign-in counts as recent for this time. */
-export const RECENT_SIGN_IN_MS = 15 * MINUTE_MS;
+export const RECENT_SIGN_IN_MS = RECENT_SIGN_IN_MINUTES * MINUTE_MS;
 
 /** `sessions.method` of a sign-in with a passkey; no provider has this id. */
 export const PASSKEY_METHOD = "passkey";

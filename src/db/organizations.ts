@@ -7,12 +7,13 @@ import { type CompiledQuery, type Insertable, type Selectable, sql, type Updatea
 import type { OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
+import { RESTORABLE_DAYS } from "../domain/defaults";
 import { DAY_MS } from "../domain/time";
 import { jsonList, query } from "./client";
 import type { Flag, OrganizationsTable } from "./schema";
 
 /** Time in which a deletion can be undone. */
-export const RESTORABLE_MS = 30 * DAY_MS;
+export const RESTORABLE_MS = RESTORABLE_DAYS * DAY_MS;
 
 export type OrganizationRow = Selectable<OrganizationsTable>;
 

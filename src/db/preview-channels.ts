@@ -5,7 +5,7 @@
 import type { AppId, OwnWorkOnly } from "../authz/decide";
 import type { Caller } from "../authz/own-work";
 import { MOST_DEVICES_BY_NAME } from "../domain/ci/preview-names";
-import { ApiError } from "../errors";
+import { type ApiError, fieldError } from "../errors";
 import { type Holder, insertChannelBinding } from "./api-keys";
 import { type CountedNameRow, type NameRefusal, type PreviewNameRow, refusalOfName } from "./channel-names";
 import type { ChannelValues } from "./channels";
@@ -50,23 +50,25 @@ export function refusePreviewName(
 	caller: Caller,
 ): void {
 	if (body.public === true) {
-		throw new ApiError(
+		throw fieldError(
 			"preview_channel_must_be_private",
-			"public: a preview role creates private channels only; leave it out.",
+			"public",
+			"a preview role creates private channels only; leave it out.",
 		);
 	}
 	const reason = refusalOfName(row, body.channel);
 	if (reason !== undefined) throw nameRefused(reason, row);
 	if (caller.publisher?.limit === undefined) return;
-	throw new ApiError(
+	throw fieldError(
 		"permission_denied",
-		"channel: the key of a pull request's job has the channel of its own preview and creates no other; POST /preview opens it, and so does an upload of the job.",
+		"channel",
+		"the key of a pull request's job has the channel of its own preview and creates no other; POST /preview opens it, and so does an upload of the job.",
 		{ moreInfo: { permission: "app.create_channel", scope: "app" } },
 	);
 }
 
 export function nameRefused(reason: NameRefusal, { preview_channel_prefix: prefix }: PreviewNameRow): ApiError {
-	return new ApiError("channel_name_reserved", `channel: ${NAME_REFUSALS[reason](prefix)}`, {
+	return fieldError("channel_name_reserved", "channel", `${NAME_REFUSALS[reason](prefix)}`, {
 		moreInfo: { reason, preview_channel_prefix: prefix },
 	});
 }

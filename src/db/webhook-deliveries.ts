@@ -5,6 +5,7 @@
 
 import { type CompiledQuery, type Selectable, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
+import { DELIVERY_DAYS } from "../domain/defaults";
 import { DAY_MS } from "../domain/time";
 import { TEST_EVENT } from "../domain/webhooks/events";
 import { type Actor, auditEach } from "./audit/entries";
@@ -234,7 +235,7 @@ export function testDelivery(
 	];
 }
 
-export const DELIVERIES_KEPT_MS = 30 * DAY_MS;
+export const DELIVERIES_KEPT_MS = DELIVERY_DAYS * DAY_MS;
 /** With their deliveries, per run of the clean-up. */
 const MOST_OLD_EVENTS = 1_000;
 

@@ -2,7 +2,7 @@
  * Statements about events of webhooks that no audit entry causes (src/db/webhook-triggers.ts has the others).
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
-import type { EventType } from "../domain/webhooks/events";
+import type { EventType } from "../domain/webhooks/event-types";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";
 

@@ -3,45 +3,41 @@
  * change and its event cannot disagree. An organization without an enabled webhook gets no row.
  */
 import { OPERATION_OF_ACTION, RECORD_OF_TARGET } from "../domain/webhooks/audit-records";
-import { type EventType, TEST_EVENT } from "../domain/webhooks/events";
+import { type AuditRule, EVENT_TYPES, eventOf, PROMOTING_FIELDS } from "../domain/webhooks/event-types";
+import { TEST_EVENT } from "../domain/webhooks/events";
 import { RECORD_TABLES } from "../domain/webhooks/records";
 
-const PROMOTING = "NEW.action IN ('channel.promote', 'channel.update', 'channel.create')";
 /** Type of a value of the change; NULL if the change does not set it, 'null' if it removes it. */
 const set = (field: string) => `json_type(NEW.after, '$.${field}')`;
 const isAction = (...actions: readonly string[]) => `NEW.action IN (${actions.map((each) => `'${each}'`).join(", ")})`;
 
-/** The audit entries of each event; the first rule that holds decides. */
-const RULES: readonly (readonly [Exclude<EventType, "bundle.first_device">, string])[] = [
-	["channel.rolled_back", isAction("channel.rollback")],
-	[
-		"channel.promoted",
-		`${isAction("channel.rollout_finish")} OR ${PROMOTING} AND ${set("version")} IS NOT NULL AND (${set("version")} <> 'null' OR NEW.action <> 'channel.create')`,
-	],
-	["rollout.started", `${PROMOTING} AND ${set("rolloutVersion")} = 'text'`],
-	[
-		"rollout.paused",
-		`${isAction("channel.rollout_pause")} OR (${PROMOTING} AND ${set("rolloutPausedAtMs")} = 'integer')`,
-	],
-	[
-		"rollout.advanced",
-		`${isAction("channel.rollout_advance")} OR (${PROMOTING} AND ${set("rolloutPercentageBps")} = 'integer' AND NEW.action <> 'channel.create')`,
-	],
-	["rollout.rolled_back", isAction("channel.rollout_rollback")],
-	["rollout.failing", isAction("channel.rollout_notify")],
-	["preview.opened", isAction("preview.open", "preview.reopen")],
-	["preview.closed", isAction("preview.close")],
-	["proposal.created", isAction("proposal.create")],
-	["proposal.approved", isAction("proposal.approve")],
-	["proposal.rejected", isAction("proposal.reject")],
-	["key.created", isAction("api_key.create")],
-	["key.deleted", isAction("api_key.delete")],
-	["member.added", isAction("member.add")],
-	["member.removed", isAction("member.remove")],
-	["webhook.disabled", isAction("webhook.disable")],
-];
+function isSet(field: string, to: "any" | "value" | "text" | "integer"): string {
+	if (to === "any") return `${set(field)} IS NOT NULL`;
+	return to === "value" ? `${set(field)} <> 'null'` : `${set(field)} = '${to}'`;
+}
 
-const TYPE = `CASE ${RULES.map(([type, condition]) => `WHEN ${condition} THEN '${type}'`).join("\n\t\t\t")} END`;
+function conditionOf({ actions, promoting }: AuditRule): string {
+	const byAction = actions.length === 0 ? [] : [isAction(...actions)];
+	if (promoting === undefined) return byAction.join();
+	const { field, changed, created } = promoting;
+	const ways = [
+		...byAction,
+		`${isAction("channel.promote", "channel.update")} AND ${isSet(field, changed)}`,
+		...(created === null ? [] : [`${isAction("channel.create")} AND ${isSet(field, created)}`]),
+	];
+	return ways.join(" OR ");
+}
+
+/** Position of the rule: an action is one event, and of several fields the first decides. */
+const rankOf = ({ promoting }: AuditRule) => (promoting === undefined ? -1 : PROMOTING_FIELDS.indexOf(promoting.field));
+
+/** The audit entries of each event; the first rule that holds decides. */
+const RULES = EVENT_TYPES.flatMap((type) => {
+	const { audit } = eventOf(type);
+	return audit === null ? [] : [{ type, rank: rankOf(audit), condition: conditionOf(audit) }];
+}).sort((one, other) => one.rank - other.rank);
+
+const TYPE = `CASE ${RULES.map(({ type, condition }) => `WHEN ${condition} THEN '${type}'`).join("\n\t\t\t")} END`;
 /** The record of an audit entry, and what happened to it; NULL: no record of those that webhooks know. */
 const RECORD_TYPE = `${RECORD_OF_TARGET("NEW.target_type", "NEW.action")} || '.' || ${OPERATION_OF_ACTION("NEW.action")}`;
 const TABLE_OF_TYPE = (type: string) => `substr(${type}, 1, instr(${type}, '.') - 1)`;

@@ -2,12 +2,14 @@
  * Field types of requests and answers. Unknown fields of a request are ignored, and an optional field that is null is absent (`optional`),
  * unless null has a meaning (`nullable`).
  */
+
 import parseVersion from "semver/functions/parse";
 import * as v from "valibot";
 import { CUSTOM_ROLE_NAME } from "../authz/custom-roles";
+import { MOST_PREVIEW_DAYS } from "../domain/defaults";
 import { isReservedAddress } from "../domain/network/reserved-address";
 import { DAY_MS } from "../domain/time";
-import { EVENT_TYPES } from "../domain/webhooks/events";
+import { EVENT_TYPES } from "../domain/webhooks/event-types";
 import { plainText } from "../domain/words/plain-text";
 
 export const PAGE_SIZE = 50;
@@ -266,7 +268,7 @@ export const previewDays = v.pipe(
 	v.number(),
 	v.integer("must be a whole number of days"),
 	v.minValue(1, "must be at least 1 day"),
-	v.maxValue(365, "must be at most 365 days"),
+	v.maxValue(MOST_PREVIEW_DAYS, `must be at most ${MOST_PREVIEW_DAYS} days`),
 );
 
 /** Events that a webhook or a person chooses. */
@@ -281,3 +283,19 @@ export const customRoleName = v.pipe(
 	v.string(),
 	v.regex(CUSTOM_ROLE_NAME, "must be 2 to 30 lower-case letters, digits and hyphens, and begin with a letter"),
 );
+
+const isTrue = v.literal(true);
+
+/** Settings of POST /channel that end a refusal of update checks (`ChannelSettings` of the domain). */
+export const refusalSettings = {
+	ios: v.optional(isTrue),
+	android: v.optional(isTrue),
+	electron: v.optional(isTrue),
+	allow_device_self_set: v.optional(isTrue),
+	allow_emulator: v.optional(isTrue),
+	allow_device: v.optional(isTrue),
+	allow_dev: v.optional(isTrue),
+	allow_prod: v.optional(isTrue),
+	disableAutoUpdate: v.optional(v.literal("none")),
+	disableAutoUpdateUnderNative: v.optional(v.literal(false)),
+} as const;

@@ -8,7 +8,7 @@ import { query } from "../db/client";
 import { prepared } from "../db/prepared";
 import { appIdOf } from "../db/public-app-id";
 import type { Flag } from "../db/schema";
-import { ApiError, type ErrorCode, type RequestIssue } from "../errors";
+import { ApiError, type ErrorCode, type ErrorReason, type RequestIssue } from "../errors";
 
 /** A request before validation. */
 export interface RawInput {
@@ -50,8 +50,8 @@ function integerAt(raw: RawInput, path: string): number | undefined {
 	return typeof value === "number" && Number.isSafeInteger(value) ? value : undefined;
 }
 
-export function hiddenAs(code: ErrorCode, message: string): () => ApiError {
-	return () => new ApiError(code, message);
+export function hiddenAs(code: ErrorCode, message: string, reason?: ErrorReason): () => ApiError {
+	return () => new ApiError(code, message, reason === undefined ? {} : { reason });
 }
 
 export const organizationNotFound = hiddenAs(
@@ -106,6 +106,7 @@ export const operatorScope: ScopeSource<{ id: string }> = {
 	hidden: hiddenAs(
 		"organization_not_found",
 		"Only the operator (an owner of the first organization of this server) may do this; ask the operator.",
+		"only_operator",
 	),
 };
 

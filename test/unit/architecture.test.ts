@@ -95,7 +95,8 @@ describe("the source tree", () => {
 				.filter(({ target, typeOnly }) => {
 					if (!target.startsWith(".")) return !target.startsWith("node:") && !bundled.includes(packageOf(target));
 					const file = join(path, "..", target);
-					const isShared = /^\.\.\/\.\.\/src\/(client\/|domain\/(words\/[a-z]+|updates\/version)$)/.test(file);
+					const isShared =
+						/^\.\.\/\.\.\/src\/(client\/|domain\/(defaults$|words\/[a-z]+|updates\/(version|refusals))$)/.test(file);
 					return file.startsWith("../../src/") && !typeOnly && !isShared;
 				})
 				.map(({ target }) => `${path} imports ${target}`);

@@ -4,7 +4,7 @@
 import { Validator } from "@seriousme/openapi-schema-validator";
 import * as v from "valibot";
 import { describe, expect, test } from "vitest";
-import { EVENT_TYPES } from "../../src/domain/webhooks/events";
+import { EVENT_TYPES } from "../../src/domain/webhooks/event-types";
 import { allEndpoints } from "../../src/endpoints";
 import { ERROR_STATUS } from "../../src/errors";
 import { type AnyEndpoint, isRaw, permissionsOf } from "../../src/http/endpoint";

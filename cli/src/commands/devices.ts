@@ -1,7 +1,10 @@
 /**
  * `capstan explain`, `what-if` and `logs`: what devices get, what they would get, and what they reported.
  */
+
 import { type AnswerOf, CapstanError } from "../../../src/client/client";
+import { EFFECT_DAYS } from "../../../src/domain/defaults";
+import { isUpToDate } from "../../../src/domain/updates/refusals";
 import { eventNote, eventSentence } from "../../../src/domain/words/events";
 import { plainSentence } from "../../../src/domain/words/releases";
 import { existingChannel } from "../channels";
@@ -144,7 +147,7 @@ export const whatIf: Command = {
 	options: {
 		channel: { type: "string", short: "c", value: "name", help: "Channel; default: the app's upload channel" },
 		rollout: { type: "string", value: "percent", help: "As a rollout to this share" },
-		days: { type: "string", value: "days", help: "Count devices seen in this many days (default 30)" },
+		days: { type: "string", value: "days", help: `Count devices seen in this many days (default ${EFFECT_DAYS})` },
 	},
 	examples: ["capstan what-if 1.4.0", "capstan what-if 1.4.0 --channel production --rollout 5"],
 	async run(run) {
@@ -194,7 +197,7 @@ const outcomeText = ({ outcome, version, error }: Outcome) =>
 		? (version ?? "")
 		: outcome === "builtin"
 			? "store build"
-			: error === "no_new_version_available"
+			: isUpToDate(error)
 				? "up to date"
 				: (error ?? "");
 

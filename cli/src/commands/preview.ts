@@ -2,7 +2,9 @@
  * `capstan preview`: the preview of a pull request from CI. Each command is safe to repeat, and the server decides by the time of the event
  * whether a preview may open, so jobs that run late or twice do no harm.
  */
+
 import { CapstanError } from "../../../src/client/client";
+import { MOST_PREVIEW_DAYS, PREVIEW_DAYS } from "../../../src/domain/defaults";
 import { sleep } from "../api";
 import { changeChannel } from "../channels";
 import { type Command, numberOf, type Option, type Run } from "../command";
@@ -15,12 +17,11 @@ import { resolve, type Settings } from "../settings";
 import { counted, sizeText } from "../terminal";
 import { type Uploaded, uploadBundle } from "../upload";
 
-const MOST_DAYS = 365;
 const OPEN_OPTIONS: Readonly<Record<string, Option>> = {
 	...PULL_REQUEST_OPTIONS,
 	commit: { type: "string", value: "hash", help: "Commit of the build; default: that of the CI job" },
 	title: { type: "string", value: "text", help: "Title; default: that of the pull request" },
-	days: { type: "string", value: "number", help: "Days without an upload until it closes (default 14)" },
+	days: { type: "string", value: "number", help: `Days without an upload until it closes (default ${PREVIEW_DAYS})` },
 };
 const POST_COMMENT: Readonly<Record<string, Option>> = {
 	"post-comment": { type: "boolean", help: "Write the comment of preview comment as well" },
@@ -164,7 +165,7 @@ async function settingsOf(run: Run, pull: PullRequest): Promise<Settings> {
 
 /** @throws {CapstanError} `preview_closed` if the pull request ended after the event */
 async function open(run: Run, { server, appId }: Settings, pull: PullRequest): Promise<Preview> {
-	const days = numberOf(run.options, "days", 1, MOST_DAYS);
+	const days = numberOf(run.options, "days", 1, MOST_PREVIEW_DAYS);
 	if (pull.isClosed) throw closed(`${titleOf(pull)} is closed, so its preview has ended.`);
 	run.terminal.progress(`Opening the preview of ${titleOf(pull)}`);
 	const { repository, number, repositoryId, commit, title, eventAt } = pull;

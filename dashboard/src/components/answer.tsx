@@ -2,9 +2,11 @@
  * Loading states and errors of API requests. A loading state names what it waits for. An error shows the API's own message and, if it can
  * help, a button to try again.
  */
+
 import { Button } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
+import { RECENT_SIGN_IN_MINUTES } from "../../../src/domain/defaults";
 import { CapstanError, needsPasskey } from "../api";
 import { IconCloudOff, IconRefresh } from "../icons";
 import { confirmIdentity } from "../identity";
@@ -116,8 +118,8 @@ function ConfirmFirst({
 	return (
 		<Note tone="warn" title="Confirm it's you to continue" isAlert>
 			<span>
-				This needs a sign-in {byPasskey ? "with a passkey " : ""}from the last 15 minutes. Nothing was changed, and your
-				input is still here.
+				This needs a sign-in {byPasskey ? "with a passkey " : ""}from the last {RECENT_SIGN_IN_MINUTES} minutes. Nothing
+				was changed, and your input is still here.
 			</span>
 			<Button
 				size="xs"

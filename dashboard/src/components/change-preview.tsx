@@ -2,11 +2,13 @@
  * Preview of a channel change: how many devices would change version and which devices the bundle cannot reach. Counting starts
  * automatically. A change of a public channel waits for the count; if the count fails or is slow, the user may continue without it.
  */
+
 import { Alert, Button, Checkbox, Group, Loader, Stack, Text } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
-import { refusalWords } from "../../../src/domain/words/refusals";
+import { EFFECT_DAYS } from "../../../src/domain/defaults";
+import { refusalWords } from "../../../src/domain/updates/refusals";
 import { type AnswerOf, ask, CapstanError, type RequestOf } from "../api";
 import { Problem } from "./answer";
 import { Misfits } from "./native-packages";
@@ -134,8 +136,8 @@ function Counted({ plan, channel }: { readonly plan: Plan; readonly channel: str
 			<Stack gap={4}>
 				<Text size="sm">
 					{sampled
-						? `Estimated from ${countOf(devices, "device")}, a random sample of those seen in the last 30 days.`
-						: "Counts devices seen in the last 30 days."}
+						? `Estimated from ${countOf(devices, "device")}, a random sample of those seen in the last ${EFFECT_DAYS} days.`
+						: `Counts devices seen in the last ${EFFECT_DAYS} days.`}
 				</Text>
 				{moves.slice(0, MOST_MOVES).map(({ key, devices, text }) => (
 					<Text size="sm" key={key}>
@@ -167,7 +169,7 @@ function Counted({ plan, channel }: { readonly plan: Plan; readonly channel: str
 }
 
 function titleOf({ devices, sampled }: Plan, moving: number): string {
-	if (devices === 0) return "No device was seen in the last 30 days";
+	if (devices === 0) return `No device was seen in the last ${EFFECT_DAYS} days`;
 	if (moving === 0) return "No device will change version";
 	return sampled
 		? `About ${shareText(moving, devices)} of the devices will change version`

@@ -1,8 +1,10 @@
 /** Confirms the user's identity with a passkey, a code or a provider, without leaving the screen. */
+
 import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import { browserSupportsWebAuthn, startAuthentication } from "@simplewebauthn/browser";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
+import { RECENT_SIGN_IN_MINUTES } from "../../../src/domain/defaults";
 import { type AnswerOf, ask, leaveFor, queryClient, useAsk } from "../api";
 import { type IdentityRequest, isDismissed } from "../identity";
 import { Answer, Problem } from "./answer";
@@ -84,7 +86,10 @@ function Ways({
 	const error = [passkey.error, sent.error, verify.error].find((one) => one !== null && !isDismissed(one));
 	return (
 		<Stack>
-			<Text>This needs a sign-in from the last 15 minutes. Your form stays as it is and continues afterwards.</Text>
+			<Text>
+				This needs a sign-in from the last {RECENT_SIGN_IN_MINUTES} minutes. Your form stays as it is and continues
+				afterwards.
+			</Text>
 			{hasPasskey ? (
 				<Button data-autofocus loading={passkey.isPending} onClick={() => passkey.mutate()}>
 					Use a passkey

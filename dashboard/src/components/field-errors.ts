@@ -1,9 +1,11 @@
 /**
- * Errors of a form in the words of the screen. The API names the refused fields of its request, or has a code that means one of them; a field that
- * the form shows gets its message at the field, the others are listed above the buttons with readable names. No path of the API is shown.
+ * Errors of a form in the words of the screen. An error names the refused fields of its request (`moreInfo.issues`), or has a code that
+ * means one of them; a field that the form shows gets its message at the field, the others are listed above the buttons.
  */
-import { CapstanError } from "../api";
-import { capital, fieldWords, namedField, screenWords } from "./screen-words";
+import { CapstanError } from "../../../src/client/client";
+import { errorSentence } from "./error-sentences";
+import { fieldLabel } from "./field-labels";
+import { capital } from "./setting-words";
 
 interface Issue {
 	readonly path: string;
@@ -13,13 +15,14 @@ interface Issue {
 const isIssue = (value: unknown): value is Issue =>
 	typeof value === "object" && value !== null && "path" in value && "message" in value;
 
-/** The fields that the API refused, from its list or the beginning of its message; empty for other errors. */
+/** The fields that the API refused; empty for other errors. */
 function issuesOf(error: Error | null | undefined): readonly Issue[] {
 	if (!(error instanceof CapstanError)) return [];
 	const { issues } = error.moreInfo;
-	if (error.code === "invalid_request" && Array.isArray(issues)) return issues.filter(isIssue);
-	const named = namedField(error.message);
-	return named === undefined ? [] : [{ path: named.field, message: named.text }];
+	const sentence = errorSentence(error);
+	return Array.isArray(issues)
+		? issues.filter(isIssue).map(({ path, message }) => ({ path, message: sentence ?? message }))
+		: [];
 }
 
 const isAt = (path: string, field: string) =>
@@ -45,7 +48,7 @@ export function formErrors(error: Error | null | undefined, shown: Names): FormE
 	return {
 		at: (...names) => {
 			const found = issues.filter(({ path }) => names.some((name) => isAt(path, name)));
-			if (found.length > 0) return found.map(({ message }) => screenWords(message)).join(" ");
+			if (found.length > 0) return found.map(({ message }) => asSentence(message)).join(" ");
 			return error instanceof CapstanError && names.includes(error.code) ? errorText(error) : undefined;
 		},
 		rest:
@@ -56,13 +59,16 @@ export function formErrors(error: Error | null | undefined, shown: Names): FormE
 	};
 }
 
-const UNEXPLAINED = "The server did not accept this. Load the page again, then retry.";
+/** A message of a field begins in lower case, because it follows the name of the field. */
+const asSentence = (message: string) => capital(/[.!?…]$/.test(message) ? message : `${message}.`);
 
-/** The error's text, with readable names of the fields. */
+/** The screen's own sentence, else the API's message, with readable names of the fields. */
 export function errorText(error: CapstanError): string {
+	const sentence = errorSentence(error);
+	if (sentence !== undefined) return sentence;
 	const issues = issuesOf(error);
-	if (issues.length === 0) return screenWords(error.message) || UNEXPLAINED;
+	if (issues.length === 0) return asSentence(error.message);
 	return issues
-		.map(({ path, message }) => screenWords(path === "" ? message : `${capital(fieldWords(path))} ${message}`))
+		.map(({ path, message }) => asSentence(path === "" ? message : `${fieldLabel(path)} ${message}`))
 		.join(" ");
 }

@@ -1,7 +1,9 @@
 /** Rolls a channel back to a bundle that was live on it. Says first how many devices change version, and which keep what they run. */
+
 import { Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { refusalWords } from "../../../src/domain/words/refusals";
+import { EFFECT_DAYS } from "../../../src/domain/defaults";
+import { refusalWords } from "../../../src/domain/updates/refusals";
 import { STORE_BUILD } from "../../../src/domain/words/releases";
 import { CapstanError, useChange } from "../api";
 import { type RollbackPlan, useRollbackPlan } from "../dry-runs";
@@ -115,7 +117,8 @@ function Plan({ plan, version }: { readonly plan: RollbackPlan; readonly version
 			))}
 			{devices === null ? null : (
 				<Text size="xs" c="dimmed">
-					{sampled ? "Counted in a random sample of the devices" : "Counts devices"} seen in the last 30 days.
+					{sampled ? "Counted in a random sample of the devices" : "Counts devices"} seen in the last {EFFECT_DAYS}{" "}
+					days.
 				</Text>
 			)}
 		</Stack>

@@ -8,7 +8,7 @@ import type { NamedRows } from "../../db/named-reads";
 import { deliveriesOf, deliveryCounts } from "../../db/webhook-deliveries";
 import { webhookById, webhooksOf } from "../../db/webhooks";
 import { DAY_MS } from "../../domain/time";
-import { EVENT_TYPES } from "../../domain/webhooks/events";
+import { EVENT_TYPES } from "../../domain/webhooks/event-types";
 import { RECORD_TABLES } from "../../domain/webhooks/records";
 import { listDeliveries, replayWebhook, testWebhook } from "../../features/webhooks/deliveries";
 import { descriptionField, urlField, webhookNotFound } from "../../features/webhooks/record";

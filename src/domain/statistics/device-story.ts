@@ -3,6 +3,7 @@
  * the events. An event costs no row of its own: it is kept when the row is written anyway. Only a refusal that begins or ends and an override
  * write the row by themselves.
  */
+import { isUpToDate } from "../updates/refusals";
 
 export const EVENT_KINDS = [
 	...(["first_seen", "check", "download", "install", "fail"] as const),
@@ -38,10 +39,8 @@ export function readEvent([atMs, kind, version, detail]: StoredEvent): StoryEven
 	return known === undefined ? undefined : { atMs, kind: known, version, detail: detail ?? "" };
 }
 
-/** Codes of checks that have nothing to do. */
-const UP_TO_DATE: ReadonlySet<string> = new Set(["no_new_version_available", "already_on_builtin"]);
 const SERVED: ReadonlySet<string> = new Set(["update", "builtin"]);
-const isRefusal = (decision: string) => decision !== "" && !SERVED.has(decision) && !UP_TO_DATE.has(decision);
+const isRefusal = (decision: string) => decision !== "" && !SERVED.has(decision) && !isUpToDate(decision);
 
 export interface StoredStory {
 	readonly events: readonly StoredEvent[];

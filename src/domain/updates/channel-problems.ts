@@ -8,6 +8,7 @@ import { MOST_DEVICES_BY_NAME } from "../ci/preview-names";
 import { decideUpdate } from "./decision";
 import { explainDecision } from "./explanation";
 import type { Channel, Device, Platform } from "./model";
+import type { ChannelSettings, RefusalCode } from "./refusals";
 import { compareVersions, readNativeVersion } from "./version";
 
 export const CHANNEL_PROBLEMS = [
@@ -20,14 +21,36 @@ export const CHANNEL_PROBLEMS = [
 	"named_by_many_devices",
 ] as const;
 
-interface ChannelProblem {
+/** Settings of POST /channel that solve a problem. */
+export type ProblemSettings = Omit<ChannelSettings, "disableAutoUpdate"> & {
+	readonly disableAutoUpdate?: "none" | "major";
+};
+
+export interface ChannelProblem {
 	readonly code: (typeof CHANNEL_PROBLEMS)[number];
 	/** The problem and its fix, naming the channel and the values. */
 	readonly message: string;
+	/** The bundle that no device gets; null if the problem is that of the whole channel. */
+	readonly version: string | null;
+	/** Changes of the channel, of which each alone solves the problem; empty if something else has to change. */
+	readonly settings: readonly ProblemSettings[];
+	/** Why the newest of `store_builds` gets nothing; null for problems of other kinds. */
+	readonly refusal: RefusalCode | null;
+	/** Recent store builds, none of which accepts the bundle, newest first. */
+	readonly store_builds: readonly string[];
 }
+
+const problemOf = (
+	code: ChannelProblem["code"],
+	message: string,
+	settings: readonly ProblemSettings[],
+	of: Partial<Pick<ChannelProblem, "version" | "refusal" | "store_builds">> = {},
+): ChannelProblem => ({ code, message, version: null, settings, refusal: null, store_builds: [], ...of });
 
 /** Builds that a message names. */
 const MOST_NAMED = 3;
+/** Builds of the data. */
+const MOST_LISTED = 50;
 
 /** @param storeBuilds versions as devices reported them, in any order */
 export function channelProblems(channel: Channel, storeBuilds: readonly string[]): ChannelProblem[] {
@@ -41,25 +64,26 @@ export function channelProblems(channel: Channel, storeBuilds: readonly string[]
 	const platform = (["ios", "android", "electron"] as const).find((each) => channel.platforms[each]);
 	if (platform === undefined) {
 		const message = `Channel ${name} is off for every platform, ${effect}. Turn on ios, android or electron.`;
-		problems.push({ code: "no_platform", message });
+		problems.push(problemOf("no_platform", message, [{ ios: true }, { android: true }, { electron: true }]));
 	}
 	if (!channel.allowDevice && !channel.allowEmulator) {
 		const message = `Channel ${name} is off for physical devices and for emulators, ${effect}. Turn on allow_device or allow_emulator.`;
-		problems.push({ code: "no_device_kind", message });
+		problems.push(problemOf("no_device_kind", message, [{ allow_device: true }, { allow_emulator: true }]));
 	}
 	if (!channel.allowProd && !channel.allowDev) {
 		const message = `Channel ${name} is off for production builds and for development builds, ${effect}. Turn on allow_prod or allow_dev.`;
-		problems.push({ code: "no_build_kind", message });
+		problems.push(problemOf("no_build_kind", message, [{ allow_prod: true }, { allow_dev: true }]));
 	}
 	if (platform === undefined || problems.length > ofName) return problems;
 	for (const each of served) {
 		if (channel.disableAutoUpdate === "version_number" && each.minUpdateVersion === null) {
 			const message = `Channel ${name} updates by min_update_version, and bundle ${each.version} has none, so no device gets it. Upload it again with a min_update_version, or set disableAutoUpdate to major.`;
-			problems.push({ code: "no_min_update_version", message });
+			const { version } = each;
+			problems.push(problemOf("no_min_update_version", message, [{ disableAutoUpdate: "major" }], { version }));
 			continue;
 		}
-		const message = refusedByAll({ ...channel, bundle: each, rollout: null }, platform, storeBuilds);
-		if (message !== undefined) problems.push({ code: "no_store_build", message });
+		const problem = refusedByAll({ ...channel, bundle: each, rollout: null }, platform, storeBuilds);
+		if (problem !== undefined) problems.push(problem);
 	}
 	return problems;
 }
@@ -69,15 +93,19 @@ function namingProblems({ name, preview }: Channel): ChannelProblem[] {
 	const reach = "Preview links and overrides of single devices still reach it.";
 	if (!preview.hasForm) {
 		const message = `The name of preview channel ${name} does not begin with the app's preview_channel_prefix, so devices that send it get the public channel. ${reach}`;
-		return [{ code: "name_without_preview_form", message }];
+		return [problemOf("name_without_preview_form", message, [])];
 	}
 	if (!preview.isNamedByFleet) return [];
 	const message = `More than ${MOST_DEVICES_BY_NAME} devices sent the name of preview channel ${name}, so it serves no device by its name any more. ${reach} Correct defaultChannel in the app, or delete the preview and open it again when fewer devices send the name.`;
-	return [{ code: "named_by_many_devices", message }];
+	return [problemOf("named_by_many_devices", message, [])];
 }
 
 /** The problem if the decision refuses the bundle to every store build; undefined otherwise, or without store builds. */
-function refusedByAll(channel: Channel, platform: Platform, storeBuilds: readonly string[]): string | undefined {
+function refusedByAll(
+	channel: Channel,
+	platform: Platform,
+	storeBuilds: readonly string[],
+): ChannelProblem | undefined {
 	const builds = storeBuilds
 		.flatMap((build) => {
 			const version = readNativeVersion(build);
@@ -87,16 +115,23 @@ function refusedByAll(channel: Channel, platform: Platform, storeBuilds: readonl
 	const [newest] = builds;
 	if (newest === undefined) return undefined;
 	const snapshot = { channels: [{ ...channel, public: true }], currentBundleExists: true, override: undefined };
-	const isRefused = (build: string) => {
+	const refusalBy = (build: string) => {
 		const decision = decideUpdate(snapshot, deviceFor(channel, platform, build));
-		return decision.outcome === "none" && decision.kind === "blocked";
+		return decision.outcome === "none" && decision.kind === "blocked" ? decision.error : null;
 	};
-	if (!builds.every(({ build }) => isRefused(build))) return undefined;
+	if (builds.some(({ build }) => refusalBy(build) === null)) return undefined;
 	const { because, remedy } = explainDecision(snapshot, deviceFor(channel, platform, newest.build));
 	const named = builds.slice(0, MOST_NAMED).map(({ build }) => build);
 	const others = builds.length - named.length;
 	const list = `${named.join(", ")}${others === 0 ? "" : ` and ${others} more`}`;
-	return `No recent store build (${list}) accepts bundle ${channel.bundle?.version}: ${because}. ${remedy?.message}`;
+	const version = channel.bundle?.version ?? null;
+	const message = `No recent store build (${list}) accepts bundle ${version}: ${because}. ${remedy?.message}`;
+	const { channel: _name, ...settings } = remedy?.settings ?? { channel: "" };
+	return problemOf("no_store_build", message, Object.keys(settings).length === 0 ? [] : [settings], {
+		version,
+		refusal: refusalBy(newest.build),
+		store_builds: builds.slice(0, MOST_LISTED).map(({ build }) => build),
+	});
 }
 
 /** A device that only its store build can keep from the bundle. */

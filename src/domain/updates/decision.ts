@@ -17,6 +17,8 @@ import {
 	runsStoreBuild,
 } from "./model";
 import { offeredForm, type PackageForm, wantedForm } from "./package";
+import type { SettingsOfChannel } from "./refusals";
+import type { RuleName } from "./rule-names";
 import { type Candidate, type Refusal, RULES, refusal, refuseRevert } from "./rules";
 import { readNativeVersion, readVersion, type SemVer } from "./version";
 
@@ -31,12 +33,14 @@ export interface Snapshot {
 }
 
 export interface TraceStep {
-	readonly rule: string;
+	readonly rule: RuleName;
 	readonly outcome: "passed" | "decided" | "skipped";
 	/** The rule's result, for a person to read. */
 	readonly finding: string;
 	/** The change that gets a device past this rule; src/domain/updates/explanation.ts provides it for the rule that decided. */
 	readonly remedy?: string;
+	/** The settings that the remedy names. */
+	readonly settings?: SettingsOfChannel;
 }
 type Trace = TraceStep[] | undefined;
 
@@ -164,23 +168,21 @@ function formFor({ channel, device }: Candidate, target: Bundle, isZipOnly: bool
 
 /** The version of the store binary, or the refusal if the device itself cannot be served. */
 function readDevice(device: Device, trace: Trace): SemVer | Refusal {
-	const refuse = (error: string, message: string): Refusal => {
-		trace?.push({ rule: error, outcome: "decided", finding: message });
-		return refusal("failed", error, message);
+	const refuse = (error: "unknown_version_build" | "semver_error" | "unsupported_plugin_version"): Refusal => {
+		const refused = refusal(error, { device, target: null });
+		trace?.push({ rule: error, outcome: "decided", finding: refused.message });
+		return refused;
 	};
 	if (device.versionBuild === "unknown") {
-		return refuse("unknown_version_build", "The version of the store binary is unknown.");
+		return refuse("unknown_version_build");
 	}
 	const native = readNativeVersion(device.versionBuild);
 	if (native === null) {
-		return refuse(
-			"semver_error",
-			"The version of the store binary (version_build) cannot be read as a version number.",
-		);
+		return refuse("semver_error");
 	}
 	// Electron's updater always sends 0.0.1 as its version.
 	if (device.platform !== "electron" && readVersion(device.pluginVersion)?.major === 4) {
-		return refuse("unsupported_plugin_version", "Version 4 of the plugin is too old.");
+		return refuse("unsupported_plugin_version");
 	}
 	trace?.push({ rule: "device", outcome: "passed", finding: `${device.platform}, store build ${native.version}` });
 	return native;
@@ -189,6 +191,7 @@ function readDevice(device: Device, trace: Trace): SemVer | Refusal {
 interface Obstacle {
 	readonly finding: string;
 	readonly remedy: string;
+	readonly settings?: SettingsOfChannel;
 }
 
 /** The override's channel, else the default channel that the device names, else the public channel of its platform. */
@@ -198,7 +201,7 @@ export function resolveChannel(
 	trace?: TraceStep[],
 ): Channel | null {
 	const consider = (
-		rule: string,
+		rule: RuleName,
 		channel: Channel | undefined,
 		obstacle: Obstacle | undefined,
 	): Channel | undefined => {
@@ -232,6 +235,7 @@ function obstacleToNamed(channel: Channel | undefined, device: Asking): Obstacle
 		return {
 			finding: `${name} is private and devices may not choose it`,
 			remedy: `Turn on allow_device_self_set on ${name}.`,
+			settings: { channel: channel.name, allow_device_self_set: true },
 		};
 	}
 	if (channel.preview?.hasForm === false) {
@@ -253,7 +257,11 @@ function obstacleToNamed(channel: Channel | undefined, device: Asking): Obstacle
 		};
 	}
 	if (!channel.platforms[device.platform]) {
-		return { finding: `${name} is off for ${device.platform}`, remedy: `Turn on ${device.platform} on ${name}.` };
+		return {
+			finding: `${name} is off for ${device.platform}`,
+			remedy: `Turn on ${device.platform} on ${name}.`,
+			settings: { channel: channel.name, [device.platform]: true },
+		};
 	}
 	return undefined;
 }
@@ -291,11 +299,7 @@ function overrideBundle({ override }: Snapshot, trace: Trace): Bundle | null {
 function noChannel(snapshot: Snapshot, device: Device, basis: Draft, trace: Trace): Verdict {
 	if (mustRevert(snapshot, device, basis)) return revertToBuiltin(device, basis, trace);
 	trace?.push({ rule: "no_channel", outcome: "decided", finding: "no channel serves this device" });
-	return refusal(
-		"failed",
-		"no_channel",
-		"No public channel serves this device, and it has no default channel that may.",
-	);
+	return refusal("no_channel", { device, target: null });
 }
 
 /** The device runs a bundle that was deleted, as previews are when they are cleaned up. */

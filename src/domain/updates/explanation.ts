@@ -3,15 +3,18 @@
  */
 
 import { type Decision, decideUpdate, type Snapshot, type TraceStep } from "./decision";
-import { BUILTIN, type Device, REVERTS_TO_BUILTIN } from "./model";
-import { type ChannelSettings, capital, giving, ruleRemedy, settingsText, settingsThatServe } from "./remedy";
+import { BUILTIN, type Device } from "./model";
+import { API_NAMES, type RefusedCase, refusalOf, SCREEN_NAMES, type SettingsOfChannel } from "./refusals";
+import { capital, giving, otherRemedy, ruleRemedy, settingsText, settingsThatServe } from "./remedy";
 import { readNativeVersion } from "./version";
 
 export interface Remedy {
 	/** The fix, naming the channel and the values. */
 	readonly message: string;
 	/** The change of one channel with which the device gets the bundle; null if no setting prevents it. */
-	readonly settings: (ChannelSettings & { readonly channel: string }) | null;
+	readonly settings: SettingsOfChannel | null;
+	/** The remedy besides the settings, with names of screens instead of fields; null if only settings help. */
+	readonly otherwise: string | null;
 }
 
 export const DECIDED_BY = [
@@ -77,150 +80,49 @@ function whyServed(
 type RefusedDecision = Extract<Decision, { outcome: "none" }>;
 
 function explainRefusal(snapshot: Snapshot, device: Device, decision: RefusedDecision): Explanation {
-	const { because, decidedBy, message } = refusalText(snapshot, device, decision);
+	const refusal = refusalOf(decision.error);
+	const refused = caseOf(snapshot, device, decision);
+	const { decidedBy } = refusal;
 	if (decidedBy !== "channel_rule" && decidedBy !== "no_channel") {
-		return { decidedBy, because, remedy: { message, settings: null } };
+		const message = refusal.remedy(refused, API_NAMES);
+		const otherwise = refusal.remedy(refused, SCREEN_NAMES);
+		return { decidedBy, because: refusal.because(refused), remedy: { message, settings: null, otherwise } };
 	}
 	const fix = settingsThatServe(snapshot, device);
+	const settings = fix === undefined ? null : { channel: fix.channel, ...fix.settings };
 	if (decidedBy === "no_channel") {
-		const settings = fix === undefined ? null : { channel: fix.channel, ...fix.settings };
 		const first = fix === undefined ? "" : `${capital(settingsText(fix.settings))} on channel ${fix.channel}. Or `;
-		return { decidedBy, because, remedy: { message: capital(first + message), settings } };
+		const message = capital(first + refusal.remedy(refused, API_NAMES));
+		const otherwise = capital(refusal.remedy(refused, SCREEN_NAMES));
+		return { decidedBy, because: refusal.because(refused), remedy: { message, settings, otherwise } };
 	}
-	const remedy = {
-		message: ruleRemedy(decision, device, fix?.codes ?? [decision.error]),
-		settings: fix === undefined ? null : { channel: fix.channel, ...fix.settings },
+	const { channel, isChannelOverride } = refused;
+	const codes = fix?.codes ?? [decision.error];
+	return {
+		decidedBy,
+		because: `channel ${channel?.name}${isChannelOverride ? ", which is set for this device," : ""} ${refusal.because(refused)}`,
+		remedy: {
+			message: ruleRemedy(decision, device, codes),
+			settings,
+			otherwise: otherRemedy(decision, device, codes),
+		},
 	};
-	return { decidedBy, because, remedy };
 }
 
-/** The obstacle, and its remedy unless channel settings fix it. */
-function refusalText(
-	snapshot: Snapshot,
-	device: Device,
-	decision: RefusedDecision,
-): { readonly because: string; readonly decidedBy: Explanation["decidedBy"]; readonly message: string } {
-	const { resolved: channel, target } = decision;
-	const { versionBuild, pluginVersion } = device;
-	const build = readNativeVersion(versionBuild)?.version ?? versionBuild;
-	const bundle = `bundle ${target?.version ?? BUILTIN}`;
-	const another = (which: string) => giving(decision, which);
-	const nothing = "Nothing needs to change. To change what it runs, ";
-	const native =
-		"Set the version of the native app, or version in the plugin's configuration, to a number such as 1.2.3, and ship that store build.";
-	const plugin = (version: string) => `update the plugin to ${version} or newer in the next store build`;
-	const isSet = channelOrigin(snapshot, device, decision) === "device_channel";
-	switch (decision.error) {
-		case "unknown_version_build":
-			return {
-				decidedBy: "device",
-				because: "the device does not know the version of its store build",
-				message: native,
-			};
-		case "semver_error": {
-			const because = `the version of its store build, "${versionBuild}", is not a version number`;
-			return { decidedBy: "device", because, message: native };
-		}
-		case "unsupported_plugin_version": {
-			const because = `its plugin ${pluginVersion} is too old`;
-			return { decidedBy: "device", because, message: capital(`${plugin("5.0.0")}.`) };
-		}
-		case "no_channel":
-			return {
-				decidedBy: "no_channel",
-				because: whyNoChannel(snapshot, device),
-				message: noChannelRemedy(snapshot, device),
-			};
-		case "no_bundle": {
-			const message = `Upload the files of ${bundle} with a zip under another version, and ${another("that one")}.`;
-			return { decidedBy: "bundle", because: `${bundle} has no file that this device can read`, message };
-		}
-		case "key_id_mismatch": {
-			const [bundleKey, deviceKey] = [target?.keyId, device.keyId];
-			const because = `${bundle} is encrypted with the key ${bundleKey}, and the device has the key ${deviceKey}`;
-			const upload = `Upload a bundle that is encrypted with the key ${deviceKey} and ${another("it")}`;
-			return {
-				decidedBy: "bundle",
-				because,
-				message: `${upload}, or ship a store build that has the key ${bundleKey}.`,
-			};
-		}
-		case "no_new_version_available": {
-			const runs =
-				device.versionName === BUILTIN
-					? `its store build has the version of bundle ${target?.version} already`
-					: `it runs bundle ${target?.version} already`;
-			const because =
-				decision.targetBy === "override"
-					? `${runs}, which is set for this device`
-					: `${runs}${isSet ? `, from channel ${channel?.name}, which is set for this device` : ""}`;
-			return { decidedBy: "bundle", because, message: `${nothing}${another("another bundle")}.` };
-		}
-		case "already_on_builtin": {
-			const because = `channel ${channel?.name} serves the store build, which it runs already`;
-			return { decidedBy: "bundle", because, message: `${nothing}${another("a bundle")}.` };
-		}
-		case "revert_to_builtin_plugin_version_too_old": {
-			const isGone = decision.currentBundleDeleted;
-			const because = isGone
-				? `bundle ${device.versionName} was deleted, and its plugin ${pluginVersion} cannot go back to the store build`
-				: `channel ${channel?.name} serves the store build, and its plugin ${pluginVersion} cannot go back to it`;
-			const first = isGone ? `serve it a bundle from a channel` : another("a bundle");
-			return { decidedBy: "device", because, message: capital(`${first}, or ${plugin(REVERTS_TO_BUILTIN[6])}.`) };
-		}
-		default:
-			return {
-				decidedBy: "channel_rule",
-				because: `channel ${channel?.name}${isSet ? ", which is set for this device," : ""} ${ruleText(device, decision, bundle, build)}`,
-				message: "",
-			};
-	}
-}
-
-/** The rule of the channel that refuses, after the name of the channel. Its settings are the remedy. */
-function ruleText(device: Device, { error, target }: RefusedDecision, bundle: string, build: string): string {
-	switch (error) {
-		case "misconfigured_channel":
-			return `updates by min_update_version, and ${bundle} has none`;
-		case "disable_auto_update_to_metadata":
-			return `serves ${bundle}, which needs store build ${target?.minUpdateVersion}; the device has ${build}`;
-		case "disable_auto_update_under_native":
-			return `offers no bundle older than the store build: ${target?.version} is older than ${build}`;
-		case "disable_prod_build":
-			return "is off for production builds";
-		case "disable_dev_build":
-			return "is off for development builds";
-		case "disable_device":
-			return "is off for physical devices";
-		case "disable_emulator":
-			return "is off for emulators";
-		default: {
-			const level = /^disable_auto_update_to_(\w+)$/.exec(error)?.[1];
-			return level === undefined
-				? `is off for ${device.platform}`
-				: `allows only the ${level} version of the store build: ${target?.version} on ${build}`;
-		}
-	}
-}
-
-function whyNoChannel({ channels }: Snapshot, { defaultChannel, platform }: Device): string {
-	const missing = `${platform} has no public channel that can serve`;
-	if (defaultChannel === "") return missing;
-	const named = channels.find(({ name }) => name === defaultChannel);
-	return `the device may not use channel ${defaultChannel}${named === undefined ? ", which does not exist" : ""}, and ${missing}`;
-}
-
-function noChannelRemedy({ channels }: Snapshot, { defaultChannel, platform }: Device): string {
-	const unready = channels.find(
-		({ bundle, name, public: isPublic }) => bundle?.ready === false && (isPublic || name === defaultChannel),
-	);
-	if (unready !== undefined) {
-		return `finish the upload of bundle ${unready.bundle?.version}, or promote another one to channel ${unready.name}.`;
-	}
-	const named = channels.find(({ name }) => name === defaultChannel);
-	const create =
-		defaultChannel === "" || named !== undefined
-			? ""
-			: `create channel ${defaultChannel} and let devices choose it (allow_device_self_set), or `;
-	return `${create}make a channel public for ${platform}.`;
+/** The facts for the sentences of the table of refusals. */
+function caseOf(snapshot: Snapshot, device: Device, decision: RefusedDecision): RefusedCase {
+	const { resolved: channel, target, targetBy, currentBundleDeleted } = decision;
+	const { versionBuild } = device;
+	return {
+		device,
+		build: readNativeVersion(versionBuild)?.version ?? versionBuild,
+		channel,
+		channels: snapshot.channels,
+		target,
+		bundle: `bundle ${target?.version ?? BUILTIN}`,
+		isOverride: targetBy === "override",
+		isChannelOverride: channelOrigin(snapshot, device, decision) === "device_channel",
+		isCurrentBundleDeleted: currentBundleDeleted,
+		giving: (which) => giving(decision, which),
+	};
 }

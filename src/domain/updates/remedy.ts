@@ -4,34 +4,21 @@
  */
 import { type Decision, decideUpdate, type Snapshot } from "./decision";
 import type { Bundle, Channel, Device } from "./model";
+import { API_NAMES, type ChannelSettings, type Names, type RefusalCode, refusalOf, SCREEN_NAMES } from "./refusals";
 import { compareVersions, readNativeVersion, readVersion, type SemVer } from "./version";
-
-/** Fields of POST /channel. */
-export interface ChannelSettings {
-	readonly ios?: true;
-	readonly android?: true;
-	readonly electron?: true;
-	readonly allow_device_self_set?: true;
-	readonly allow_emulator?: true;
-	readonly allow_device?: true;
-	readonly allow_dev?: true;
-	readonly allow_prod?: true;
-	readonly disableAutoUpdate?: "none";
-	readonly disableAutoUpdateUnderNative?: false;
-}
 
 export interface Fix {
 	readonly channel: string;
 	readonly settings: ChannelSettings;
 	/** Errors that the settings remove, in the order of the rules. */
-	readonly codes: readonly string[];
+	readonly codes: readonly RefusalCode[];
 }
 
 /** Changes one setting after the other until no rule refuses; undefined if something other than a setting refuses. */
 export function settingsThatServe(snapshot: Snapshot, device: Device): Fix | undefined {
 	let current = snapshot;
 	let settings: ChannelSettings = {};
-	const codes: string[] = [];
+	const codes: RefusalCode[] = [];
 	for (;;) {
 		const decision = decideUpdate(current, device);
 		if (decision.outcome !== "none" || decision.kind === "up_to_date") {
@@ -55,24 +42,14 @@ export function settingsThatServe(snapshot: Snapshot, device: Device): Fix | und
 	}
 }
 
-const SETTING_AGAINST: Readonly<Record<string, ChannelSettings>> = {
-	disabled_platform_ios: { ios: true },
-	disabled_platform_android: { android: true },
-	disabled_platform_electron: { electron: true },
-	disable_auto_update_to_major: { disableAutoUpdate: "none" },
-	disable_auto_update_to_minor: { disableAutoUpdate: "none" },
-	disable_auto_update_to_patch: { disableAutoUpdate: "none" },
-	disable_auto_update_to_metadata: { disableAutoUpdate: "none" },
-	misconfigured_channel: { disableAutoUpdate: "none" },
-	disable_auto_update_under_native: { disableAutoUpdateUnderNative: false },
-	disable_prod_build: { allow_prod: true },
-	disable_dev_build: { allow_dev: true },
-	disable_device: { allow_device: true },
-	disable_emulator: { allow_emulator: true },
-};
+/** The settings of the channel that remove a refusal; undefined if none does. */
+function settingsOf(code: RefusalCode): ChannelSettings | undefined {
+	const refusal = refusalOf(code);
+	return refusal.decidedBy === "channel_rule" ? refusal.settings : undefined;
+}
 
-function settingAgainst(error: string, channel: Channel, { platform }: Device): ChannelSettings | undefined {
-	if (error !== "no_channel") return SETTING_AGAINST[error];
+function settingAgainst(error: RefusalCode, channel: Channel, { platform }: Device): ChannelSettings | undefined {
+	if (error !== "no_channel") return settingsOf(error);
 	if (channel.bundle?.ready === false) return undefined;
 	return {
 		...(channel.public || channel.allowDeviceSelfSet ? {} : { allow_device_self_set: true as const }),
@@ -107,32 +84,54 @@ export function settingsText(settings: ChannelSettings): string {
 	return listText(words, "and");
 }
 
-const ABOUT_VERSIONS = /^(disable_auto_update|misconfigured)/;
+function isAboutVersions(code: RefusalCode): boolean {
+	const refusal = refusalOf(code);
+	return refusal.decidedBy === "channel_rule" && refusal.aboutVersions;
+}
 
 /** Refusals because of versions can be solved by another bundle, a newer store build or settings; all others only by settings. */
-export function ruleRemedy(decision: Decision, device: Device, codes: readonly string[]): string {
-	const { resolved: channel, target } = decision;
+export function ruleRemedy(decision: Decision, device: Device, codes: readonly RefusalCode[]): string {
+	const { resolved: channel } = decision;
 	if (channel === null) return "";
-	const native = readNativeVersion(device.versionBuild);
-	const aboutVersions = codes.filter((code) => ABOUT_VERSIONS.test(code));
-	const others = codes.filter((code) => !ABOUT_VERSIONS.test(code));
-	const settingsOf = (some: readonly string[]) =>
-		settingsText(Object.assign({}, ...some.map((code) => SETTING_AGAINST[code])));
+	const aboutVersions = codes.filter(isAboutVersions);
+	const others = codes.filter((code) => !isAboutVersions(code));
+	const changesOf = (some: readonly RefusalCode[]) => settingsText(Object.assign({}, ...some.map(settingsOf)));
 	const sentences: string[] = [];
 	if (aboutVersions.length > 0) {
-		const which = native === null ? undefined : acceptedBundles(channel, native);
-		const store = native === null || target === null ? undefined : storeBuildFor(aboutVersions, target, native);
 		const ways = [
-			...(which === undefined ? [] : [giving(decision, which)]),
-			...(store === undefined ? [] : [`ship store build ${store}`]),
-			`${settingsOf(aboutVersions)} on channel ${channel.name}`,
+			...waysBesidesSettings(decision, device, aboutVersions, API_NAMES),
+			`${changesOf(aboutVersions)} on channel ${channel.name}`,
 		];
 		sentences.push(`${capital(listText(ways, "or"))}.`);
 	}
 	if (others.length > 0) {
-		sentences.push(`${aboutVersions.length > 0 ? "Also " : ""}${settingsOf(others)} on channel ${channel.name}.`);
+		sentences.push(`${aboutVersions.length > 0 ? "Also " : ""}${changesOf(others)} on channel ${channel.name}.`);
 	}
 	return sentences.map(capital).join(" ");
+}
+
+/** Another bundle or a newer store build, in words for people; null if only settings help. */
+export function otherRemedy(decision: Decision, device: Device, codes: readonly RefusalCode[]): string | null {
+	const aboutVersions = codes.filter(isAboutVersions);
+	const ways = aboutVersions.length === 0 ? [] : waysBesidesSettings(decision, device, aboutVersions, SCREEN_NAMES);
+	return ways.length === 0 ? null : `${capital(listText(ways, "or"))}.`;
+}
+
+function waysBesidesSettings(
+	decision: Decision,
+	device: Device,
+	aboutVersions: readonly RefusalCode[],
+	names: Names,
+): readonly string[] {
+	const { resolved: channel, target } = decision;
+	const native = readNativeVersion(device.versionBuild);
+	if (channel === null || native === null) return [];
+	const which = acceptedBundles(channel, native, names);
+	const store = target === null ? undefined : storeBuildFor(aboutVersions, target, native);
+	return [
+		...(which === undefined ? [] : [giving(decision, which)]),
+		...(store === undefined ? [] : [`ship store build ${store}`]),
+	];
 }
 
 /** The bundles that the channel offers to devices with this store build; undefined if it offers only the build itself. */
@@ -142,6 +141,7 @@ function acceptedBundles(
 		disableAutoUpdateUnderNative,
 	}: Pick<Channel, "disableAutoUpdate" | "disableAutoUpdateUnderNative">,
 	native: SemVer,
+	names: Names,
 ): string | undefined {
 	const { major, minor, version } = native;
 	switch (disableAutoUpdate) {
@@ -157,7 +157,7 @@ function acceptedBundles(
 				: `a bundle ${major}.${minor}.x`;
 		case "version_number": {
 			const newer = disableAutoUpdateUnderNative ? `of at least ${version} ` : "";
-			return `a bundle ${newer}with a min_update_version of at most ${version}`;
+			return `a bundle ${newer}with a ${names.minUpdateVersion} of at most ${version}`;
 		}
 		default:
 			return undefined;
@@ -165,19 +165,12 @@ function acceptedBundles(
 }
 
 /** The store build to which the channel would offer the bundle; undefined if it would be older than the device's. */
-function storeBuildFor(codes: readonly string[], target: Bundle, native: SemVer): string | undefined {
+function storeBuildFor(codes: readonly RefusalCode[], target: Bundle, native: SemVer): string | undefined {
+	const [code, other] = codes;
 	const to = readVersion(target.version);
-	if (codes.length > 1 || to === null || compareVersions(to, native) < 0) return undefined;
-	switch (codes[0]) {
-		case "disable_auto_update_to_major":
-			return `${to.major}.0.0`;
-		case "disable_auto_update_to_minor":
-			return `${to.major}.${to.minor}.0`;
-		case "disable_auto_update_to_metadata":
-			return target.minUpdateVersion ?? undefined;
-		default:
-			return undefined;
-	}
+	if (code === undefined || other !== undefined || to === null || compareVersions(to, native) < 0) return undefined;
+	const refusal = refusalOf(code);
+	return refusal.decidedBy === "channel_rule" ? refusal.storeBuild?.(target, to) : undefined;
 }
 
 function listText(words: readonly string[], last: "and" | "or"): string {

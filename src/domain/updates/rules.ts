@@ -11,18 +11,18 @@ import {
 	readsManifest,
 	runsStoreBuild,
 } from "./model";
+import { type RefusalCode, type RefusalKind, refusalOf } from "./refusals";
+import type { RuleName } from "./rule-names";
 import { atLeastForMajor, compareVersions, equalVersion, readVersion, type SemVer } from "./version";
 
 /** Up to this version the native plugin computes its key id in another way, so the ids cannot be compared. */
 const LAST_WITH_OTHER_KEY_IDS = "8.40.7";
 
-export type Kind = "up_to_date" | "blocked" | "failed";
-
 export interface Refusal {
 	readonly outcome: "none";
-	readonly error: string;
+	readonly error: RefusalCode;
 	readonly message: string;
-	readonly kind: Kind;
+	readonly kind: RefusalKind;
 	/** Further fields of the answer. */
 	readonly extra: Readonly<Record<string, string | boolean>>;
 }
@@ -44,36 +44,36 @@ interface Finding {
 }
 
 export interface Rule<Given> {
-	readonly rule: string;
+	readonly rule: RuleName;
 	readonly check: (given: Given) => Finding | undefined;
 }
 
 const BUNDLE_RULES: readonly Rule<Candidate>[] = [
 	{
 		rule: "bundle_has_content",
-		check: ({ target, device }) =>
-			target !== null && !target.hasZip && !(target.hasManifest && readsManifest(device))
-				? refused("failed", "no_bundle", `Bundle ${target.version} has no file.`, {})
-				: undefined,
+		check: (given) => {
+			const { target, device } = given;
+			return target !== null && !target.hasZip && !(target.hasManifest && readsManifest(device))
+				? refused("no_bundle", given)
+				: undefined;
+		},
 	},
 	{
 		rule: "encryption_key",
-		check: ({ target, device }) => {
+		check: (given) => {
+			const { target, device } = given;
 			const [bundleKeyId, deviceKeyId] = [target?.keyId ?? "", device.keyId ?? ""];
 			if (bundleKeyId === "" || deviceKeyId === "" || bundleKeyId === deviceKeyId) return undefined;
 			if (device.platform !== "electron" && compare(device.pluginVersion, LAST_WITH_OTHER_KEY_IDS) <= 0)
 				return undefined;
-			return refused("blocked", "key_id_mismatch", "The bundle was encrypted with another key than the device has.", {
-				deviceKeyId,
-				bundleKeyId,
-			});
+			return refused("key_id_mismatch", given, { deviceKeyId, bundleKeyId });
 		},
 	},
 	{
 		rule: "already_there",
 		check: (given) =>
 			given.target !== null && runsTarget(given, given.target.version)
-				? refused("up_to_date", "no_new_version_available", "No new version available.", {})
+				? refused("no_new_version_available", given)
 				: undefined,
 	},
 ];
@@ -85,13 +85,10 @@ type OfChannel = Candidate & { readonly channel: Channel };
 const CHANNEL_RULES: readonly Rule<OfChannel>[] = [
 	{
 		rule: "disabled_platform",
-		check: ({ channel, target, device }) =>
-			channel.platforms[device.platform]
-				? undefined
-				: refused("blocked", `disabled_platform_${device.platform}`, `The channel is off for ${device.platform}.`, {
-						version: target?.version ?? BUILTIN,
-						old: device.versionName,
-					}),
+		check: (given) => {
+			const { channel, device } = given;
+			return channel.platforms[device.platform] ? undefined : off(`disabled_platform_${device.platform}`, given);
+		},
 	},
 	{
 		rule: "disable_auto_update_to_major",
@@ -108,52 +105,42 @@ const CHANNEL_RULES: readonly Rule<OfChannel>[] = [
 	},
 	{
 		rule: "disable_auto_update_to_metadata",
-		check: ({ target, native, channel }) => {
+		check: (given) => {
+			const { target, native, channel } = given;
 			if (channel.disableAutoUpdate !== "version_number" || target === null) return undefined;
 			const facts = { version: target.version, old: native.version };
-			if (target.minUpdateVersion === null) {
-				return refused(
-					"blocked",
-					"misconfigured_channel",
-					"The channel updates by minimum version, and the bundle has none.",
-					facts,
-				);
-			}
+			if (target.minUpdateVersion === null) return refused("misconfigured_channel", given, facts);
 			return compare(target.minUpdateVersion, native.version) > 0
-				? refused(
-						"blocked",
-						"disable_auto_update_to_metadata",
-						`The bundle needs store build ${target.minUpdateVersion}.`,
-						{ ...facts, major: true },
-					)
+				? refused("disable_auto_update_to_metadata", given, { ...facts, major: true })
 				: undefined;
 		},
 	},
 	{
 		rule: "disable_auto_update_under_native",
-		check: ({ target, device, native, channel }) =>
-			channel.disableAutoUpdateUnderNative && target !== null && compare(target.version, native.version) < 0
-				? refused("blocked", "disable_auto_update_under_native", "The bundle is older than the store build.", {
-						version: target.version,
-						old: device.versionName,
-					})
-				: undefined,
+		check: (given) => {
+			const { target, native, channel } = given;
+			return channel.disableAutoUpdateUnderNative && target !== null && compare(target.version, native.version) < 0
+				? off("disable_auto_update_under_native", given)
+				: undefined;
+		},
 	},
 	{
 		rule: "disable_prod_build",
-		check: (given) => kindOfBuild(given, given.device.isProd, "allowProd", "disable_prod_build"),
+		check: (given) => (given.device.isProd && !given.channel.allowProd ? off("disable_prod_build", given) : undefined),
 	},
 	{
 		rule: "disable_dev_build",
-		check: (given) => kindOfBuild(given, !given.device.isProd, "allowDev", "disable_dev_build"),
+		check: (given) => (!given.device.isProd && !given.channel.allowDev ? off("disable_dev_build", given) : undefined),
 	},
 	{
 		rule: "disable_device",
-		check: (given) => kindOfBuild(given, !given.device.isEmulator, "allowDevice", "disable_device"),
+		check: (given) =>
+			!given.device.isEmulator && !given.channel.allowDevice ? off("disable_device", given) : undefined,
 	},
 	{
 		rule: "disable_emulator",
-		check: (given) => kindOfBuild(given, given.device.isEmulator, "allowEmulator", "disable_emulator"),
+		check: (given) =>
+			given.device.isEmulator && !given.channel.allowEmulator ? off("disable_emulator", given) : undefined,
 	},
 ];
 
@@ -161,10 +148,8 @@ const CHANNEL_RULES: readonly Rule<OfChannel>[] = [
 const STORE_BUILD_RULES: readonly Rule<Candidate>[] = [
 	{
 		rule: "already_on_builtin",
-		check: ({ target, device }) =>
-			target === null && runsStoreBuild(device)
-				? refused("up_to_date", "already_on_builtin", "The device already runs the store build.", {})
-				: undefined,
+		check: (given) =>
+			given.target === null && runsStoreBuild(given.device) ? refused("already_on_builtin", given) : undefined,
 	},
 	{
 		rule: "revert_to_builtin",
@@ -192,11 +177,7 @@ function isOfChannel(given: Candidate): given is OfChannel {
 /** The refusal if the plugin is too old to revert to the store build. */
 export function refuseRevert(device: Device): Refusal | undefined {
 	if (device.platform === "electron" || atLeastForMajor(device.pluginVersion, REVERTS_TO_BUILTIN)) return undefined;
-	return refusal(
-		"failed",
-		"revert_to_builtin_plugin_version_too_old",
-		"The plugin is too old to go back to the store build.",
-	);
+	return refusal("revert_to_builtin_plugin_version_too_old", { device, target: null });
 }
 
 /** The store build counts as the bundle with the same version, with or without build metadata; see `equalVersion`. */
@@ -206,39 +187,21 @@ function runsTarget({ device }: Candidate, target: string): boolean {
 }
 
 function gate(
-	{ channel, target, native }: OfChannel,
+	given: OfChannel,
 	level: "major" | "minor" | "patch",
 	exceeds: (to: SemVer, from: SemVer) => boolean,
 ): Finding | undefined {
+	const { channel, target, native } = given;
 	if (channel.disableAutoUpdate !== level || target === null) return undefined;
 	const to = readVersion(target.version);
 	if (to === null || !exceeds(to, native)) return undefined;
-	return refused(
-		"blocked",
-		`disable_auto_update_to_${level}`,
-		`The channel does not update across a ${level} version of the store build.`,
-		{ major: true, version: target.version, old: native.version },
-	);
+	const facts = { major: true, version: target.version, old: native.version };
+	return refused(`disable_auto_update_to_${level}`, given, facts);
 }
 
-const OFF_FOR = {
-	allowProd: "The channel is off for production builds.",
-	allowDev: "The channel is off for development builds.",
-	allowDevice: "The channel is off for physical devices.",
-	allowEmulator: "The channel is off for emulators.",
-} as const;
-
-function kindOfBuild(
-	{ channel, target, device }: OfChannel,
-	concerned: boolean,
-	setting: keyof typeof OFF_FOR,
-	error: string,
-): Finding | undefined {
-	if (!concerned || channel[setting]) return undefined;
-	return refused("blocked", error, OFF_FOR[setting], {
-		version: target?.version ?? BUILTIN,
-		old: device.versionName,
-	});
+/** The answer names the bundle that the channel serves, and the one that the device keeps. */
+function off(error: RefusalCode, given: OfChannel): Finding {
+	return refused(error, given, { version: given.target?.version ?? BUILTIN, old: given.device.versionName });
 }
 
 function compare(one: string, other: string): number {
@@ -246,10 +209,22 @@ function compare(one: string, other: string): number {
 	return left === null || right === null ? 0 : compareVersions(left, right);
 }
 
-export function refusal(kind: Kind, error: string, message: string, extra: Refusal["extra"] = {}): Refusal {
-	return { outcome: "none", error, message, kind, extra };
+export function refusal(
+	error: RefusalCode,
+	given: Pick<Candidate, "device" | "target">,
+	extra: Refusal["extra"] = {},
+): Refusal {
+	const { kind, message } = refusalOf(error);
+	return {
+		outcome: "none",
+		error,
+		message: typeof message === "string" ? message : message(given),
+		kind,
+		extra,
+	};
 }
 
-function refused(kind: Kind, error: string, message: string, extra: Refusal["extra"]): Finding {
-	return { verdict: refusal(kind, error, message, extra), why: message };
+function refused(error: RefusalCode, given: Candidate, extra: Refusal["extra"] = {}): Finding {
+	const verdict = refusal(error, given, extra);
+	return { verdict, why: verdict.message };
 }

@@ -3,7 +3,7 @@
  * an override begins with the person or key that set it. A sentence is a list of parts, so that a screen can link versions and channels.
  */
 import type { EventKind } from "../statistics/device-story";
-import { refusalWords } from "./refusals";
+import { isUpToDate, refusalWords } from "../updates/refusals";
 import { type SentencePart, STORE_BUILD } from "./releases";
 
 interface EventFacts {
@@ -16,11 +16,9 @@ interface EventFacts {
 	readonly channel: string | null;
 }
 
-const UP_TO_DATE: ReadonlySet<string | null> = new Set(["no_new_version_available", "already_on_builtin"]);
-
 /** Whether the event is a check that got nothing although there was something to get. */
 export function isRefusal({ kind, detail }: Pick<EventFacts, "kind" | "detail">): boolean {
-	return kind === "check" && detail !== "update" && detail !== "builtin" && !UP_TO_DATE.has(detail);
+	return kind === "check" && detail !== "update" && detail !== "builtin" && !isUpToDate(detail);
 }
 
 const FAILURES: Readonly<Record<string, string>> = {
@@ -39,7 +37,7 @@ export function eventSentence({ kind, version, detail, by, channel }: EventFacts
 		case "check":
 			if (detail === "update") return ["Was offered ", bundle];
 			if (detail === "builtin") return [`Was sent back to ${STORE_BUILD}`];
-			if (UP_TO_DATE.has(detail)) return version === null ? ["Is up to date"] : ["Is up to date with ", bundle];
+			if (isUpToDate(detail)) return version === null ? ["Is up to date"] : ["Is up to date with ", bundle];
 			return [`Asked for an update and got none: ${refusalWords(detail ?? "unknown reason")}`];
 		case "download":
 			return ["Downloaded ", bundle];

@@ -8,6 +8,7 @@ import { guard } from "../../db/client";
 import { chooseEventMails, eventMailsOf, mayHaveMails } from "../../db/event-mails";
 import { logAccount } from "../../db/sessions";
 import { installedWith, triggerNames } from "../../db/triggers";
+import { EVENT_TYPES, type EventType } from "../../domain/webhooks/event-types";
 import { endpoint } from "../../http/endpoint";
 import { acknowledgement, eventsField, OK, uuid } from "../../http/schemas";
 import { organizationNotFound } from "../../http/scope";
@@ -16,7 +17,7 @@ import { ACCOUNT_TAG, accountOrigin, OWN_ACCOUNT, sessionOf } from "./new-sessio
 const MOST_ORGANIZATIONS = 200;
 /** Events are entries of the audit log. */
 const READERS = memberRolesHolding(["org.read_audit"]);
-const EXAMPLE = {
+const EXAMPLE: { readonly org_id: string; readonly events: EventType[] } = {
 	org_id: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21",
 	events: ["rollout.paused", "proposal.created"],
 };
@@ -30,7 +31,9 @@ export const listEventMails = endpoint({
 	access: { ownSession: OWN_ACCOUNT },
 	response: v.strictObject({
 		available: v.boolean(),
-		organizations: v.array(v.strictObject({ org_id: v.string(), name: v.string(), events: v.array(v.string()) })),
+		organizations: v.array(
+			v.strictObject({ org_id: v.string(), name: v.string(), events: v.array(v.picklist(EVENT_TYPES)) }),
+		),
 	}),
 	errors: [],
 	example: { response: { available: true, organizations: [{ ...EXAMPLE, name: "Example" }] } },

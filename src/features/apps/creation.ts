@@ -90,4 +90,5 @@ const appIdKept = () =>
 	new ApiError(
 		"app_id_already_exists",
 		"A deleted app of this organization had this app_id, and devices may still run it. Ask an administrator to create the app or to restore the deleted one, or choose another app_id.",
+		{ reason: "app_id_of_deleted_app" },
 	);

@@ -163,6 +163,7 @@ const appIdReused = () =>
 	new ApiError(
 		"app_id_already_exists",
 		"Another app has this app_id now; delete that app first (DELETE /app/:app_id), then restore this one by its id.",
+		{ reason: "app_id_taken_since" },
 	);
 
 const reservationSchema = v.strictObject({

@@ -34,7 +34,7 @@ import {
 import { versionIsUnused } from "../../db/used-versions";
 import { pullRequestOf } from "../../domain/ci/context";
 import { DAY_MS } from "../../domain/time";
-import { ApiError, invalidRequest } from "../../errors";
+import { ApiError, fieldError, invalidRequest } from "../../errors";
 import type { Context } from "../../http/endpoint";
 import { ownerOf } from "../../http/limits/memory";
 import { countFetch } from "../../http/limits/requests";
@@ -101,9 +101,10 @@ function refuseReleaseOfPreview(
 ): void {
 	if (limit === undefined || app.preview_prereleases_only === 0 || (parseVersion(version)?.prerelease.length ?? 0) > 0)
 		return;
-	throw new ApiError(
+	throw fieldError(
 		"preview_version_must_be_prerelease",
-		`version: a preview role registers pre-releases of this app only, such as ${version.split("+")[0]}-pr.1; choose one.`,
+		"version",
+		`a preview role registers pre-releases of this app only, such as ${version.split("+")[0]}-pr.1; choose one.`,
 	);
 }
 
@@ -112,9 +113,11 @@ function alreadyExists(what: string): ApiError {
 }
 
 const versionWasUsed = (version: string) =>
-	new ApiError(
+	fieldError(
 		"version_was_used",
-		`version: devices got ${version} before its bundle was deleted, and load no other bytes under this version. Choose another version, or send reuse_version: true, which registers the bundle as ${version}+reuse.2 or higher.`,
+		"version",
+		`devices got ${version} before its bundle was deleted, and load no other bytes under this version. Choose another version, or send reuse_version: true, which registers the bundle as ${version}+reuse.2 or higher.`,
+		{ moreInfo: { version } },
 	);
 
 const versionWasTaken = () =>

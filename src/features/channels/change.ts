@@ -387,4 +387,5 @@ const rolloutChanged = () =>
 	new ApiError(
 		"channel_changed",
 		"The channel's rollout was ended or replaced in the meantime; read GET /channel/rollout and repeat the request if it still applies.",
+		{ reason: "rollout_changed" },
 	);

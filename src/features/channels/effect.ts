@@ -17,6 +17,7 @@ import { DAY_MS } from "../../domain/time";
 import { CHANNEL_FIELDS, defaultsOf } from "../../domain/updates/channel-fields";
 import { type Decision, decideUpdate } from "../../domain/updates/decision";
 import { BUILTIN, PLATFORMS } from "../../domain/updates/model";
+import { REFUSAL_CODES, REFUSAL_KINDS } from "../../domain/updates/refusals";
 import { readVersion } from "../../domain/updates/version";
 import { appNotFound } from "../../http/scope";
 import { type AppSnapshot, assembleSnapshot, overrideFrom } from "../../snapshots/app-snapshot";
@@ -34,8 +35,8 @@ const NOT_CREATED_YET = 0;
 const answer = v.strictObject({
 	outcome: v.picklist(["update", "builtin", "none"]),
 	version: v.nullable(v.string()),
-	error: v.nullable(v.string()),
-	kind: v.nullable(v.picklist(["up_to_date", "blocked", "failed"])),
+	error: v.nullable(v.picklist(REFUSAL_CODES)),
+	kind: v.nullable(v.picklist(REFUSAL_KINDS)),
 	channel: v.nullable(v.string()),
 	/** Form of the offered update. */
 	package: v.nullable(v.picklist(["all", "zip", "delta"])),

@@ -6,6 +6,7 @@ import * as v from "valibot";
 import { holds } from "../../authz/decide";
 import type { ChannelValues } from "../../db/channels";
 import { type ComparableBundle, type ManifestDifference, type ProposalRow, proposalsPage } from "../../db/proposals";
+import { EFFECT_DAYS } from "../../domain/defaults";
 import { type Context, endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {
@@ -29,7 +30,6 @@ import { newBundles } from "./write";
 /** Waiting proposals whose effect a list computes; a request by `id` computes that of any other. */
 const MOST_EFFECTS = 3;
 /** The effect counts devices that were seen in this many days. */
-const DAYS = 30;
 
 const person = v.strictObject({
 	type: v.picklist(["api_key", "user"]),
@@ -194,7 +194,9 @@ async function effectsOf(
 		const change = { values, taken: NO_PLATFORMS };
 		const read = [apps, channels, bundles, asked, fleetOf(fleet.rows, reported)] as const;
 		const plan =
-			counted !== undefined ? effectOf(read, app, { channel: row.channel_name, days: DAYS }, change, nowMs) : undefined;
+			counted !== undefined
+				? effectOf(read, app, { channel: row.channel_name, days: EFFECT_DAYS }, change, nowMs)
+				: undefined;
 		const ids = [row.live_version_id ?? 0, row.version_id ?? 0] as const;
 		effects.set(row.id, {
 			what_if:

@@ -12,7 +12,7 @@ import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
 import { guard, jsonList, query } from "../../db/client";
 import { channelHas } from "../../db/proposals";
 import { appIdOf } from "../../db/public-app-id";
-import { ApiError } from "../../errors";
+import { ApiError, fieldError } from "../../errors";
 import { customRoleName, optional, uuid } from "../../http/schemas";
 
 type Protection = Pick<ChannelRow, "name" | "protected" | "promoters" | "requires_approval">;
@@ -114,7 +114,7 @@ export function refuseProtected(channel: Protection): void {
 	throw new ApiError(
 		"channel_protected",
 		`Channel ${channel.name} is protected and cannot be deleted; have an administrator remove the protection first, with POST /channel {protected: false}.`,
-		{ moreInfo: { channel: channel.name } },
+		{ reason: "channel_is_protected", moreInfo: { channel: channel.name } },
 	);
 }
 
@@ -197,7 +197,7 @@ export function promotersExist(orgId: OrgId, promoters: string) {
 export function promoterNotFound(): ApiError {
 	const message =
 		"has a name or an id that is neither a role that promotes, nor an API key, nor a person with a role in this organization";
-	return new ApiError("invalid_request", `promoters: ${message}`, {
+	return fieldError("invalid_request", "promoters", `${message}`, {
 		moreInfo: { issues: [{ path: "promoters", message }] },
 	});
 }

@@ -7,6 +7,7 @@
  * Without a named bundle, a rollback skips bundles that a rollback replaced: called twice, it goes
  * two steps back, not forward again.
  */
+
 import * as v from "valibot";
 import { holds, onlyProposes } from "../../authz/decide";
 import { requireOwnWork } from "../../authz/own-work";
@@ -15,6 +16,8 @@ import { type ChannelRow, channelByName, channelStillPointsTo } from "../../db/c
 import { guard } from "../../db/client";
 import { packagesOfChannel } from "../../db/native-packages";
 import { NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
+import { EFFECT_DAYS } from "../../domain/defaults";
+import { isUpToDate, REFUSAL_CODES, type RefusalCode } from "../../domain/updates/refusals";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { MAY_WAIT } from "../../http/pipeline/wait-visible";
@@ -29,7 +32,6 @@ import { readyBundle, rolloutEndedSchema } from "./served-bundles";
 import { changedByAnother, channelChanged, channelGuards, writeChannel } from "./write";
 
 /** A dry run counts devices that were seen in this many days. */
-const DAYS = 30;
 const STORE_BUILD: RollbackTarget = { id: null, name: null, created_by: null, created_by_key: null, preview_id: null };
 
 const nullableNumber = v.nullable(v.number());
@@ -69,7 +71,7 @@ export const rollBackChannel = endpoint({
 			devices_changed: nullableNumber,
 			unjudged: nullableNumber,
 			sampled: v.nullable(v.boolean()),
-			refused: v.nullable(v.array(v.strictObject({ error: v.string(), devices: v.number() }))),
+			refused: v.nullable(v.array(v.strictObject({ error: v.picklist(REFUSAL_CODES), devices: v.number() }))),
 			outcomes: v.nullable(outcomesSchema),
 		}),
 	]),
@@ -155,7 +157,7 @@ export const rollBackChannel = endpoint({
 			const app = { appId: scope.appId, publicAppId: scopeRow.app_id, telemetry_binding: scopeRow.telemetry_binding };
 			const change = { values, taken: NO_PLATFORMS, row: channel };
 			const plan = mayCount
-				? await readEffect(context, app, { channel: channel.name, days: DAYS }, change, nowMs)
+				? await readEffect(context, app, { channel: channel.name, days: EFFECT_DAYS }, change, nowMs)
 				: undefined;
 			return { ...answer, dry_run: true as const, ...shownEffect(plan, channel.name) };
 		}
@@ -192,6 +194,7 @@ function neverLive(channel: ChannelRow, target: RollbackTarget): ApiError {
 	return new ApiError(
 		"approval_required",
 		`Bundle ${target.name ?? "builtin"} was never live on channel ${channel.name}, which requires approval; propose it with POST /channel, or roll back to a bundle of GET /channel/history.`,
+		{ reason: "never_live_here", moreInfo: { version: target.name ?? "builtin", channel: channel.name } },
 	);
 }
 
@@ -199,6 +202,7 @@ function mayOnlyPropose(channel: ChannelRow): ApiError {
 	return new ApiError(
 		"approval_required",
 		`This key may only propose; propose the earlier bundle for channel ${channel.name} with POST /channel, or have a person roll back.`,
+		{ reason: "may_only_propose", moreInfo: { channel: channel.name } },
 	);
 }
 
@@ -211,18 +215,15 @@ function nothingToRollBackTo(channel: ChannelRow): ApiError {
 
 type Plan = Awaited<ReturnType<typeof readEffect>>;
 
-/** Errors of a check that has nothing to update. */
-const UP_TO_DATE: readonly string[] = ["no_new_version_available", "already_on_builtin"];
-
 function shownEffect(plan: Plan | undefined, channel: string) {
 	if (plan === undefined) {
 		return { devices: null, devices_changed: null, unjudged: null, sampled: null, refused: null, outcomes: null };
 	}
-	const refused = new Map<string, number>();
+	const refused = new Map<RefusalCode, number>();
 	let devicesChanged = 0;
 	for (const { after, changed, devices } of plan.outcomes) {
 		if (after.outcome !== "none") devicesChanged += changed ? devices : 0;
-		else if (after.channel === channel && after.error !== null && !UP_TO_DATE.includes(after.error)) {
+		else if (after.channel === channel && after.error !== null && !isUpToDate(after.error)) {
 			refused.set(after.error, (refused.get(after.error) ?? 0) + devices);
 		}
 	}

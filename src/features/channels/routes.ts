@@ -7,7 +7,7 @@ import { channelsWhere, holds } from "../../authz/decide";
 import { channelsPage, channelsPageOf, type ListedChannelRow, listedChannelByName } from "../../db/channels";
 import { DAY_MS } from "../../domain/time";
 import { DELIVERY_FIELDS, defaultsOf } from "../../domain/updates/channel-fields";
-import { CHANNEL_PROBLEMS, channelProblems } from "../../domain/updates/channel-problems";
+import { channelProblems } from "../../domain/updates/channel-problems";
 import type { Bundle } from "../../domain/updates/model";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
@@ -33,6 +33,7 @@ import {
 	channelChangeReads,
 } from "./change";
 import { answerOf, ROLLOUT_FIELDS, RULE_FIELDS, shown } from "./fields";
+import { problemSchema } from "./problems";
 import { pendingApproval, pendingApprovalAnswer } from "./propose";
 import { loosensProtection } from "./protection";
 import { rolloutEndedSchema } from "./served-bundles";
@@ -58,7 +59,7 @@ const channelSchema = v.strictObject({
 	rolloutNotice: v.nullable(v.strictObject({ at: time, reason: v.string() })),
 	...answerOf(RULE_FIELDS),
 	/** Settings that keep every device from the channel's bundle. */
-	misconfigured: v.array(v.strictObject({ code: v.picklist(CHANNEL_PROBLEMS), message: v.string() })),
+	misconfigured: v.array(problemSchema),
 });
 
 /** Store builds that no device reported for longer than this are ignored, because such devices rarely return. */
@@ -78,7 +79,11 @@ function problemsOf(
 	const seen = JSON.parse(storeBuilds) as [string, number][];
 	const builds = seen.filter(([, seenAtMs]) => seenAtMs > nowMs - SEEN_LATELY_MS).map(([build]) => build);
 	const problems = channelProblems(channelOf(row, stable, rollout, row.preview_channel_prefix), builds);
-	return problems.map(({ code, message }) => ({ code, message }));
+	return problems.map((problem) => ({
+		...problem,
+		settings: [...problem.settings],
+		store_builds: [...problem.store_builds],
+	}));
 }
 
 /** @param storeBuilds as `ListedChannelRow` has them */

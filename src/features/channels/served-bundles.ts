@@ -179,7 +179,7 @@ function refuseOlderThanRollout({ channel, stable: bundle }: ChannelRequest, sta
 	throw new ApiError(
 		"rollout_running",
 		`Bundle ${bundle.name} is older than ${rolledOut}, which is rolled out to ${shareOf(channel)}, so its devices would return to an older bundle; send keep_rollout: true to leave them on ${rolledOut}, end the rollout first with POST /channel/rollback, or release a newer version.`,
-		{ moreInfo: stateOf(channel) },
+		{ reason: "older_than_rollout", moreInfo: { version: bundle.name, ...stateOf(channel) } },
 	);
 }
 
@@ -191,7 +191,7 @@ function refuseNewerStable({ channel, stable: bundle }: ChannelRequest, stable: 
 	throw new ApiError(
 		"rollout_running",
 		`Bundle ${bundle.name} is newer than ${channel.rollout_version_name}, which is rolled out to ${shareOf(channel)}, so its devices would return to an older bundle; leave keep_rollout and the rollout fields out, which ends the rollout.`,
-		{ moreInfo: stateOf(channel) },
+		{ reason: "newer_than_rollout", moreInfo: { version: bundle.name, ...stateOf(channel) } },
 	);
 }
 

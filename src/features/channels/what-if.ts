@@ -3,6 +3,7 @@
  * page of devices; its answer has the position of the next page.
  */
 import * as v from "valibot";
+import { EFFECT_DAYS } from "../../domain/defaults";
 import { requiredForm } from "../../domain/updates/package";
 import { endpoint } from "../../http/endpoint";
 import { optional, uuid } from "../../http/schemas";
@@ -21,7 +22,7 @@ export const whatIf = endpoint({
 	tag: "Channels",
 	summary: "Show which devices would get another answer if a channel were changed",
 	description: [
-		"The body is that of POST /channel, with `days`: each device that was seen in the last `days` (30 by default) is decided with the channels as they are and as they would be, and counted under both answers. An answer without an update has its `error` and `kind`: `up_to_date`, `blocked` by a rule of the channel, or `failed`. Nothing is written.",
+		`The body is that of POST /channel, with \`days\`: each device that was seen in the last \`days\` (${EFFECT_DAYS} by default) is decided with the channels as they are and as they would be, and counted under both answers. An answer without an update has its \`error\` and \`kind\`: \`up_to_date\`, \`blocked\` by a rule of the channel, or \`failed\`. Nothing is written.`,
 		"`channel_devices` are the devices that the channel decides after the change, and `store_builds` counts them by the version of their store build: how many are offered which bundle, are up to date, or are refused and why. `first_seen_today` of them are new today (UTC): a rollout that starts today does not count them unless `rolloutCountNewDevices` is on.",
 		"One request reads 5,000 devices in the order of their ids, which are random, so the counts of a large fleet are a fair sample (`sampled`). Send `next` as `after` to read the following devices; the counts of all answers add up to the fleet. A new rollout draws its devices when it starts, so its counts are those of one draw (`cohort_is_drawn_anew`). `compatibility` compares the native packages of the bundle that the change brings with those of the live bundle, as GET /bundle/compatibility does.",
 	].join("\n\n"),
@@ -34,7 +35,7 @@ export const whatIf = endpoint({
 				v.minValue(1, "must be at least 1"),
 				v.maxValue(365, "must be at most 365"),
 			),
-			30,
+			EFFECT_DAYS,
 		),
 		after: optional(uuid),
 	}),

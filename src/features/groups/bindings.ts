@@ -24,7 +24,7 @@ import {
 } from "../../db/groups";
 import { lossByEndOf } from "../../db/lowered-keys";
 import { placeNamed } from "../../db/member-bindings";
-import { ApiError, invalidRequest } from "../../errors";
+import { fieldError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { booleanText, channelName, optional, publicAppId } from "../../http/schemas";
 import { appNotFound, channelNotFound } from "../../http/scope";
@@ -175,7 +175,8 @@ export const revokeGroupBinding = endpoint({
 });
 
 const bindingNotFound = () =>
-	new ApiError(
+	fieldError(
 		"binding_not_found",
-		"binding_id: the group has no role with this id. List the groups with their roles with GET /organization/groups.",
+		"binding_id",
+		"the group has no role with this id. List the groups with their roles with GET /organization/groups.",
 	);

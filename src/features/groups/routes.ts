@@ -20,7 +20,7 @@ import {
 	usersOfGroup,
 } from "../../db/groups";
 import { lossByEndOf } from "../../db/lowered-keys";
-import { ApiError, invalidRequest } from "../../errors";
+import { ApiError, fieldError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { booleanText, itemsPerPage, optional, pageNumber, uuid } from "../../http/schemas";
@@ -195,4 +195,4 @@ const tooMany = () =>
 	});
 
 const nameTaken = () =>
-	new ApiError("group_already_exists", "name: the organization has a group of this name; choose another one.");
+	fieldError("group_already_exists", "name", "the organization has a group of this name; choose another one.");

@@ -34,7 +34,7 @@ import { customRolesOfKey, rolesFrom, rolesUnchanged } from "../../db/custom-rol
 import { type PolicyColumns, policiesAre } from "../../db/organizations";
 import { endUploadLinks } from "../../db/uploads";
 import { isInRanges } from "../../domain/network/ip-allow-list";
-import { ApiError, invalidRequest } from "../../errors";
+import { ApiError, fieldError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { label, optional, timestamp } from "../../http/schemas";
 import { auditedChange, bindingsAfter, gainsOf, type KeyAfter, keyAfter, NEVER } from "./difference";
@@ -292,9 +292,10 @@ function refuseLockout(change: ChangeInput, after: KeyAfter, orgId: OrgId, ipAdd
 		(binding) => binding.org_id === orgId && administersOrganization(binding.role_name),
 	);
 	if (change.bindings !== undefined && !administers) {
-		throw new ApiError(
+		throw fieldError(
 			"cannot_delete_own_api_key",
-			"bindings: a key cannot remove its own administering role. Use another key of the organization.",
+			"bindings",
+			"a key cannot remove its own administering role. Use another key of the organization.",
 		);
 	}
 	const { addresses } = after;

@@ -2,6 +2,7 @@
  * Creates invitations. The response contains the link; only the hash of its token is stored. A caller can invite only to a role that it
  * holds itself, and its account must be a member, because it becomes the inviter.
  */
+
 import * as v from "valibot";
 import { refuseMoreAddresses, refuseStronger } from "../../authz/granting";
 import { MEMBER_ROLES, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
@@ -13,8 +14,9 @@ import { customRolesAre, customRolesOf, rolesFrom } from "../../db/custom-roles"
 import { invitationByEmail, invitationIsAsRead, replaceInvitation } from "../../db/invitations";
 import { isNoMember, type Membership, memberHoldsAll, membershipByEmail } from "../../db/members";
 import { invitationsOfOrganization } from "../../db/quotas";
+import { INVITATION_DAYS } from "../../domain/defaults";
 import { DAY_MS } from "../../domain/time";
-import { ApiError, invalidRequest } from "../../errors";
+import { ApiError, fieldError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";
 import { optional, personsAddress, rfc3339, time, uuid } from "../../http/schemas";
@@ -37,7 +39,7 @@ import {
 	shownInvitation,
 } from "./member-rules";
 
-const INVITATION_LIFETIME_MS = 7 * DAY_MS;
+const INVITATION_LIFETIME_MS = INVITATION_DAYS * DAY_MS;
 
 /** Values of `invite_type`, an alternative to `role`: role names that similar services use. */
 export const INVITE_TYPES: ReadonlyMap<string, RoleName> = new Map(
@@ -154,13 +156,12 @@ export const inviteMember = endpoint({
 			deps.config.quotas,
 			[invitationsOfOrganization(scope.orgId, nowMs)],
 			[
-				guard(
-					isNoMember(scope.orgId, email, nowMs),
-					() =>
-						new ApiError(
-							"already_member",
-							"email: this person is already a member. Change their role with PUT /organization/members.",
-						),
+				guard(isNoMember(scope.orgId, email, nowMs), () =>
+					fieldError(
+						"already_member",
+						"email",
+						"this person is already a member. Change their role with PUT /organization/members.",
+					),
 				),
 				guard(
 					invitationIsAsRead(scope.orgId, email, replaced),

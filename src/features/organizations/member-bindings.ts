@@ -24,7 +24,7 @@ import {
 	placeNamed,
 } from "../../db/member-bindings";
 import { membershipByEmail, membershipIs } from "../../db/members";
-import { ApiError, invalidRequest } from "../../errors";
+import { fieldError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {
@@ -258,9 +258,10 @@ export const revokeMemberBinding = endpoint({
 });
 
 const bindingNotFound = () =>
-	new ApiError(
+	fieldError(
 		"binding_not_found",
-		"id: no member of the organization holds a role with this id. List them with GET /organization/members/bindings.",
+		"id",
+		"no member of the organization holds a role with this id. List them with GET /organization/members/bindings.",
 	);
 
 const tooManyBindings = () =>

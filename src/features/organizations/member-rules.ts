@@ -10,7 +10,7 @@ import { type Permission, ROLE_NAMES, ROLES, type Role } from "../../authz/permi
 import type { Principal } from "../../authz/principal";
 import type { InvitationRow } from "../../db/invitations";
 import type { KeyOfMember, Membership } from "../../db/members";
-import { ApiError, invalidRequest } from "../../errors";
+import { ApiError, fieldError, invalidRequest } from "../../errors";
 import type { Context } from "../../http/endpoint";
 import { customRoleName, rfc3339 } from "../../http/schemas";
 
@@ -99,9 +99,10 @@ export function pendingInvitation(invitation: InvitationRow | undefined, nowMs: 
 }
 
 export const memberNotFound = () =>
-	new ApiError(
+	fieldError(
 		"member_not_found",
-		"email: no member and no invitation of the organization has this address. List them with GET /organization/members.",
+		"email",
+		"no member and no invitation of the organization has this address. List them with GET /organization/members.",
 	);
 
 export const memberChanged = () =>

@@ -9,7 +9,7 @@ import { refuseStronger } from "../../authz/granting";
 import { PERMISSIONS, PERMISSIONS_AT, type Permission, type Role, type ScopeType } from "../../authz/permissions";
 import type { Principal } from "../../authz/principal";
 import type { CustomRoleRow, HolderRow } from "../../db/custom-roles";
-import { ApiError, invalidRequest } from "../../errors";
+import { ApiError, fieldError, invalidRequest } from "../../errors";
 import { customRoleName, label, nullableTime, text } from "../../http/schemas";
 import { loweredKeySchema } from "./member-change";
 
@@ -121,9 +121,10 @@ export const roleOfRow = (row: CustomRoleRow): Role =>
 	customRole(row.name, row.scope_type, JSON.parse(row.permissions));
 
 export function roleNotFound(): ApiError {
-	return new ApiError(
+	return fieldError(
 		"role_not_found",
-		"name: the organization defines no role of this name. List the roles with GET /organization/roles.",
+		"name",
+		"the organization defines no role of this name. List the roles with GET /organization/roles.",
 	);
 }
 

@@ -10,7 +10,7 @@ import { ROLE_TEXTS } from "../../authz/role-texts";
 import { auditStatement } from "../../db/audit/entries";
 import { guard, onUnique } from "../../db/client";
 import { type CustomRoleRow, customRolesOf, insertCustomRole, permissionsColumn } from "../../db/custom-roles";
-import { ApiError } from "../../errors";
+import { ApiError, fieldError } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { optional, rfc3339, uuid } from "../../http/schemas";
 import { orgScope } from "../../http/scope";
@@ -133,8 +133,11 @@ const tooMany = () =>
 	new ApiError(
 		"quota_exceeded",
 		`An organization has at most ${MOST_CUSTOM_ROLES} custom roles; delete unused ones with DELETE /organization/roles.`,
-		{ moreInfo: { quota: "custom_roles_per_organization", limit: MOST_CUSTOM_ROLES, used: MOST_CUSTOM_ROLES } },
+		{
+			reason: "custom_role_limit",
+			moreInfo: { quota: "custom_roles_per_organization", limit: MOST_CUSTOM_ROLES, used: MOST_CUSTOM_ROLES },
+		},
 	);
 
 const nameTaken = () =>
-	new ApiError("role_already_exists", "name: the organization has a role of this name; choose another one.");
+	fieldError("role_already_exists", "name", "the organization has a role of this name; choose another one.");

@@ -3,6 +3,7 @@
  * created in the caller's batch. POST /preview and the uploads of a publisher's job open through here. A conflict with another request for the
  * same pull request is `preview_changed`: the caller reads again (`retryOnChange`).
  */
+
 import type { AppId, ChannelId, OrgId, OwnWorkOnly } from "../../authz/decide";
 import { isOwnPreview, isOwnWork, onlyClaims, requireOwnPreview, requireOwnPullRequest } from "../../authz/own-work";
 import type { Principal } from "../../authz/principal";
@@ -36,11 +37,10 @@ import { bumpRevision } from "../../db/snapshot";
 import type { Deps } from "../../deps";
 import { provenRepositoryId } from "../../domain/ci/context";
 import { latest, mayOpen } from "../../domain/ci/preview-events";
+import { PREVIEW_DAYS } from "../../domain/defaults";
 import { DAY_MS } from "../../domain/time";
-import { ApiError, invalidRequest } from "../../errors";
+import { fieldError, invalidRequest } from "../../errors";
 import { closeStatements } from "./closing";
-
-const DEFAULT_DAYS = 14;
 
 export interface PreviewRequest {
 	readonly app_id: string;
@@ -116,7 +116,7 @@ export async function previewOpening(
 	const isOverruled = known !== undefined && overrules(opener, known);
 	if (!isOverruled && !mayOpen(known, eventAtMs)) throw previewClosed(known?.channel_name ?? previewTitle(request));
 	const isNew = known?.state !== "open";
-	const lifetimeMs = Math.min(request.days ?? DEFAULT_DAYS, place.preview_max_days) * DAY_MS;
+	const lifetimeMs = Math.min(request.days ?? PREVIEW_DAYS, place.preview_max_days) * DAY_MS;
 	const creator = { created_by: principal.userId, created_by_key: principal.keyId };
 	const is_claimed: Flag = onlyClaims(principal, opener.limit !== undefined) ? 1 : 0;
 	const values = {
@@ -181,14 +181,13 @@ function oneForBranch({ principal, scope }: Opener, id: string, repository: stri
 	if (limit == null || limit.number !== null || limit.branch === null) return [];
 	const { branch } = limit;
 	return [
-		guard(
-			noOtherPreviewOfBranch(scope.appId, id, repository, branch),
-			() =>
-				new ApiError(
-					"permission_denied",
-					`number: the branch ${branch} has an open preview of another merge request, and the job's token proves the branch only; close that preview with DELETE /preview first.`,
-					{ moreInfo: { permission: "app.create_channel", scope: "app" } },
-				),
+		guard(noOtherPreviewOfBranch(scope.appId, id, repository, branch), () =>
+			fieldError(
+				"permission_denied",
+				"number",
+				`the branch ${branch} has an open preview of another merge request, and the job's token proves the branch only; close that preview with DELETE /preview first.`,
+				{ moreInfo: { permission: "app.create_channel", scope: "app" } },
+			),
 		),
 	];
 }

@@ -5,6 +5,7 @@
  *
  * A job names its app if publishers of several organizations trust its repository, so that no organization can attract another's uploads.
  */
+
 import * as v from "valibot";
 import { hashKey, mintKey } from "../../authz/secrets";
 import { auditStatement } from "../../db/audit/entries";
@@ -23,6 +24,7 @@ import {
 import { type Claims, type Mismatch, mismatchOf, narrowness, textOf, textsOf } from "../../domain/ci/claims";
 import { type CiContext, ciName, limitOfJob, PUBLISHER_STAGES, type PublisherStage } from "../../domain/ci/context";
 import { ciContextOf, PROVIDERS, refusalOf, sourceBranchOf } from "../../domain/ci/providers";
+import { CI_KEY_MINUTES } from "../../domain/defaults";
 import { DAY_MS, MINUTE_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
 import { type Context, endpoint } from "../../http/endpoint";
@@ -41,7 +43,7 @@ import {
 import { cachedIssuerKey, issuerKey } from "./issuer-keys";
 import { anchorOf, EXAMPLE_PUBLISHER, PUBLISHERS_TAG, providerOf, publisherNotFound, stageName } from "./record";
 
-const KEY_LIFETIME_MS = 15 * MINUTE_MS;
+const KEY_LIFETIME_MS = CI_KEY_MINUTES * MINUTE_MS;
 /** Live keys of one publisher: a busy repository has a few dozen, and a burst of jobs some thousand. */
 const MOST_LIVE_KEYS = 10_000;
 const MOST_CANDIDATES = 200;

@@ -2,12 +2,14 @@
  * A trusted publisher in requests and responses, and the rules for the claims that it names: the ids that make a repository unique, exactly;
  * never `sub`, and never names alone.
  */
+
 import * as v from "valibot";
 import type { ListedPublisherRow, PublisherRow } from "../../db/publishers";
 import { namesRef, type WantedClaims } from "../../domain/ci/claims";
 import { type CiContext, PUBLISHER_STAGES, type PublisherStage } from "../../domain/ci/context";
 import { issuerProblem } from "../../domain/ci/issuer-url";
 import { CI_PROVIDERS, type CiProviderName, PROVIDERS, providerOfIssuer } from "../../domain/ci/providers";
+import { UNUSED_DAYS } from "../../domain/defaults";
 import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest, type RequestIssue } from "../../errors";
 import {
@@ -27,7 +29,7 @@ import { hiddenAs } from "../../http/scope";
 export const PUBLISHERS_TAG = "Trusted publishing";
 
 /** A publisher that was not used for this time is marked as unused. */
-const UNUSED_MS = 90 * DAY_MS;
+const UNUSED_MS = UNUSED_DAYS * DAY_MS;
 const MOST_CLAIMS = 32;
 const MOST_CHANNELS = 50;
 

@@ -9,6 +9,7 @@ import type { Deps } from "../../deps";
 import type { Decision } from "../../domain/updates/decision";
 import type { FailedFiles } from "../../domain/updates/failed-files";
 import { BUILTIN, type Device } from "../../domain/updates/model";
+import { type RefusalCode, type RefusalKind, UNDECIDED } from "../../domain/updates/refusals";
 import type { Refusal } from "../../domain/updates/rules";
 import { atLeastForMajor } from "../../domain/updates/version";
 import type { StrangerLimits } from "../../http/limits/strangers";
@@ -35,9 +36,9 @@ interface UpdateAnswer {
 }
 
 interface RefusalAnswer {
-	readonly error: string;
+	readonly error: RefusalCode | keyof typeof UNDECIDED;
 	readonly message: string;
-	readonly kind: Refusal["kind"];
+	readonly kind: RefusalKind;
 }
 
 /** Every answer of POST /updates; check.ts has the schema. */
@@ -82,8 +83,8 @@ export async function answerCheck(
 	const headers: Readonly<Record<string, string>> =
 		ageMs > REPORTED_AGE_MS ? { "x-capstan-snapshot-age": String(Math.floor(ageMs / 1000)) } : {};
 	if (snapshot === null) {
-		const message = "This server has no app with this id.";
-		return { answer: { error: "app_not_found", message, kind: "failed" }, headers };
+		const { kind, message } = UNDECIDED.app_not_found;
+		return { answer: { error: "app_not_found", message, kind }, headers };
 	}
 	if (isBlocked(deps.config, snapshot, request)) return { answer: { ...BLOCKED, kind: "blocked" }, headers };
 	const report = recordedReport(body, snapshot);

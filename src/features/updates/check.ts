@@ -4,6 +4,7 @@
  */
 import * as v from "valibot";
 import { BUILTIN } from "../../domain/updates/model";
+import { REFUSAL_CODES, REFUSAL_KINDS, UNDECIDED_CODES } from "../../domain/updates/refusals";
 import { endpoint, Reply } from "../../http/endpoint";
 import { acknowledgement, OK } from "../../http/schemas";
 import { answerCheck } from "./answer";
@@ -24,9 +25,9 @@ const updateAnswer = v.strictObject({
 });
 const builtinAnswer = v.strictObject({ version: v.literal(BUILTIN) });
 const refusalAnswer = v.strictObject({
-	error: v.string(),
+	error: v.picklist([...REFUSAL_CODES, ...UNDECIDED_CODES]),
 	message: v.string(),
-	kind: v.picklist(["up_to_date", "blocked", "failed"]),
+	kind: v.picklist(REFUSAL_KINDS),
 	version: v.optional(v.string()),
 	old: v.optional(v.string()),
 	major: v.optional(v.boolean()),

@@ -6,6 +6,7 @@ import type { Config } from "../../config";
 import type { Database } from "../../db/batch";
 import { type Decision, decideUpdate, type Snapshot } from "../../domain/updates/decision";
 import { type Asking, BUILTIN, type Device, type Override } from "../../domain/updates/model";
+import { UNDECIDED } from "../../domain/updates/refusals";
 import { serviceUnavailable } from "../../errors";
 import type { DeviceSeen } from "../../messages";
 import type { AppSnapshot } from "../../snapshots/app-snapshot";
@@ -125,7 +126,7 @@ export function decisionInput(
 /** Answer to a blocked device, in the words of the service whose clients we serve. */
 export const BLOCKED = {
 	error: "provider_infrastructure_request_blocked",
-	message: "This app answers no requests from the review networks of app stores.",
+	message: UNDECIDED.provider_infrastructure_request_blocked.message,
 } as const;
 
 /** Reads `cf` only if the app blocks review networks, because reading it costs time. */

@@ -9,9 +9,11 @@ import { tryTelemetry } from "../../db/telemetry-reads";
 import type { Decision, TraceStep } from "../../domain/updates/decision";
 import { DECIDED_BY, explainDecision, type Remedy } from "../../domain/updates/explanation";
 import type { Platform } from "../../domain/updates/model";
+import { needsStoreBuild } from "../../domain/updates/refusals";
+import { RULE_NAMES } from "../../domain/updates/rule-names";
 import { invalidRequest, serviceUnavailable } from "../../errors";
 import { endpoint } from "../../http/endpoint";
-import { booleanText, optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
+import { booleanText, optional, publicAppId, refusalSettings, textUpTo, uuid } from "../../http/schemas";
 import { appNotFound, appScope } from "../../http/scope";
 import { hasReadyBundle, overrideIn } from "../../snapshots/lookups";
 import { answerTo } from "./answer";
@@ -32,41 +34,26 @@ const deviceShown = v.strictObject({
 	key_id: v.nullable(v.string()),
 });
 
-const isTrue = v.literal(true);
 /** A change of one channel, as POST /channel takes it beside `app_id`. */
-const settingsSchema = v.strictObject({
-	channel: v.string(),
-	ios: v.optional(isTrue),
-	android: v.optional(isTrue),
-	electron: v.optional(isTrue),
-	allow_device_self_set: v.optional(isTrue),
-	allow_emulator: v.optional(isTrue),
-	allow_device: v.optional(isTrue),
-	allow_dev: v.optional(isTrue),
-	allow_prod: v.optional(isTrue),
-	disableAutoUpdate: v.optional(v.literal("none")),
-	disableAutoUpdateUnderNative: v.optional(v.literal(false)),
-});
+const settingsSchema = v.strictObject({ channel: v.string(), ...refusalSettings });
 
 /** Id of a device that only the query describes; it has a place in rollouts like any other id. */
 const NO_DEVICE = "00000000-0000-0000-0000-000000000000";
-
-/** Refusals that a newer store build removes. */
-const NEEDS_STORE_BUILD: ReadonlySet<string> = new Set([
-	"disable_auto_update_to_major",
-	"disable_auto_update_to_minor",
-	"disable_auto_update_to_patch",
-	"disable_auto_update_to_metadata",
-]);
 
 /** Store page of the app for the device's platform. */
 const storeUrlOf = (platform: Platform, app: AppRow | undefined) =>
 	platform === "ios" ? app?.ios_store_url : platform === "android" ? app?.android_store_url : undefined;
 
 function withStoreUrl(remedy: Remedy | null, decision: Decision, storeUrl: string | null | undefined): Remedy | null {
-	const isHelped = decision.outcome === "none" && NEEDS_STORE_BUILD.has(decision.error);
+	const isHelped = decision.outcome === "none" && needsStoreBuild(decision.error);
 	if (remedy === null || !isHelped || storeUrl == null) return remedy;
-	return { ...remedy, message: `${remedy.message} Testers install the newest store build from ${storeUrl}` };
+	const install = `Testers install the newest store build from ${storeUrl}`;
+	const { message, otherwise, settings } = remedy;
+	return {
+		message: `${message} ${install}`,
+		settings,
+		otherwise: otherwise === null ? install : `${otherwise} ${install}`,
+	};
 }
 
 export const explainDevice = endpoint({
@@ -95,13 +82,22 @@ export const explainDevice = endpoint({
 		channel: v.nullable(v.string()),
 		decided_by: v.picklist(DECIDED_BY),
 		because: v.string(),
-		remedy: v.nullable(v.strictObject({ message: v.string(), settings: v.nullable(settingsSchema) })),
+		remedy: v.nullable(
+			v.strictObject({
+				message: v.string(),
+				settings: v.nullable(settingsSchema),
+				/** The remedy besides `settings`, in words for people; null if only settings help. */
+				otherwise: v.nullable(v.string()),
+			}),
+		),
 		trace: v.array(
 			v.strictObject({
-				rule: v.string(),
+				rule: v.picklist(RULE_NAMES),
 				outcome: v.picklist(["passed", "decided", "skipped"]),
 				finding: v.string(),
 				remedy: v.optional(v.string()),
+				/** The change of a channel with which the rule passes. */
+				settings: v.optional(settingsSchema),
 			}),
 		),
 		device: deviceShown,
@@ -119,7 +115,11 @@ export const explainDevice = endpoint({
 			channel: null,
 			decided_by: "no_channel",
 			because: "android has no public channel that can serve",
-			remedy: { message: "Make a channel public for android.", settings: null },
+			remedy: {
+				message: "Make a channel public for android.",
+				settings: null,
+				otherwise: "Make a channel public for android.",
+			},
 			trace: [
 				{
 					rule: "public_channel",
@@ -198,7 +198,7 @@ export const explainDevice = endpoint({
 			channel: decision.resolved?.name ?? null,
 			decided_by: decidedBy,
 			because,
-			remedy: remedy === null ? null : { message: remedy.message, settings: remedy.settings },
+			remedy,
 			trace: trace.map((step) =>
 				step.outcome === "decided" && remedy !== null ? { ...step, remedy: remedy.message } : { ...step },
 			),

@@ -8,7 +8,7 @@ import { type ShownWebhookRow, type WebhookRow, webhookPurpose } from "../../db/
 import type { Deps } from "../../deps";
 import { signingSecret } from "../../domain/secrets";
 import { webhookUrlProblem } from "../../domain/webhooks/delivery";
-import { type EventType, ORGANIZATION_EVENTS } from "../../domain/webhooks/events";
+import { type EventType, isOfApp } from "../../domain/webhooks/event-types";
 import { invalidRequest } from "../../errors";
 import { label, nullableRfc3339, nullableTime, rfc3339, text, time } from "../../http/schemas";
 import { hiddenAs } from "../../http/scope";
@@ -112,7 +112,7 @@ export const auditedApp = ({ app_id: uuid, public_app_id: id }: Pick<ShownWebhoo
 
 /** @throws {ApiError} `invalid_request` for events that no webhook of an app gets */
 export function checkEvents(events: readonly EventType[] | undefined, ofApp: boolean): void {
-	const wrong = ofApp ? events?.find((event) => ORGANIZATION_EVENTS.includes(event)) : undefined;
+	const wrong = ofApp ? events?.find((event) => !isOfApp(event)) : undefined;
 	if (wrong === undefined) return;
 	const message = `${wrong} is an event of the organization, which no webhook of an app gets; leave it out, or add a webhook without app_id`;
 	throw invalidRequest([{ path: "events", message }]);

@@ -64,7 +64,7 @@ describe("GET /channel: misconfigured", () => {
 		],
 	])("names settings that refuse every device: %s", async (name, settings, message, remedy) => {
 		await set(name, { version: "1.0.1", allow_device_self_set: true, ...settings });
-		expect(await show(name)).toEqual([{ code: name, message }]);
+		expect(await show(name)).toMatchObject([{ code: name, message }]);
 		expect(await check("1.0.0", { defaultChannel: name })).toHaveProperty("error");
 		await set(name, remedy);
 		expect(await show(name)).toEqual([]);
@@ -110,6 +110,10 @@ describe("GET /channel: a bundle that no store build accepts", () => {
 		expect(await show("production", own)).toEqual([
 			{
 				code: "no_store_build",
+				version: "1.0.1",
+				settings: [{ disableAutoUpdateUnderNative: false }],
+				refusal: "disable_auto_update_under_native",
+				store_builds: ["2.3.0", "1.4.2"],
 				message:
 					"No recent store build (2.3.0, 1.4.2) accepts bundle 1.0.1: channel production offers no bundle older than the store build: 1.0.1 is older than 2.3.0. Promote a bundle from 2.3.0 to below 3.0.0 to channel production, or turn off disableAutoUpdateUnderNative on channel production.",
 			},

@@ -4,7 +4,7 @@
  */
 
 import type { Channel, Device, Override } from "../../../src/domain/updates/model";
-import type { ChannelSettings } from "../../../src/domain/updates/remedy";
+import type { ChannelSettings } from "../../../src/domain/updates/refusals";
 import { bundle, channel } from "../support/decision-rows";
 
 export interface Refusal {

@@ -1,9 +1,10 @@
 /** Mails about events, which the user chooses for each organization. */
 import { Button, Group, Text } from "@mantine/core";
 import { useState } from "react";
+import type { EventType } from "../../../../src/domain/webhooks/event-types";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer } from "../../components/answer";
-import { EventChoice, type EventType } from "../../components/event-choice";
+import { EventChoice } from "../../components/event-choice";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Section } from "../../components/screen";
@@ -61,7 +62,7 @@ export function EventMails() {
 }
 
 function Choose({ organization, onClose }: { readonly organization: Organization; readonly onClose: () => void }) {
-	const [events, setEvents] = useState<readonly EventType[]>(organization.events as EventType[]);
+	const [events, setEvents] = useState<readonly EventType[]>(organization.events);
 	const save = useChange("PUT /account/mails", () => {
 		notify("Mails saved.");
 		onClose();

@@ -3,6 +3,7 @@
 import { Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
+import { RESTORABLE_DAYS } from "../../../../src/domain/defaults";
 import { isSampleAppId } from "../../../../src/domain/sample-app";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
@@ -116,7 +117,9 @@ function DeleteSection({ app }: { readonly app: AppRecord }) {
 	if (isSampleAppId(app.app_id)) return <SampleNote appId={app.app_id} orgId={app.owner_org} />;
 	return (
 		<Section title="Delete app">
-			<Text size="sm">Deletes its channels, bundles, devices and statistics. You can undo this for 30 days.</Text>
+			<Text size="sm">
+				Deletes its channels, bundles, devices and statistics. You can undo this for {RESTORABLE_DAYS} days.
+			</Text>
 			<Group>
 				<Button variant="danger" onClick={() => setAsking(true)}>
 					Delete {app.name}

@@ -1,6 +1,8 @@
 /** The destination of a new bundle: the channel that is proposed for it, how many devices get it, and how. */
+
 import { NativeSelect, Radio, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { EFFECT_DAYS } from "../../../../src/domain/defaults";
 import { ask } from "../../api";
 import { Note } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
@@ -155,7 +157,8 @@ function effectText({
 	const rollout = channel.rolloutEnabled ? channel.rollout_version_info?.name : undefined;
 	const ends = rollout !== undefined && way === "all" ? ` Ends the rollout of ${rollout}.` : "";
 	if (devices === undefined) return `Counting the devices of ${name}…`;
-	if (devices === 0) return `No device of ${name} was seen in the last 30 days; the next ones get ${bundle}.${ends}`;
+	if (devices === 0)
+		return `No device of ${name} was seen in the last ${EFFECT_DAYS} days; the next ones get ${bundle}.${ends}`;
 	const first = Math.max(1, Math.round((devices * (STEPS[0] ?? 100)) / 100));
 	return way === "all"
 		? `${countOf(devices, "device")} of ${name} may get ${bundle} at the next update check.${ends}`

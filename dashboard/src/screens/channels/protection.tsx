@@ -5,6 +5,7 @@ import { useState } from "react";
 import { CUSTOM_ROLE_NAME } from "../../../../src/authz/custom-roles";
 import { ADMINISTRATORS, PROMOTING_ROLES } from "../../../../src/authz/permissions";
 import { ROLE_TEXTS } from "../../../../src/authz/role-texts";
+import { EFFECT_DAYS } from "../../../../src/domain/defaults";
 import { type AnswerOf, useAllPages, useAsk, useChange } from "../../api";
 import { Badge } from "../../components/badge";
 import { KeyValues } from "../../components/card";
@@ -226,8 +227,8 @@ function Waiting({ appId, proposal }: { readonly appId: string; readonly proposa
 				) : null}
 				{effect === null ? null : (
 					<Text size="sm">
-						{effect.devices_changed} of {countOf(effect.devices, "device")} seen in the last 30 days will change
-						version.
+						{effect.devices_changed} of {countOf(effect.devices, "device")} seen in the last {EFFECT_DAYS} days will
+						change version.
 					</Text>
 				)}
 				<Differences proposal={proposal} />

@@ -2,9 +2,11 @@
  * Connects an app's CI: shows the workflow, filled in for the app's newest store build and the channel's update limit, so that bundles
  * uploaded by CI reach devices.
  */
+
 import { Alert, Code, Group, NativeSelect, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type CiSystem, ciFiles } from "../../../../src/client/ci-workflow";
+import { CI_KEY_MINUTES, PREVIEW_DAYS } from "../../../../src/domain/defaults";
 import { usePage } from "../../api";
 import { ButtonLink, TextLink } from "../../components/link";
 import { optionsOf } from "../../components/options";
@@ -109,8 +111,8 @@ function CapstanCi({ appId, system }: Omit<WorkflowProps, "login">) {
 			</Text>
 			<Text>
 				Or by hand: save the workflow with the build folder of your project, and add a publisher of the stage Promote
-				and one of the stage Preview for your repository. Its jobs then get keys of 15 minutes, and nothing is stored.{" "}
-				<a href="/docs/ci">Other CI systems</a>
+				and one of the stage Preview for your repository. Its jobs then get keys of {CI_KEY_MINUTES} minutes, and
+				nothing is stored. <a href="/docs/ci">Other CI systems</a>
 			</Text>
 			<ButtonLink to={appPath(appId, "publishers")} variant="default" w="fit-content">
 				Trusted publishers
@@ -165,8 +167,8 @@ function TrustRepository({ appId, isRelease }: { readonly appId: string; readonl
 		<>
 			<Text>
 				1. Add your repository as a publisher of the stage{" "}
-				{isRelease ? "Promote, with the branch of your releases" : "Preview"}. Its jobs then get a key of 15 minutes,
-				and nothing is stored. <a href="/docs/ci">All providers</a>
+				{isRelease ? "Promote, with the branch of your releases" : "Preview"}. Its jobs then get a key of{" "}
+				{CI_KEY_MINUTES} minutes, and nothing is stored. <a href="/docs/ci">All providers</a>
 			</Text>
 			<ButtonLink to={appPath(appId, "publishers")} variant="default" w="fit-content">
 				Publishers
@@ -233,8 +235,8 @@ function PreviewCi({ appId, system, login }: WorkflowProps) {
 				code: <TextLink to={appPath(appId, "previews")}>Previews</TextLink>
 			</Text>
 			<Text size="sm" c="dimmed">
-				Previews reach store builds of every version. Closing the {request}, or 14 days without an upload, deletes
-				channel and bundles, and testers' devices return to their usual channel.{" "}
+				Previews reach store builds of every version. Closing the {request}, or {PREVIEW_DAYS} days without an upload,
+				deletes channel and bundles, and testers' devices return to their usual channel.{" "}
 				<a href="/docs/previews">All about previews</a>
 			</Text>
 		</>

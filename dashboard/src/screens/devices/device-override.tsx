@@ -93,7 +93,7 @@ async function bundleId(appId: string, version: string): Promise<number> {
 			404,
 			"bundle_not_found",
 			`Bundle ${version} does not exist. Choose another version.`,
-			{},
+			{ version },
 			"",
 		);
 	}

@@ -3,6 +3,8 @@
 import { Alert, Button, List, Stack } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { NO_OBJECTION } from "../../../../src/domain/updates/model";
+import { refusalWords } from "../../../../src/domain/updates/refusals";
+import { ruleLabel } from "../../../../src/domain/updates/rule-names";
 import { type AnswerOf, CapstanError, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Card, KeyValues, Note } from "../../components/card";
@@ -10,7 +12,7 @@ import { CopyChip } from "../../components/copy-chip";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
 import { Empty, Screen, Section } from "../../components/screen";
-import { screenWords } from "../../components/screen-words";
+import { remedyWords } from "../../components/setting-words";
 import { Time } from "../../components/time";
 import { Spot, Timeline } from "../../components/timeline";
 import { IconAlertTriangle, IconCheck, IconChevronRight, IconCircleCheck, IconDownload } from "../../icons";
@@ -139,35 +141,6 @@ function customIdItems(device: DeviceRecord): readonly (readonly [string, ReactN
 	];
 }
 
-/** Labels of the rules of an update decision. */
-const RULES: Readonly<Record<string, string>> = {
-	device: "Device reports enough",
-	override_channel: "Channel set for this device",
-	override_bundle: "Bundle set for this device",
-	default_channel: "Default channel of the device",
-	public_channel: "Public channel",
-	no_channel: "Has a channel",
-	rollout: "Rollout",
-	bundle_has_content: "Bundle has files",
-	encryption_key: "Encryption key matches",
-	already_there: "Runs another bundle",
-	disabled_platform: "Platform enabled",
-	disable_auto_update_to_major: "Same major version",
-	disable_auto_update_to_minor: "Same minor version",
-	disable_auto_update_to_patch: "Same patch version",
-	disable_auto_update_to_metadata: "Store build is new enough for the bundle",
-	disable_auto_update_under_native: "Not older than the store build",
-	disable_prod_build: "Production builds allowed",
-	disable_dev_build: "Development builds allowed",
-	disable_device: "Physical devices allowed",
-	disable_emulator: "Emulators allowed",
-	already_on_builtin: "Runs a bundle",
-	revert_to_builtin: "Plugin can revert to the store build",
-	go_home: "Its bundle was deleted",
-	store_build: "Store build",
-	serve: "Bundle is offered",
-};
-
 type Step = Explained["trace"][number];
 
 /** How the bundle was chosen, which explains the decision even where the rule passed. */
@@ -187,13 +160,13 @@ function Explanation({ appId, device }: { readonly appId: string; readonly devic
 							<div className="row start">
 								<Picture outcome={outcome} answer={answer} />
 								<div className="stack grow">
-									<strong className="strong">{`${outcomeTitle(outcome, answer)}, because ${causeWords(because)}.`}</strong>
+									<strong className="strong">{`${outcomeTitle(outcome, answer)}, because ${reasonOf(answer, because)}.`}</strong>
 									{isSet(device) ? <SetBy appId={appId} deviceId={device_id} /> : null}
 								</div>
 							</div>
 							{remedy === null ? null : (
 								<Note tone={isUpToDate(answer) ? "info" : "warn"} isAlert>
-									<span>{screenWords(remedy.message)}</span>
+									<span>{remedyWords(remedy)}</span>
 									{remedy.settings === null ? null : (
 										<TextLink to={channelPath(appId, remedy.settings.channel)}>
 											Open channel {remedy.settings.channel}
@@ -253,22 +226,20 @@ function Story({ appId, deviceId }: { readonly appId: string; readonly deviceId:
 function Steps({ steps, isFine }: { readonly steps: readonly Step[]; readonly isFine: boolean }) {
 	return (
 		<ol className="rules">
-			{steps.map(({ rule, outcome, finding, remedy }) => (
+			{steps.map(({ rule, outcome, finding, remedy, settings }) => (
 				<li key={rule}>
 					<span className={outcome === "passed" || isFine ? "t-ok" : "t-warn"}>
 						<Icon of={outcome === "passed" || isFine ? IconCircleCheck : IconAlertTriangle} />
 					</span>
 					<span className="stack">
 						<span>
-							<strong className="strong">
-								{outcome === "decided" && rule === "already_there"
-									? "Runs it already"
-									: (RULES[rule] ?? rule.replaceAll("_", " "))}
-							</strong>{" "}
-							<span className="muted">{causeWords(finding)}</span>
+							<strong className="strong">{ruleLabel(rule, outcome === "decided")}</strong>{" "}
+							<span className="muted">{finding}</span>
 						</span>
 						{outcome === "decided" || remedy === undefined ? null : (
-							<span className="muted">{screenWords(remedy)}</span>
+							<span className="muted">
+								{settings === undefined ? remedy : remedyWords({ settings, otherwise: null })}
+							</span>
 						)}
 					</span>
 				</li>
@@ -287,8 +258,8 @@ function PassedRules({ steps }: { readonly steps: readonly Step[] }) {
 			<List size="sm" mt="xs">
 				{steps.map(({ rule, finding }) => (
 					<List.Item key={rule} title={rule}>
-						{RULES[rule] ?? rule.replaceAll("_", " ")}
-						{finding === NO_OBJECTION ? null : <span className="muted">: {causeWords(finding)}</span>}
+						{ruleLabel(rule, false)}
+						{finding === NO_OBJECTION ? null : <span className="muted">: {finding}</span>}
 					</List.Item>
 				))}
 			</List>
@@ -309,11 +280,9 @@ function Picture({
 	return isUpToDate(answer) ? <Spot icon={IconCheck} tone="ok" /> : <Spot icon={IconAlertTriangle} tone="warn" />;
 }
 
-/** A clause in the middle of a sentence. */
-const causeWords = (because: string) => {
-	const words = screenWords(because).replace(/\.$/, "");
-	return because.slice(0, 1) + words.slice(1);
-};
+/** The reason, after "because"; that of the API names a field of requests if the channel lacks a minimum version. */
+const reasonOf = (answer: Explained["answer"], because: string) =>
+	"error" in answer && answer.error === "misconfigured_channel" ? refusalWords(answer.error) : because;
 
 function outcomeTitle(outcome: Explained["outcome"], answer: Explained["answer"]): string {
 	if (outcome === "builtin") return "At its next check, the device reverts to the store build";

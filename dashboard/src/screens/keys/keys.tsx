@@ -1,6 +1,8 @@
 /** The API keys of an organization, optionally only the unused ones. */
+
 import { Button, Checkbox, Code, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
+import { UNUSED_DAYS } from "../../../../src/domain/defaults";
 import { useAllPages, useChange } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
@@ -19,8 +21,6 @@ import type { OrganizationScreenProps } from "../../screen-props";
 import { BindingList } from "./key-bindings";
 import { KeyForm } from "./key-form";
 
-const UNUSED_DAYS = "90";
-
 export default function Keys({ orgId }: OrganizationScreenProps) {
 	const [filters, setFilters] = useFilters(["unused"]);
 	const isUnusedOnly = filters.unused !== "";
@@ -30,7 +30,7 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 	const apps = useAppsOfOrganization(orgId);
 	const roles = useRoles(orgId);
 	const keys = useAllPages("GET /apikey", {
-		query: { org_id: orgId, ...(isUnusedOnly ? { unused_for_days: UNUSED_DAYS } : {}) },
+		query: { org_id: orgId, ...(isUnusedOnly ? { unused_for_days: String(UNUSED_DAYS) } : {}) },
 	});
 	const create = useChange("POST /apikey", ({ key }) => {
 		setOpen(false);
@@ -45,7 +45,7 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 			actions={mayManage ? <Button onClick={() => setOpen(true)}>New key</Button> : undefined}
 		>
 			<Checkbox
-				label="Only keys unused for 90 days"
+				label={`Only keys unused for ${UNUSED_DAYS} days`}
 				checked={isUnusedOnly}
 				onChange={(event) => setFilters({ unused: event.currentTarget.checked ? "yes" : "" })}
 			/>
@@ -54,7 +54,7 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 					items.length === 0 ? (
 						<Empty title={isUnusedOnly ? "No unused keys" : "No API keys yet"}>
 							{isUnusedOnly
-								? "Every key was created or used within the last 90 days."
+								? `Every key was created or used within the last ${UNUSED_DAYS} days.`
 								: mayManage
 									? "Create one for your CI, with only the roles that it needs."
 									: "Ask an administrator of the organization to create one."}

@@ -1,6 +1,8 @@
 /** Members of an organization and open invitations: invite, change roles on the organization and below it, remove. */
+
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
+import { INVITATION_DAYS } from "../../../../src/domain/defaults";
 import { useAllPages, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
@@ -145,8 +147,8 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 					value={invitation.link}
 					onClose={() => setInvitation(undefined)}
 				>
-					Send this link to {invitation.email} only. It is valid once and for 7 days, and is not shown again. Earlier
-					links are no longer valid.
+					Send this link to {invitation.email} only. It is valid once and for {INVITATION_DAYS} days, and is not shown
+					again. Earlier links are no longer valid.
 				</SecretDialog>
 			)}
 		</Screen>

@@ -3,6 +3,7 @@
 import { Alert, Button, Group, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
+import { RESTORABLE_DAYS } from "../../../../src/domain/defaults";
 import { MOST_EXPIRATION_DAYS } from "../../../../src/domain/key-policy";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
@@ -243,7 +244,7 @@ function DeleteOrganization({
 	const remove = useChange("DELETE /organization", onDeleted);
 	return (
 		<Section title="Delete organization">
-			<Text size="sm">Deletes everything in it. You can undo this for 30 days.</Text>
+			<Text size="sm">Deletes everything in it. You can undo this for {RESTORABLE_DAYS} days.</Text>
 			<Group>
 				<Button color="red" variant="danger" onClick={() => setAsking(true)}>
 					Delete {organization.name}

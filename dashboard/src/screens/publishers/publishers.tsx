@@ -2,6 +2,7 @@
 
 import { Button, Code, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
+import { CI_KEY_MINUTES, UNUSED_DAYS } from "../../../../src/domain/defaults";
 import { type AnswerOf, useAllPages, useChange } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
@@ -53,7 +54,7 @@ export default function Publishers({ appId, orgId }: AppScreenProps) {
 					{(items) =>
 						items.length === 0 ? (
 							<Empty title="No publishers yet">
-								Add a repository, and its jobs exchange their identity token for a key of 15 minutes.
+								Add a repository, and its jobs exchange their identity token for a key of {CI_KEY_MINUTES} minutes.
 							</Empty>
 						) : (
 							<WholeList
@@ -126,7 +127,7 @@ function LastUse({ publisher: { last_used_at, last_job, active, unused } }: { re
 			{last_used_at === null ? <Text size="sm">Never</Text> : <Time value={last_used_at} />}
 			{last_job === null ? null : <Job job={last_job} />}
 			{active ? null : <Badge tone="bad">Inactive</Badge>}
-			{unused ? <Badge tone="warn">Unused for 90 days</Badge> : null}
+			{unused ? <Badge tone="warn">Unused for {UNUSED_DAYS} days</Badge> : null}
 		</Stack>
 	);
 }

@@ -1,8 +1,9 @@
 /** Adds a webhook: address, format, and which events of which app. */
 import { NativeSelect, TextInput } from "@mantine/core";
 import { useState } from "react";
+import type { EventType } from "../../../../src/domain/webhooks/event-types";
 import { useChange } from "../../api";
-import { EventChoice, type EventType } from "../../components/event-choice";
+import { EventChoice } from "../../components/event-choice";
 import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";

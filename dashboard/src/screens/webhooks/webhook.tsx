@@ -1,7 +1,9 @@
 /** One webhook: its deliveries with what the receiver answered, test, replay, rotation of its secret, and deletion. */
+
 import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
+import { DELIVERY_DAYS } from "../../../../src/domain/defaults";
 import { type AnswerOf, useAsk, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
@@ -182,7 +184,7 @@ function Deliveries({ orgId, id }: { readonly orgId: string; readonly id: string
 			<Answer query={deliveries} what="the deliveries">
 				{({ items, hasNext }) =>
 					items.length === 0 && page === 0 ? (
-						<Text size="sm">Nothing was sent in the last 30 days.</Text>
+						<Text size="sm">Nothing was sent in the last {DELIVERY_DAYS} days.</Text>
 					) : (
 						<Stack gap="sm">
 							<DataTable

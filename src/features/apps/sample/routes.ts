@@ -106,4 +106,5 @@ const alreadyThere = () =>
 	new ApiError(
 		"app_id_already_exists",
 		"This organization has a sample app already. Remove it with DELETE /app/:app_id to add a new one.",
+		{ reason: "sample_app_exists" },
 	);

@@ -1,0 +1,39 @@
+/**
+ * Periods that people read about: the server acts on them, and command help, screens and guides name them. Screens and commands
+ * import them; test/unit/documents.test.ts finds them in the guides. Quotas are in quotas.ts, a channel's defaults in
+ * updates/channel-fields.ts.
+ */
+
+/** Days without a push, upload or promotion after which a preview closes. */
+export const PREVIEW_DAYS = 14;
+export const MOST_PREVIEW_DAYS = 365;
+
+/** Dry runs count the devices that were seen in these last days. */
+export const EFFECT_DAYS = 30;
+
+/** Days in which a deleted app or organization can be restored. */
+export const RESTORABLE_DAYS = 30;
+
+/** Days without a use after which keys and publishers are marked as unused. */
+export const UNUSED_DAYS = 90;
+
+/** Days for which deliveries of webhooks are listed. */
+export const DELIVERY_DAYS = 30;
+
+/** Days for which an invitation is valid. */
+export const INVITATION_DAYS = 7;
+
+/** Minutes for which a CI job's key is valid. */
+export const CI_KEY_MINUTES = 15;
+
+/** A change that needs a recent sign-in accepts one of these last minutes. */
+export const RECENT_SIGN_IN_MINUTES = 15;
+
+/** Days for which data is kept, by the variable that changes them. */
+export const RETENTION_DAYS = {
+	EVENT_MEMORY_DAYS: { least: 6, most: 30, usual: 14 },
+	EVENT_DAYS: { least: 0, most: 90, usual: 30 },
+	STATISTICS_DAYS: { least: 31, most: 3660, usual: 400 },
+	AUDIT_DAYS: { least: 31, most: 3660, usual: 400 },
+	DEVICE_DAYS: { least: 31, most: 3660, usual: 400 },
+} as const;
