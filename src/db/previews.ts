@@ -2,7 +2,14 @@
  * Statements about previews of pull requests. A preview owns a channel and bundles, and everything of it is closed in one batch. `revision`
  * is the optimistic lock of everything that opens or closes a preview; uploads only move the end of its time.
  */
-import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
+import {
+	type CompiledQuery,
+	type ExpressionBuilder,
+	type RawBuilder,
+	type Selectable,
+	sql,
+	type Updateable,
+} from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
 import type { Caller } from "../authz/own-work";
 import { DAY_MS } from "../domain/time";
@@ -11,7 +18,7 @@ import { liveBundles, UNUSED } from "./bundles";
 import { PREVIEW_NAME_COLUMNS, type PreviewNameRow, previewPrefixOf } from "./channel-names";
 import { guard, jsonList, onUnique, query, type Statement } from "./client";
 import { appIdOf } from "./public-app-id";
-import type { Flag, PreviewsTable } from "./schema";
+import type { Flag, PreviewsTable, Schema } from "./schema";
 
 export interface PreviewRow extends Selectable<PreviewsTable> {
 	readonly public_app_id: string;
@@ -112,17 +119,35 @@ export function previewPlace(
 	publicAppId: string,
 	{ repository, number, suffix }: { readonly repository: string; readonly number: number; readonly suffix: string },
 ): CompiledQuery<PreviewPlaceRow> {
-	const suffixNow = sql`coalesce(r.suffix, CASE WHEN EXISTS (SELECT 1 FROM preview_repositories other WHERE other.app_id = a.id)
+	const suffixNow = sql<string>`coalesce(r.suffix, CASE WHEN EXISTS (SELECT 1 FROM preview_repositories other WHERE other.app_id = a.id)
 		THEN ${suffix} ELSE '' END)`;
-	const name = sql`(${previewPrefixOf(sql`a`)} || CAST(${number} AS INTEGER) || ${suffixNow})`;
-	return sql<PreviewPlaceRow>`SELECT ${name} AS name, ${suffixNow} AS suffix, r.app_id IS NOT NULL AS repository_is_known,
-			a.preview_max_days, c.id AS channel_id, c.is_preview AS channel_is_preview, c.created_by AS channel_created_by,
-			c.created_by_key AS channel_created_by_key,
-			(SELECT v.id FROM previews v WHERE v.channel_id = c.id AND v.state = 'open') AS channel_preview_id, ${PREVIEW_NAME_COLUMNS}
-		FROM apps a LEFT JOIN preview_repositories r ON r.app_id = a.id AND r.repository = ${repository}
-			LEFT JOIN channels c ON c.app_id = a.id AND c.name = ${name}
-			LEFT JOIN channel_names n ON n.app_id = a.id AND n.name = ${name}
-		WHERE a.id = ${appIdOf(publicAppId)}`.compile(query);
+	const name = sql<string>`(${previewPrefixOf(sql`a`)} || CAST(${number} AS INTEGER) || ${suffixNow})`;
+	return query
+		.selectFrom("apps as a")
+		.leftJoin("preview_repositories as r", (join) =>
+			join.onRef("r.app_id", "=", "a.id").on("r.repository", "=", repository),
+		)
+		.leftJoin("channels as c", (join) => join.onRef("c.app_id", "=", "a.id").on("c.name", "=", name))
+		.leftJoin("channel_names as n", (join) => join.onRef("n.app_id", "=", "a.id").on("n.name", "=", name))
+		.select((eb) => [
+			name.as("name"),
+			suffixNow.as("suffix"),
+			sql<Flag>`r.app_id IS NOT NULL`.as("repository_is_known"),
+			"a.preview_max_days",
+			"c.id as channel_id",
+			"c.is_preview as channel_is_preview",
+			"c.created_by as channel_created_by",
+			"c.created_by_key as channel_created_by_key",
+			eb
+				.selectFrom("previews as v")
+				.select("v.id")
+				.whereRef("v.channel_id", "=", "c.id")
+				.where("v.state", "=", "open")
+				.as("channel_preview_id"),
+			...PREVIEW_NAME_COLUMNS,
+		])
+		.where("a.id", "=", appIdOf(publicAppId))
+		.compile();
 }
 
 export const nameRepository = (appId: AppId, repository: string, suffix: string): CompiledQuery =>
@@ -181,9 +206,25 @@ export function insertClosedPreview(
 	});
 	return [
 		onUnique(insert, "previews.app_id, previews.repository, previews.number", previewChanged),
-		sql`DELETE FROM previews WHERE id IN (SELECT id FROM previews WHERE app_id = ${appId} AND opened_at_ms IS NULL
-			AND created_by = ${created_by} AND created_by_key IS ${created_by_key} AND id <> ${preview.id}
-			ORDER BY updated_at_ms DESC, id LIMIT -1 OFFSET ${MOST_NEVER_OPENED - 1})`.compile(query),
+		query
+			.deleteFrom("previews")
+			.where(
+				"id",
+				"in",
+				query
+					.selectFrom("previews")
+					.select("id")
+					.where("app_id", "=", appId)
+					.where("opened_at_ms", "is", null)
+					.where("created_by", "=", created_by)
+					.where("created_by_key", "is", created_by_key)
+					.where("id", "<>", preview.id)
+					.orderBy("updated_at_ms", "desc")
+					.orderBy("id")
+					.limit(-1)
+					.offset(MOST_NEVER_OPENED - 1),
+			)
+			.compile(),
 	];
 }
 
@@ -213,12 +254,20 @@ export const noOtherPreviewOfBranch = (appId: AppId, id: string, repository: str
 
 /** The open preview of a channel; for loading beside the decision. */
 export const previewOfChannel = (publicAppId: string, channel: string): CompiledQuery<{ id: string }> =>
-	sql<{ id: string }>`SELECT id FROM previews WHERE app_id = ${appIdOf(publicAppId)} AND channel_name = ${channel}
-		AND state = 'open'`.compile(query);
+	query
+		.selectFrom("previews")
+		.select("id")
+		.where("app_id", "=", appIdOf(publicAppId))
+		.where("channel_name", "=", channel)
+		.where("state", "=", "open")
+		.compile();
 
 /** For guards. */
 export const previewOfChannelIs = (appId: AppId, channelId: ChannelId, id: string | null) =>
 	sql<boolean>`(SELECT id FROM previews WHERE app_id = ${appId} AND channel_id = ${channelId} AND state = 'open') IS ${id}`;
+
+/** The + keeps the app's index out: it would read the rows of all its bundles. */
+const isOfApp = (appId: AppId) => sql<boolean>`+app_id = ${appId}`;
 
 /** For `deleteBundles`: bundles of the preview that nothing else uses. */
 export const bundlesOfPreview = (appId: AppId, previewId: string): RawBuilder<unknown> =>
@@ -237,9 +286,13 @@ export function endPreview(
 	values: Pick<PreviewValues, "closed_as" | "closed_event_at_ms" | "updated_at_ms" | "is_claimed">,
 ): CompiledQuery[] {
 	return [
-		sql`UPDATE bundles SET preview_id = NULL WHERE preview_id = ${id} AND +app_id = ${appId} AND deleted_at_ms IS NULL`.compile(
-			query,
-		),
+		query
+			.updateTable("bundles")
+			.set({ preview_id: null })
+			.where("preview_id", "=", id)
+			.where(isOfApp(appId))
+			.where("deleted_at_ms", "is", null)
+			.compile(),
 		updatePreview(appId, id, { ...values, state: "closed", closed_at_ms: values.updated_at_ms ?? null }, null),
 	];
 }
@@ -248,8 +301,10 @@ export function endPreview(
 const previewTag = (version: string): string | undefined =>
 	/^[^-+]+-([0-9A-Za-z-]*[A-Za-z-][0-9A-Za-z-]*)/.exec(version)?.[1];
 
-const renewed = (nowMs: number) => sql`expires_at_ms = ${nowMs} + min(lifetime_ms,
-	(SELECT preview_max_days FROM apps WHERE apps.id = previews.app_id) * ${sql.lit(DAY_MS)})`;
+const renewed = (nowMs: number) => ({
+	expires_at_ms: sql<number>`${nowMs} + min(lifetime_ms,
+	(SELECT preview_max_days FROM apps WHERE apps.id = previews.app_id) * ${sql.lit(DAY_MS)})`,
+});
 
 /**
  * For the batch that registers a bundle, after its row: the bundle belongs to the preview that its version names.
@@ -269,11 +324,18 @@ export function bundleJoinsPreview(
 		jobPreviewId === undefined
 			? []
 			: [
-					sql`UPDATE bundles SET preview_id = ${jobPreviewId}
-						WHERE app_id = ${appId} AND name = ${version} AND deleted_at_ms IS NULL`.compile(query),
+					query
+						.updateTable("bundles")
+						.set({ preview_id: jobPreviewId })
+						.where("app_id", "=", appId)
+						.where("name", "=", version)
+						.where("deleted_at_ms", "is", null)
+						.compile(),
 				];
 	if (tag === undefined) return joinsJob;
 	const named = sql`previews WHERE app_id = ${appId} AND channel_name = ${tag}`;
+	const isOpen = (eb: ExpressionBuilder<Schema, "previews">) =>
+		eb.and({ app_id: appId, channel_name: tag, state: "open" });
 	const notClosed = guard(
 		sql<boolean>`NOT EXISTS (SELECT 1 FROM ${named} AND state <> 'open' AND closed_as IS NOT 'kept')`,
 		() => previewClosed(tag),
@@ -292,11 +354,14 @@ export function bundleJoinsPreview(
 						bundleOfAnotherPreview,
 					),
 				]),
-		sql`UPDATE bundles SET preview_id = (SELECT id FROM ${named} AND state = 'open')
-			WHERE app_id = ${appId} AND name = ${version} AND deleted_at_ms IS NULL`.compile(query),
-		sql`UPDATE previews SET ${renewed(nowMs)} WHERE app_id = ${appId} AND channel_name = ${tag} AND state = 'open'`.compile(
-			query,
-		),
+		query
+			.updateTable("bundles")
+			.set({ preview_id: query.selectFrom("previews").select("id").where(isOpen) })
+			.where("app_id", "=", appId)
+			.where("name", "=", version)
+			.where("deleted_at_ms", "is", null)
+			.compile(),
+		query.updateTable("previews").set(renewed(nowMs)).where(isOpen).compile(),
 	];
 }
 
@@ -336,22 +401,27 @@ export function promotionToPreview(
 ): Statement[] {
 	if (bundleIds.length === 0) return [];
 	const ids = jsonList(JSON.stringify(bundleIds));
-	const ofChannel = sql`previews p WHERE p.channel_id = ${channelId} AND p.app_id = ${appId} AND p.state = 'open'`;
+	const isOpen = (eb: ExpressionBuilder<Schema, "previews">) =>
+		eb.and({ channel_id: channelId, app_id: appId, state: "open" });
+	const ofChannel = query.selectFrom("previews").select("id").where(isOpen);
 	return [
 		guard(
 			sql<boolean>`NOT EXISTS (SELECT 1 FROM bundles WHERE id IN ${ids}
-				AND preview_id <> coalesce((SELECT p.id FROM ${ofChannel}), ${ownWorkOnly ? "" : null}))`,
+				AND preview_id <> coalesce(${ofChannel}, ${ownWorkOnly ? "" : null}))`,
 			bundleOfAnotherPreview,
 		),
 		...(ownWorkOnly
 			? [
-					sql`UPDATE bundles SET preview_id = (SELECT p.id FROM ${ofChannel})
-						WHERE id IN ${ids} AND +app_id = ${appId} AND preview_id IS NULL`.compile(query),
+					query
+						.updateTable("bundles")
+						.set({ preview_id: ofChannel })
+						.where(sql<boolean>`id IN ${ids}`)
+						.where(isOfApp(appId))
+						.where("preview_id", "is", null)
+						.compile(),
 				]
 			: []),
-		sql`UPDATE previews SET ${renewed(nowMs)} WHERE channel_id = ${channelId} AND app_id = ${appId} AND state = 'open'`.compile(
-			query,
-		),
+		query.updateTable("previews").set(renewed(nowMs)).where(isOpen).compile(),
 	];
 }
 
@@ -385,5 +455,17 @@ const MOST_OLD_PREVIEWS = 200;
 
 /** Deletes rows of previews that were closed long ago. */
 export const deleteOldPreviews = (nowMs: number): CompiledQuery =>
-	sql`DELETE FROM previews WHERE id IN (SELECT id FROM previews WHERE state <> 'open'
-		AND updated_at_ms <= ${nowMs - CLOSED_PREVIEW_MS} LIMIT ${MOST_OLD_PREVIEWS})`.compile(query);
+	query
+		.deleteFrom("previews")
+		.where(
+			"id",
+			"in",
+			query
+				.selectFrom("previews")
+				.select("id")
+				// A literal, because the index has this condition.
+				.where("state", "<>", sql.lit("open"))
+				.where("updated_at_ms", "<=", nowMs - CLOSED_PREVIEW_MS)
+				.limit(MOST_OLD_PREVIEWS),
+		)
+		.compile();
