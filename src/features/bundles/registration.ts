@@ -21,7 +21,8 @@ import {
 } from "../../db/bundles";
 import { guard, lastResult, onUnique, type Statement } from "../../db/client";
 import { retryOnChange } from "../../db/optimistic";
-import { bundleJoinsPreview, previewChanged } from "../../db/previews";
+import { bundleJoinsPreview } from "../../db/preview-bundles";
+import { previewChanged } from "../../db/previews";
 import { bundlesOfApp, bundlesOfPreviewKey, uploadQuotas } from "../../db/quotas";
 import {
 	deleteOpenUploadsOfBundle,
