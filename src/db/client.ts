@@ -12,6 +12,7 @@ import {
 	sql,
 } from "kysely";
 import { D1Dialect } from "kysely-d1";
+import type { AppId } from "../authz/decide";
 import { OWN_INDEX, type Statement } from "./batch";
 import type { Schema, TelemetrySchema } from "./schema";
 
@@ -87,6 +88,9 @@ export function onUnique<Row>(statement: Statement<Row>, columns: string, failur
 /** A random UUID per row, for INSERT … SELECT. */
 export const RANDOM_UUID = sql<string>`lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)),
 	substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6))))`;
+
+/** Condition: the row is of the app. The + keeps the app's index out, by which SQLite would read all rows of the app. */
+export const isOfApp = (appId: AppId) => sql<boolean>`+app_id = ${appId}`;
 
 /** A JSON array as a list for IN: one parameter, because D1 allows at most a hundred. */
 export function jsonList(json: string) {

@@ -7,8 +7,8 @@ import type { AppId, ChannelId } from "../authz/decide";
 import type { Caller } from "../authz/own-work";
 import { DAY_MS } from "../domain/time";
 import { ApiError } from "../errors";
-import { guard, jsonList, query, type Statement } from "./client";
-import { isOfApp, previewClosed } from "./previews";
+import { guard, isOfApp, jsonList, query, type Statement } from "./client";
+import { previewClosed } from "./previews";
 import type { Schema } from "./schema";
 
 /** First identifier of a version's pre-release: "pr-128" of 1.4.0-pr-128.7.1, which names the channel of the preview it is for. */

@@ -2,21 +2,15 @@
  * Statements about previews of pull requests. A preview owns a channel and bundles, and everything of it is closed in one batch. `revision`
  * is the optimistic lock of everything that opens or closes a preview; uploads only move the end of its time.
  */
-import {
-	type CompiledQuery,
-	type RawBuilder,
-	type Selectable,
-	sql,
-	type Updateable,
-} from "kysely";
+import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
 import { DAY_MS } from "../domain/time";
 import { ApiError } from "../errors";
 import { liveBundles, UNUSED } from "./bundles";
 import { PREVIEW_NAME_COLUMNS, type PreviewNameRow, previewPrefixOf } from "./channel-names";
-import { guard, onUnique, query, type Statement } from "./client";
+import { guard, isOfApp, onUnique, query, type Statement } from "./client";
 import { appIdOf } from "./public-app-id";
-import type { Flag, PreviewsTable, } from "./schema";
+import type { Flag, PreviewsTable } from "./schema";
 
 export interface PreviewRow extends Selectable<PreviewsTable> {
 	readonly public_app_id: string;
@@ -264,18 +258,15 @@ export const previewOfChannel = (publicAppId: string, channel: string): Compiled
 export const previewOfChannelIs = (appId: AppId, channelId: ChannelId, id: string | null) =>
 	sql<boolean>`(SELECT id FROM previews WHERE app_id = ${appId} AND channel_id = ${channelId} AND state = 'open') IS ${id}`;
 
-/** The + keeps the app's index out: it would read the rows of all its bundles. */
-export const isOfApp = (appId: AppId) => sql<boolean>`+app_id = ${appId}`;
-
 /** For `deleteBundles`: bundles of the preview that nothing else uses. */
-export const bundlesOfPreview = (appId: AppId, previewId: string): RawBuilder<unknown> =>
-	sql`preview_id = ${previewId} AND +app_id = ${appId} AND deleted_at_ms IS NULL AND ${UNUSED}`;
+export const bundlesOfPreview = (appId: AppId, previewId: string): RawBuilder<boolean> =>
+	sql<boolean>`preview_id = ${previewId} AND ${isOfApp(appId)} AND deleted_at_ms IS NULL AND ${UNUSED}`;
 
 /** Bundles of a channel's deletion and those of its preview; see `bundlesOfPreview`. */
 export const bundlesOfChannelAndPreview = (appId: AppId, ids: readonly number[], previewId: string | null) =>
 	previewId === null
 		? liveBundles(appId, ids)
-		: sql`((${liveBundles(appId, ids)}) OR (${bundlesOfPreview(appId, previewId)}))`;
+		: sql<boolean>`((${liveBundles(appId, ids)}) OR (${bundlesOfPreview(appId, previewId)}))`;
 
 /** After the deletion of its channel and bundles. Bundles that something else uses stay, and belong to the app. */
 export function endPreview(
