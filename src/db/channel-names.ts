@@ -55,7 +55,7 @@ export function previewName(publicAppId: string, name: string): CompiledQuery<Pr
 }
 
 function countDevicesNaming(appId: AppId, name: string): CompiledQuery<{ devices: number }> {
-	return sql<{ devices: number }>`SELECT ${devicesNaming(sql`${appId}`, sql`${name}`)} AS devices`.compile(query);
+	return query.selectNoFrom(devicesNaming(sql`${appId}`, sql`${name}`).as("devices")).compile();
 }
 
 /** @throws {ApiError} `service_unavailable` if the devices cannot be counted, because the name may be that of a fleet */
