@@ -274,18 +274,20 @@ export function deleteEndedRollouts(endedBeforeMs: number, limit: number): reado
 			WHERE r.ended_at_ms <= ${endedBeforeMs} LIMIT ${limit})`.compile(query),
 		query
 			.deleteFrom("rollouts")
-			.where("id", "in", (eb) =>
-				eb
-					.selectFrom("rollouts as old")
-					.select("old.id")
-					.where("old.ended_at_ms", "<=", endedBeforeMs)
-					.where((rollout) =>
-						rollout.not(
-							rollout.exists(
-								rollout
+			.where(
+				"id",
+				"in",
+				query
+					.selectFrom("rollouts")
+					.select("id")
+					.where("ended_at_ms", "<=", endedBeforeMs)
+					.where((eb) =>
+						eb.not(
+							eb.exists(
+								eb
 									.selectFrom("rollout_devices as d")
 									.select("d.device_id")
-									.whereRef("d.rollout_id", "=", "old.id"),
+									.whereRef("d.rollout_id", "=", "rollouts.id"),
 							),
 						),
 					)
