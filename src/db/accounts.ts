@@ -99,7 +99,7 @@ export function deleteAccountStatements(
 	const heirOf = (org: RawBuilder<unknown>) => sql`(SELECT b.user_id FROM role_bindings b
 		WHERE b.org_id = ${org} AND b.user_id <> ${id} AND ${owns(roles.owning)} ORDER BY b.created_at_ms, b.id LIMIT 1)`;
 	// `created_by` must name an existing account. Organizations without members (of a deleted app, or being purged) get another owner's.
-	const heir = sql`coalesce(${heirOf(sql`organizations.id`)},
+	const heir = sql<string>`coalesce(${heirOf(sql`organizations.id`)},
 		${heirOf(sql`(SELECT d.org_id FROM apps a INNER JOIN deleted_apps d ON d.app_id = a.id WHERE a.owner_org = organizations.id)`)},
 		${heirOf(sql`(SELECT first_org_id FROM installation)`)},
 		(SELECT u.id FROM users u WHERE u.id = (SELECT first_user_id FROM installation) AND u.id <> ${id}), created_by)`;
@@ -120,7 +120,7 @@ export function deleteAccountStatements(
 			];
 		}),
 		// The first key of an organization acts for `created_by`. The audit log keeps the account that created the organization.
-		sql`UPDATE organizations SET created_by = ${heir} WHERE created_by = ${id}`.compile(query),
+		query.updateTable("organizations").set({ created_by: heir }).where("created_by", "=", id).compile(),
 		query.deleteFrom("users").where("id", "=", id).compile(),
 	];
 }
@@ -153,12 +153,20 @@ export function changeEmail(
 	taken: () => Error,
 ): Statement[] {
 	const { userId, sessionId } = account;
-	const setEmail = sql`UPDATE users SET email = ${email}, email_verified_at_ms = ${nowMs} WHERE id = ${userId} AND ${condition}`;
+	const setEmail = query
+		.updateTable("users")
+		.set({ email, email_verified_at_ms: nowMs })
+		.where("id", "=", userId)
+		.where(condition);
 	return [
-		onUnique(setEmail.compile(query), "users.email", taken),
-		sql`DELETE FROM sessions WHERE user_id = ${userId} AND id <> ${sessionId} AND ${condition}`.compile(query),
-		sql`UPDATE sessions SET token_hash = ${newTokenHash} WHERE user_id = ${userId} AND id = ${sessionId} AND ${condition}`.compile(
-			query,
-		),
+		onUnique(setEmail.compile(), "users.email", taken),
+		query.deleteFrom("sessions").where("user_id", "=", userId).where("id", "<>", sessionId).where(condition).compile(),
+		query
+			.updateTable("sessions")
+			.set({ token_hash: newTokenHash })
+			.where("user_id", "=", userId)
+			.where("id", "=", sessionId)
+			.where(condition)
+			.compile(),
 	];
 }

@@ -7,7 +7,7 @@ import type { OrgId } from "../authz/decide";
 import type { ScopeType } from "../authz/permissions";
 import type { PolicyColumns, Principal } from "../authz/principal";
 import { bindingsUnchanged } from "./caller-guards";
-import { jsonList, query } from "./client";
+import { insertEach, jsonList, query } from "./client";
 import { CUSTOM_PERMISSIONS } from "./custom-roles";
 import { appIdOf } from "./public-app-id";
 import type { SealedRows } from "./reseal";
@@ -172,15 +172,24 @@ export function sealedKeyText(id: string): CompiledQuery<{ key_ciphertext: strin
 
 /** Records that the account has seen the stored secret of a key of the organization. */
 export function markRevealed(orgId: OrgId, id: string, userId: string, nowMs: number): CompiledQuery {
-	return sql`INSERT INTO api_key_reveals (api_key_id, user_id, at_ms)
-		SELECT id, ${userId}, ${nowMs} FROM api_keys WHERE id = ${id} AND org_id = ${orgId}
-		ON CONFLICT (api_key_id, user_id) DO UPDATE SET at_ms = excluded.at_ms`.compile(query);
+	const key = query.selectFrom("api_keys").where("id", "=", id).where("org_id", "=", orgId);
+	return insertEach("api_key_reveals", key, (eb) => ({ api_key_id: eb.ref("id"), user_id: userId, at_ms: nowMs }))
+		.onConflict((conflict) =>
+			conflict.columns(["api_key_id", "user_id"]).doUpdateSet((eb) => ({ at_ms: eb.ref("excluded.at_ms") })),
+		)
+		.compile();
 }
 
 /** Deletes the recorded reveals of a key. After a regeneration only the actor has seen the secret; `markRevealed` records that. */
 export function clearReveals(orgId: OrgId, id: string): CompiledQuery {
-	return sql`DELETE FROM api_key_reveals WHERE api_key_id = (
-		SELECT id FROM api_keys WHERE id = ${id} AND org_id = ${orgId})`.compile(query);
+	return query
+		.deleteFrom("api_key_reveals")
+		.where(
+			"api_key_id",
+			"=",
+			query.selectFrom("api_keys").select("id").where("id", "=", id).where("org_id", "=", orgId),
+		)
+		.compile();
 }
 
 /** Guard: the account has seen no valid secret of the key, neither by a reveal nor by a regeneration. */
@@ -190,25 +199,39 @@ export function isUnseenBy(apiKeyId: string | null, userId: string) {
 
 /** Other members' keys of the organization whose secret the account has revealed or regenerated, oldest first. */
 export function keysRevealedTo(orgId: OrgId, userId: string): CompiledQuery<{ id: string; name: string }> {
-	return sql<{ id: string; name: string }>`SELECT k.id, k.name FROM api_key_reveals r
-		INNER JOIN api_keys k ON k.id = r.api_key_id
-		WHERE r.user_id = ${userId} AND k.org_id = ${orgId} AND k.user_id <> ${userId}
-		ORDER BY k.created_at_ms, k.id`.compile(query);
+	return query
+		.selectFrom("api_key_reveals as r")
+		.innerJoin("api_keys as k", "k.id", "r.api_key_id")
+		.select(["k.id", "k.name"])
+		.where("r.user_id", "=", userId)
+		.where("k.org_id", "=", orgId)
+		.where("k.user_id", "<>", userId)
+		.orderBy("k.created_at_ms")
+		.orderBy("k.id")
+		.compile();
 }
 
 /** Keys of all organizations that another signing secret sealed; for the rotation of the signing secret. */
 export const SEALED_KEYS: SealedRows<{ readonly id: string; readonly key_ciphertext: string }> = {
 	name: "key",
 	select: (secretId, limit) =>
-		sql<{ id: string; key_ciphertext: string }>`SELECT id, key_ciphertext FROM api_keys
-		WHERE key_ciphertext IS NOT NULL AND key_ciphertext NOT LIKE ${`${secretId}.%`} ORDER BY id LIMIT ${limit}`.compile(
-			query,
-		),
+		query
+			.selectFrom("api_keys")
+			.select(["id", "key_ciphertext"])
+			.where("key_ciphertext", "is not", null)
+			.where("key_ciphertext", "not like", `${secretId}.%`)
+			.orderBy("id")
+			.limit(limit)
+			.$narrowType<{ key_ciphertext: string }>()
+			.compile(),
 	async replace({ id, key_ciphertext: before }, sealAgain) {
 		const after = await sealAgain(before, id);
-		return sql`UPDATE api_keys SET key_ciphertext = ${after} WHERE id = ${id} AND key_ciphertext = ${before}`.compile(
-			query,
-		);
+		return query
+			.updateTable("api_keys")
+			.set({ key_ciphertext: after })
+			.where("id", "=", id)
+			.where("key_ciphertext", "=", before)
+			.compile();
 	},
 };
 
@@ -347,13 +370,25 @@ export function insertChannelBinding(
 	parentBindingId: string,
 ): CompiledQuery {
 	const { api_key_id, user_id } = holderColumns(binding.holder);
-	return sql`INSERT INTO role_bindings
-		(id, api_key_id, user_id, role_name, scope_type, org_id, app_id, channel_id, parent_binding_id, created_at_ms)
-		SELECT ${binding.id}, ${api_key_id}, ${user_id}, ${binding.role}, 'channel', parent.org_id, channels.app_id, channels.id, parent.id,
-			${binding.createdAtMs}
-		FROM channels INNER JOIN role_bindings AS parent ON parent.id = ${parentBindingId}
-		WHERE channels.app_id = ${binding.appId} AND channels.name = ${channelName}
-			AND parent.api_key_id IS ${api_key_id} AND parent.user_id IS ${user_id}`.compile(query);
+	const place = query
+		.selectFrom("channels")
+		.innerJoin("role_bindings as parent", (join) => join.on("parent.id", "=", parentBindingId))
+		.where("channels.app_id", "=", binding.appId)
+		.where("channels.name", "=", channelName)
+		.where("parent.api_key_id", "is", api_key_id)
+		.where("parent.user_id", "is", user_id);
+	return insertEach("role_bindings", place, (eb) => ({
+		id: binding.id,
+		api_key_id,
+		user_id,
+		role_name: binding.role,
+		scope_type: "channel" as const,
+		org_id: eb.ref("parent.org_id"),
+		app_id: eb.ref("channels.app_id"),
+		channel_id: eb.ref("channels.id"),
+		parent_binding_id: eb.ref("parent.id"),
+		created_at_ms: binding.createdAtMs,
+	})).compile();
 }
 
 export function deleteApiKey(orgId: OrgId, id: string): CompiledQuery {

@@ -10,7 +10,7 @@ import { ROLE_NAMES, type RoleName } from "../authz/permissions";
 import { DAY_MS } from "../domain/time";
 import type { Holder } from "./api-keys";
 import { type Actor, auditEach } from "./audit/entries";
-import { jsonList, query } from "./client";
+import { insertEach, jsonList, query } from "./client";
 import { grantsAll } from "./custom-roles";
 import { releaseDeltaFiles } from "./delta-files";
 import { memberHoldsAll } from "./members";
@@ -27,14 +27,29 @@ export function offerApp(
 	offer: { readonly toOrg: string; readonly offeredBy: string; readonly holder: Holder },
 	nowMs: number,
 ): CompiledQuery {
-	return sql`INSERT INTO app_transfers (app_id, from_org, to_org, offered_by, offered_by_user, offered_by_key, created_at_ms, expires_at_ms)
-		SELECT id, owner_org, ${offer.toOrg}, ${offer.offeredBy}, ${offer.holder.userId}, ${offer.holder.keyId}, ${nowMs},
-			${nowMs + TRANSFER_LIFETIME_MS}
-		FROM apps WHERE id = ${appId} AND owner_org = ${orgId}
-		ON CONFLICT (app_id) DO UPDATE SET from_org = excluded.from_org, to_org = excluded.to_org, offered_by = excluded.offered_by,
-			offered_by_user = excluded.offered_by_user, offered_by_key = excluded.offered_by_key, created_at_ms = excluded.created_at_ms, expires_at_ms = excluded.expires_at_ms`.compile(
-		query,
-	);
+	const app = query.selectFrom("apps").where("id", "=", appId).where("owner_org", "=", orgId);
+	return insertEach("app_transfers", app, (eb) => ({
+		app_id: eb.ref("id"),
+		from_org: eb.ref("owner_org"),
+		to_org: offer.toOrg,
+		offered_by: offer.offeredBy,
+		offered_by_user: offer.holder.userId,
+		offered_by_key: offer.holder.keyId,
+		created_at_ms: nowMs,
+		expires_at_ms: nowMs + TRANSFER_LIFETIME_MS,
+	}))
+		.onConflict((conflict) =>
+			conflict.column("app_id").doUpdateSet((eb) => ({
+				from_org: eb.ref("excluded.from_org"),
+				to_org: eb.ref("excluded.to_org"),
+				offered_by: eb.ref("excluded.offered_by"),
+				offered_by_user: eb.ref("excluded.offered_by_user"),
+				offered_by_key: eb.ref("excluded.offered_by_key"),
+				created_at_ms: eb.ref("excluded.created_at_ms"),
+				expires_at_ms: eb.ref("excluded.expires_at_ms"),
+			})),
+		)
+		.compile();
 }
 
 export interface TransferRow {
@@ -86,7 +101,6 @@ export function transferIsBacked(appId: string, nowMs: number) {
 
 /** Withdraws the offers of a person and their keys, when the person loses the right to offer. */
 export function withdrawTransfersOf(orgId: OrgId, userId: string, actor: Actor, nowMs: number): CompiledQuery[] {
-	const theirs = sql`t.from_org = ${orgId} AND t.offered_by_user = ${userId}`;
 	return [
 		auditEach(
 			actor,
@@ -94,9 +108,10 @@ export function withdrawTransfersOf(orgId: OrgId, userId: string, actor: Actor, 
 			{ action: "app.transfer_withdraw", targetType: "app", ofApps: true, details: { lost_the_right: userId } },
 			sql`SELECT t.from_org AS org_id, a.id AS target_id, a.app_id AS target_name, a.id AS app_uuid, a.app_id,
 				json_object('to_org', t.to_org) AS before, NULL AS after
-				FROM app_transfers t INNER JOIN apps a ON a.id = t.app_id WHERE ${theirs} ORDER BY a.id`,
+				FROM app_transfers t INNER JOIN apps a ON a.id = t.app_id
+				WHERE t.from_org = ${orgId} AND t.offered_by_user = ${userId} ORDER BY a.id`,
 		),
-		sql`DELETE FROM app_transfers AS t WHERE ${theirs}`.compile(query),
+		query.deleteFrom("app_transfers").where("from_org", "=", orgId).where("offered_by_user", "=", userId).compile(),
 	];
 }
 
@@ -106,8 +121,11 @@ export function transferIsOffered(orgId: OrgId, appId: AppId) {
 }
 
 export function deleteTransfer(appId: string): CompiledQuery {
-	return sql`DELETE FROM app_transfers WHERE app_id = ${appId}`.compile(query);
+	return query.deleteFrom("app_transfers").where("app_id", "=", appId).compile();
 }
+
+const NEW_PAGE_ID = sql<string>`lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-' || hex(randomblob(2)) || '-'
+	|| hex(randomblob(2)) || '-' || hex(randomblob(6)))`;
 
 /**
  * Moves the app with everything in it, because its rows name only the app. Channel promoters that are roles stay; keys and people are removed.
@@ -115,6 +133,8 @@ export function deleteTransfer(appId: string): CompiledQuery {
  * @param administrators roles that become promoters of a protected channel without any other promoter
  */
 export function moveApp(offer: TransferRow, administrators: readonly RoleName[], nowMs: number): CompiledQuery[] {
+	const promoters = sql<string>`coalesce((SELECT nullif(json_group_array(value), '[]') FROM json_each(promoters)
+		WHERE value IN ${jsonList(JSON.stringify(ROLE_NAMES))}), ${JSON.stringify(administrators)})`;
 	return [
 		// Upload links of the giving organization's keys would stay valid otherwise.
 		selectedToGarbage(
@@ -123,24 +143,33 @@ export function moveApp(offer: TransferRow, administrators: readonly RoleName[],
 		),
 		releaseDeltaFiles(sql`app_id = ${offer.id} AND status = 'pending'`, nowMs),
 		...[
-			sql`DELETE FROM uploads WHERE app_id = ${offer.id} AND completed_at_ms IS NULL`,
-			sql`DELETE FROM bundles WHERE app_id = ${offer.id} AND status = 'pending'`,
+			query.deleteFrom("uploads").where("app_id", "=", offer.id).where("completed_at_ms", "is", null),
+			query.deleteFrom("bundles").where("app_id", "=", offer.id).where("status", "=", "pending"),
 			// With their publishers, which trust jobs of the giving organization.
-			sql`DELETE FROM api_keys WHERE id IN (SELECT api_key_id FROM publishers WHERE app_id = ${offer.id})`,
-			sql`DELETE FROM role_bindings WHERE app_id = ${offer.id}`,
-			sql`DELETE FROM group_bindings WHERE app_id = ${offer.id}`,
-			sql`DELETE FROM webhooks WHERE org_id = ${offer.from_org} AND app_id = ${offer.id}`,
-			sql`DELETE FROM app_reservations WHERE org_id = ${offer.from_org} AND app_id = ${offer.app_id}`,
+			query
+				.deleteFrom("api_keys")
+				.where("id", "in", query.selectFrom("publishers").select("api_key_id").where("app_id", "=", offer.id)),
+			query.deleteFrom("role_bindings").where("app_id", "=", offer.id),
+			query.deleteFrom("group_bindings").where("app_id", "=", offer.id),
+			query.deleteFrom("webhooks").where("org_id", "=", offer.from_org).where("app_id", "=", offer.id),
+			query.deleteFrom("app_reservations").where("org_id", "=", offer.from_org).where("app_id", "=", offer.app_id),
 			// Everybody who saw a page of the giving organization knows its address.
-			sql`UPDATE previews SET page_id = lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-' || hex(randomblob(2)) || '-'
-				|| hex(randomblob(2)) || '-' || hex(randomblob(6))), revision = revision + 1 WHERE app_id = ${offer.id}`,
-			sql`UPDATE proposals SET state = 'withdrawn', decided_at_ms = ${nowMs} WHERE app_id = ${offer.id} AND state = 'pending'`,
-			sql`UPDATE channels SET promoters = coalesce((SELECT nullif(json_group_array(value), '[]') FROM json_each(promoters)
-				WHERE value IN ${jsonList(JSON.stringify(ROLE_NAMES))}), ${JSON.stringify(administrators)})
-				WHERE app_id = ${offer.id} AND protected = 1`,
-			sql`UPDATE apps SET owner_org = ${offer.to_org}, updated_at_ms = ${nowMs}, revision = revision + 1
-				WHERE id = ${offer.id} AND owner_org = ${offer.from_org}`,
-		].map((statement) => statement.compile(query)),
+			query
+				.updateTable("previews")
+				.set({ page_id: NEW_PAGE_ID, revision: sql<number>`revision + 1` })
+				.where("app_id", "=", offer.id),
+			query
+				.updateTable("proposals")
+				.set({ state: "withdrawn", decided_at_ms: nowMs })
+				.where("app_id", "=", offer.id)
+				.where("state", "=", "pending"),
+			query.updateTable("channels").set({ promoters }).where("app_id", "=", offer.id).where("protected", "=", 1),
+			query
+				.updateTable("apps")
+				.set({ owner_org: offer.to_org, updated_at_ms: nowMs, revision: sql<number>`revision + 1` })
+				.where("id", "=", offer.id)
+				.where("owner_org", "=", offer.from_org),
+		].map((statement) => statement.compile()),
 		deleteTransfer(offer.id),
 	];
 }

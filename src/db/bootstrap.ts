@@ -9,7 +9,8 @@ import { FIRST_ACCOUNT_EMAIL, operatorAddress } from "../domain/network/reserved
 import { DAY_MS, MINUTE_MS, SIGN_IN_LINK_MINUTES } from "../domain/time";
 import { auditBindingGiven, auditBindingsOfKeys, auditedBinding } from "./audit/bindings";
 import { auditEach, systemActor } from "./audit/entries";
-import { query, RANDOM_UUID } from "./client";
+import { insertEach, insertIf, query, RANDOM_UUID } from "./client";
+import { SAME_BINDING } from "./members";
 
 interface Bootstrap {
 	readonly organizationId: string;
@@ -18,30 +19,59 @@ interface Bootstrap {
 
 const FIRST_ORGANIZATION_NAME = "My organization";
 const FIRST_KEY_NAME = "First admin key";
-const FIRST_ROLE = sql`json_object('role', 'org_super_admin')`;
+/** The global permissions of the operator's keys. */
+const MAY_CREATE = '["org.create"]';
+const OWNER_ROLE = "org_super_admin";
+const organizationExists = (id: string) => sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${id})`;
+const FIRST_ROLE = sql<string>`json_object('role', 'org_super_admin')`;
 
 /** The statements of a first run, for one batch. `key` gets `org_super_admin` on the first organization, and `org.create`. */
 export function bootstrapStatements(key: MintedKey, newId: () => string, nowMs: number): Bootstrap {
 	const [userId, organizationId, keyId, bindingId] = [newId(), newId(), newId(), newId()];
-	const untouched = sql`WHERE NOT EXISTS (SELECT 1 FROM organizations)`;
-	const created = sql`WHERE EXISTS (SELECT 1 FROM organizations WHERE id = ${organizationId})`;
+	const untouched = sql<boolean>`NOT EXISTS (SELECT 1 FROM organizations)`;
+	const created = organizationExists(organizationId);
+	const ids = { first_user_id: userId, first_org_id: organizationId };
+	const made = { created_at_ms: nowMs, updated_at_ms: nowMs };
+	const binding = {
+		role_name: OWNER_ROLE,
+		scope_type: "org",
+		org_id: organizationId,
+		created_at_ms: nowMs,
+	} as const;
 	const statements = [
-		sql`INSERT INTO users (id, email, created_at_ms, global_permissions)
-			SELECT ${userId}, ${freeAddress(userId)}, ${nowMs}, '["org.create"]' ${untouched}`,
-		sql`INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms)
-			SELECT ${organizationId}, ${FIRST_ORGANIZATION_NAME}, ${userId}, ${nowMs}, ${nowMs} ${untouched}`,
-		sql`INSERT INTO installation (id, first_user_id, first_org_id) SELECT 1, ${userId}, ${organizationId} ${created}
-			ON CONFLICT (id) DO UPDATE SET first_user_id = excluded.first_user_id, first_org_id = excluded.first_org_id`,
-		sql`INSERT INTO api_keys (id, org_id, user_id, name, key_hash, key_hint, global_permissions, created_at_ms, updated_at_ms)
-			SELECT ${keyId}, ${organizationId}, ${userId}, ${FIRST_KEY_NAME}, ${key.hash}, ${key.hint}, '["org.create"]', ${nowMs}, ${nowMs} ${created}`,
-		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, created_at_ms)
-			SELECT ${bindingId}, ${keyId}, 'org_super_admin', 'org', ${organizationId}, ${nowMs} ${created}`,
-		sql`INSERT INTO role_bindings (id, user_id, role_name, scope_type, org_id, created_at_ms)
-			SELECT ${newId()}, ${userId}, 'org_super_admin', 'org', ${organizationId}, ${nowMs} ${created}`,
+		insertIf(
+			"users",
+			{ id: userId, email: freeAddress(userId), created_at_ms: nowMs, global_permissions: MAY_CREATE },
+			untouched,
+		),
+		insertIf(
+			"organizations",
+			{ id: organizationId, name: FIRST_ORGANIZATION_NAME, created_by: userId, ...made },
+			untouched,
+		),
+		insertIf("installation", { id: 1, ...ids }, created).onConflict((conflict) =>
+			conflict.column("id").doUpdateSet(ids),
+		),
+		insertIf(
+			"api_keys",
+			{
+				id: keyId,
+				org_id: organizationId,
+				user_id: userId,
+				name: FIRST_KEY_NAME,
+				key_hash: key.hash,
+				key_hint: key.hint,
+				global_permissions: MAY_CREATE,
+				...made,
+			},
+			created,
+		),
+		insertIf("role_bindings", { id: bindingId, api_key_id: keyId, ...binding }, created),
+		insertIf("role_bindings", { id: newId(), user_id: userId, ...binding }, created),
 		firstEntry(nowMs, newId(), "organization.create", "organization", organizationId, FIRST_ORGANIZATION_NAME, created),
 		firstEntry(nowMs, newId(), "api_key.create", "api_key", keyId, FIRST_KEY_NAME, created, organizationId),
 		firstEntry(nowMs, newId(), "member.add", "user", userId, FIRST_ACCOUNT_EMAIL, created, organizationId, FIRST_ROLE),
-	].map((statement) => statement.compile(query));
+	].map((statement) => statement.compile());
 	const firstRun = systemActor(newId(), "first run");
 	return { organizationId, statements: [...statements, auditBindingGiven(firstRun, nowMs, organizationId, bindingId)] };
 }
@@ -58,18 +88,27 @@ function firstEntry(
 	targetType: string,
 	targetId: string,
 	targetName: string,
-	condition: RawBuilder<unknown>,
+	condition: RawBuilder<boolean>,
 	organizationId = targetId,
-	after: RawBuilder<unknown> = sql`json_object('name', ${targetName})`,
+	after = sql<string>`json_object('name', ${targetName})`,
 ) {
-	return sql`INSERT INTO audit_log (org_id, at_ms, actor_type, actor_name, action, target_type, target_id, target_name, after, request_id)
-		SELECT ${organizationId}, ${nowMs}, 'system', 'first run', ${action}, ${targetType}, ${targetId}, ${targetName},
-			${after}, ${requestId} ${condition}`;
+	const entry = {
+		org_id: organizationId,
+		at_ms: nowMs,
+		actor_type: "system",
+		actor_name: "first run",
+		action,
+		target_type: targetType,
+		target_id: targetId,
+		target_name: targetName,
+		after,
+		request_id: requestId,
+	} as const;
+	return insertIf("audit_log", entry, condition);
 }
 
 /** Lifetime of a new admin key if the organization requires an expiry and sets no maximum. */
 const REPLACEMENT_LIFE_DAYS = 90;
-const OWNER_ROLE = "org_super_admin";
 const FIRST_USER = sql<string>`(SELECT first_user_id FROM installation)`;
 const FIRST_ORG = sql<string>`(SELECT first_org_id FROM installation)`;
 const FIRST_ORG_IS_LIVE = sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${FIRST_ORG} AND deleted_at_ms IS NULL)`;
@@ -86,10 +125,12 @@ const OWNS = sql`b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE} AND b.expi
 export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, nowMs: number): Bootstrap {
 	const [userId, organizationId, keyId, bindingId, requestId] = [newId(), newId(), newId(), newId(), newId()];
 	const operator = systemActor(requestId, "operator at the command line");
-	const first = sql`(SELECT id, CASE
+	const made = { created_at_ms: nowMs, updated_at_ms: nowMs };
+	const owning = { role_name: OWNER_ROLE, scope_type: "org", created_at_ms: nowMs } as const;
+	const first = sql<{ id: string; expires_at_ms: number | null }>`(SELECT id, CASE
 			WHEN max_apikey_expiration_days IS NOT NULL THEN ${nowMs} + max_apikey_expiration_days * ${DAY_MS}
 			WHEN require_apikey_expiration = 1 THEN ${nowMs + REPLACEMENT_LIFE_DAYS * DAY_MS} END AS expires_at_ms
-		FROM organizations WHERE id = ${FIRST_ORG}) AS first`;
+		FROM organizations WHERE id = ${FIRST_ORG})`.as("first");
 	const isUsable = sql`EXISTS (SELECT 1 FROM users u WHERE u.id = ${FIRST_USER} AND (u.email LIKE ${operatorAddress("%")}
 		OR u.email = ${FIRST_ACCOUNT_EMAIL}
 		OR EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = u.id AND b.org_id = ${FIRST_ORG} AND ${OWNS})))`;
@@ -101,7 +142,7 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 	const reason = { reason: "admin_key_replaced" };
 	const dropOldKeys = (condition: RawBuilder<boolean>) => {
 		// Only the operator creates keys as the system.
-		const old = sql`k.id IN (SELECT target_id FROM audit_log WHERE org_id = ${FIRST_ORG} AND actor_type = 'system'
+		const old = sql<boolean>`k.id IN (SELECT target_id FROM audit_log WHERE org_id = ${FIRST_ORG} AND actor_type = 'system'
 			AND action IN ('api_key.create', 'api_key.replace_first')) AND ${condition}`;
 		return [
 			auditEach(
@@ -113,10 +154,9 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 					FROM api_keys k WHERE k.org_id = ${FIRST_ORG} AND ${old} ORDER BY k.created_at_ms, k.id`,
 			),
 			...auditBindingsOfKeys(operator, nowMs, FIRST_ORG, old, reason),
-			sql`DELETE FROM api_keys AS k WHERE k.org_id = ${FIRST_ORG} AND ${old}`.compile(query),
+			query.deleteFrom("api_keys as k").where("k.org_id", "=", FIRST_ORG).where(old).compile(),
 		];
 	};
-	const isCreated = sql`EXISTS (SELECT 1 FROM organizations WHERE id = ${organizationId})`;
 	// Organizations created with the lost key: no valid key and no person other than the first account owns them.
 	const orphans = sql`FROM organizations o WHERE o.deleted_at_ms IS NULL AND o.id <> ${FIRST_ORG} AND NOT EXISTS (
 		SELECT 1 FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
@@ -125,17 +165,32 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 		AND NOT EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = o.id AND b.user_id <> ${FIRST_USER}
 			AND b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE} AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}))`;
 	const statements = [
-		sql`INSERT INTO installation (id) SELECT 1 WHERE true ON CONFLICT (id) DO NOTHING`.compile(query),
-		sql`INSERT INTO users (id, email, created_at_ms) SELECT ${userId}, ${freeAddress(userId)}, ${nowMs}
-			WHERE NOT ${isUsable}`.compile(query),
-		sql`UPDATE installation SET first_user_id = ${userId} WHERE EXISTS (SELECT 1 FROM users WHERE id = ${userId})`.compile(
-			query,
-		),
+		query
+			.insertInto("installation")
+			.values({ id: 1 })
+			.onConflict((conflict) => conflict.column("id").doNothing())
+			.compile(),
+		insertIf(
+			"users",
+			{ id: userId, email: freeAddress(userId), created_at_ms: nowMs },
+			sql<boolean>`NOT ${isUsable}`,
+		).compile(),
+		query
+			.updateTable("installation")
+			.set({ first_user_id: userId })
+			.where((eb) => eb.exists(eb.selectFrom("users").select("users.id").where("users.id", "=", userId)))
+			.compile(),
 		...dropOldKeys(sql<boolean>`NOT ${FIRST_ORG_IS_LIVE}`),
-		sql`INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms)
-			SELECT ${organizationId}, ${FIRST_ORGANIZATION_NAME}, ${FIRST_USER}, ${nowMs}, ${nowMs}
-			WHERE NOT ${FIRST_ORG_IS_LIVE}`.compile(query),
-		sql`UPDATE installation SET first_org_id = ${organizationId} WHERE ${isCreated}`.compile(query),
+		insertIf(
+			"organizations",
+			{ id: organizationId, name: FIRST_ORGANIZATION_NAME, created_by: FIRST_USER, ...made },
+			sql<boolean>`NOT ${FIRST_ORG_IS_LIVE}`,
+		).compile(),
+		query
+			.updateTable("installation")
+			.set({ first_org_id: organizationId })
+			.where(organizationExists(organizationId))
+			.compile(),
 		auditEach(
 			operator,
 			nowMs,
@@ -160,17 +215,32 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 					${was} AS before, json_object('role', ${OWNER_ROLE}) AS after FROM ${first} WHERE ${is}`,
 			),
 		),
-		sql`INSERT INTO role_bindings (id, user_id, role_name, scope_type, org_id, created_at_ms)
-			SELECT ${newId()}, ${FIRST_USER}, ${OWNER_ROLE}, 'org', first.id, ${nowMs} FROM ${first} WHERE true
-			ON CONFLICT (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0))
-			DO UPDATE SET expires_at_ms = NULL`.compile(query),
+		insertEach("role_bindings", query.selectFrom(first).where(sql<boolean>`true`), (eb) => ({
+			id: newId(),
+			user_id: FIRST_USER,
+			...owning,
+			org_id: eb.ref("first.id"),
+		}))
+			.onConflict((conflict) => conflict.expression(SAME_BINDING).doUpdateSet({ expires_at_ms: null }))
+			.compile(),
 		...dropOldKeys(sql<boolean>`true`),
-		sql`INSERT INTO api_keys
-			(id, org_id, user_id, name, key_hash, key_hint, global_permissions, expires_at_ms, created_at_ms, updated_at_ms)
-			SELECT ${keyId}, first.id, ${FIRST_USER}, ${FIRST_KEY_NAME}, ${key.hash}, ${key.hint}, '["org.create"]', first.expires_at_ms,
-				${nowMs}, ${nowMs} FROM ${first}`.compile(query),
-		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, created_at_ms)
-			SELECT ${bindingId}, ${keyId}, ${OWNER_ROLE}, 'org', first.id, ${nowMs} FROM ${first}`.compile(query),
+		insertEach("api_keys", query.selectFrom(first), (eb) => ({
+			id: keyId,
+			org_id: eb.ref("first.id"),
+			user_id: FIRST_USER,
+			name: FIRST_KEY_NAME,
+			key_hash: key.hash,
+			key_hint: key.hint,
+			global_permissions: MAY_CREATE,
+			expires_at_ms: eb.ref("first.expires_at_ms"),
+			...made,
+		})).compile(),
+		insertEach("role_bindings", query.selectFrom(first), (eb) => ({
+			id: bindingId,
+			api_key_id: keyId,
+			...owning,
+			org_id: eb.ref("first.id"),
+		})).compile(),
 		auditEach(
 			operator,
 			nowMs,
@@ -230,12 +300,22 @@ function linkStatements(
 	newId: () => string,
 	nowMs: number,
 ): CompiledQuery[] {
+	const found = query.selectFrom(sql<{ user_id: string }>`(${account})`.as("account"));
 	const statements = [
-		sql`DELETE FROM sign_in_links WHERE user_id = (${account})`,
-		sql`INSERT INTO sign_in_links (token_hash, user_id, created_at_ms, expires_at_ms, proves_email)
-			SELECT ${token.hash}, user_id, ${nowMs}, ${nowMs + SIGN_IN_LINK_MINUTES * MINUTE_MS}, ${provesEmail} FROM (${account})`,
-		sql`INSERT INTO account_log (user_id, at_ms, action, request_id)
-			SELECT user_id, ${nowMs}, 'sign_in_link.create', ${newId()} FROM (${account})`,
+		query.deleteFrom("sign_in_links").where("user_id", "=", sql<string>`(${account})`),
+		insertEach("sign_in_links", found, (eb) => ({
+			token_hash: token.hash,
+			user_id: eb.ref("account.user_id"),
+			created_at_ms: nowMs,
+			expires_at_ms: nowMs + SIGN_IN_LINK_MINUTES * MINUTE_MS,
+			proves_email: provesEmail,
+		})),
+		insertEach("account_log", found, (eb) => ({
+			user_id: eb.ref("account.user_id"),
+			at_ms: nowMs,
+			action: "sign_in_link.create",
+			request_id: newId(),
+		})),
 	];
-	return statements.map((statement) => statement.compile(query));
+	return statements.map((statement) => statement.compile());
 }

@@ -4,14 +4,14 @@
  * is free again unless devices got it (used-versions.ts). A registration that never became ready
  * leaves no row.
  */
-import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { type CompiledQuery, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { DAY_MS } from "../domain/time";
 import { auditBundleDeletions, type DeletionReason } from "./audit/bundles";
 import type { Actor } from "./audit/entries";
 import { pendingBundle } from "./bundles";
 import { dropRollbackTargets } from "./channel-history";
-import { type Database, jsonList, openDb, query } from "./client";
+import { type Database, isOfApp, jsonList, openDb, query } from "./client";
 import { releaseDeltaFiles } from "./delta-files";
 import { type Walk, walk } from "./table-walk";
 import type { TelemetryDeps } from "./telemetry-databases";
@@ -31,22 +31,37 @@ interface Deletion {
  * audit entry each. Every statement evaluates the condition again, so a bundle that came into use
  * since it was read stays.
  */
-export function deleteBundles(deletion: Deletion, which: RawBuilder<unknown>): CompiledQuery[] {
+export function deleteBundles(deletion: Deletion, which: RawBuilder<SqlBool>): CompiledQuery[] {
 	const { appId, nowMs } = deletion;
-	const selected = sql`IN (SELECT id FROM bundles WHERE ${which})`;
-	// The + keeps the app's index out: it would read the rows of all its bundles.
-	const ofApp = sql`+app_id = ${appId}`;
+	const selected = query.selectFrom("bundles").select("id").where(which);
 	return [
 		...dropPending(deletion, which),
 		bytesOfBundlesToGarbage(which, nowMs),
-		...[
-			sql`DELETE FROM bundle_files WHERE ${ofApp} AND bundle_id ${selected}`,
-			sql`DELETE FROM device_overrides WHERE ${ofApp} AND version_id ${selected} AND +channel_id IS NULL`,
-			sql`UPDATE device_overrides SET version_id = NULL WHERE ${ofApp} AND version_id ${selected}`,
-		].map((statement) => statement.compile(query)),
-		dropRollbackTargets(appId, selected),
-		sql`UPDATE bundles SET status = 'deleted', object_key = NULL, delete_marked_at_ms = NULL,
-			deleted_at_ms = ${nowMs}, updated_at_ms = ${nowMs} WHERE ${which}`.compile(query),
+		query.deleteFrom("bundle_files").where(isOfApp(appId)).where("bundle_id", "in", selected).compile(),
+		query
+			.deleteFrom("device_overrides")
+			.where(isOfApp(appId))
+			.where("version_id", "in", selected)
+			.where(sql<boolean>`+channel_id IS NULL`)
+			.compile(),
+		query
+			.updateTable("device_overrides")
+			.set({ version_id: null })
+			.where(isOfApp(appId))
+			.where("version_id", "in", selected)
+			.compile(),
+		dropRollbackTargets(appId, sql`IN ${selected}`),
+		query
+			.updateTable("bundles")
+			.set({
+				status: "deleted",
+				object_key: null,
+				delete_marked_at_ms: null,
+				deleted_at_ms: nowMs,
+				updated_at_ms: nowMs,
+			})
+			.where(which)
+			.compile(),
 	];
 }
 
@@ -55,12 +70,12 @@ export function dropRegistration(deletion: Deletion, bundleId: number): Compiled
 	return dropPending(deletion, pendingBundle(deletion.appId, bundleId));
 }
 
-function dropPending({ actor, nowMs, appId, details }: Deletion, which: RawBuilder<unknown>): CompiledQuery[] {
+function dropPending({ actor, nowMs, appId, details }: Deletion, which: RawBuilder<SqlBool>): CompiledQuery[] {
 	return [
 		auditBundleDeletions(actor, nowMs, which, details),
 		uploadsOfBundlesToGarbage(appId, sql`IN (SELECT id FROM bundles WHERE ${which})`, nowMs),
 		releaseDeltaFiles(which, nowMs),
-		sql`DELETE FROM bundles WHERE ${which} AND status = 'pending'`.compile(query),
+		query.deleteFrom("bundles").where(which).where("status", "=", "pending").compile(),
 	];
 }
 
@@ -101,14 +116,20 @@ export async function removeTombstones(deps: TelemetryDeps, nowMs: number): Prom
 async function reportedIn(
 	deps: TelemetryDeps,
 	db: Database,
-	range: RawBuilder<unknown>,
+	range: RawBuilder<SqlBool>,
 	failures: Map<string, unknown>,
 ): Promise<string> {
 	const [found] = await db.batch([
-		sql<{ id: number; app_id: AppId; name: string; binding: string }>`SELECT id, app_id, name,
-			(SELECT telemetry_binding FROM apps WHERE apps.id = bundles.app_id) AS binding FROM bundles WHERE ${range}`.compile(
-			query,
-		),
+		query
+			.selectFrom("bundles")
+			.select((eb) => [
+				"id",
+				"name",
+				eb.ref("app_id").$castTo<AppId>().as("app_id"),
+				eb.selectFrom("apps").select("apps.telemetry_binding").whereRef("apps.id", "=", "bundles.app_id").as("binding"),
+			])
+			.where(range)
+			.compile(),
 	]);
 	const kept: number[] = [];
 	for (const [app, bundles] of Map.groupBy(found.rows, ({ app_id }) => app_id)) {

@@ -7,7 +7,7 @@ import type { AppId } from "../authz/decide";
 import { REFRESHED_AFTER_DAYS } from "../domain/statistics/device-record";
 import { DAY_MS } from "../domain/time";
 import { KEPT_FOR_ROLLBACK, rollbackTargetOf } from "./channel-history";
-import { jsonList, query } from "./client";
+import { isOfApp, jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { BundlesTable } from "./schema";
 import { signerOfBundle } from "./signing-keys";
@@ -170,7 +170,7 @@ export function updateBundle(
 }
 
 /** For `deleteBundles`: every unused ready bundle of the app. */
-export const unusedBundles = (appId: AppId) => sql`app_id = ${appId} AND status = 'ready' AND ${UNUSED}`;
+export const unusedBundles = (appId: AppId) => sql<boolean>`app_id = ${appId} AND status = 'ready' AND ${UNUSED}`;
 
 /** A bundle that a dry run names, with the sums over all that the deletion removes. */
 export interface DoomedBundle {
@@ -199,8 +199,14 @@ export function doomedBundles(which: RawBuilder<unknown>, limit: number): Compil
 
 /** Number of ready bundles that no channel serves and that are kept for a rollback. */
 export function bundlesKeptForRollback(appId: AppId): CompiledQuery<{ bundles: number }> {
-	return sql<{ bundles: number }>`SELECT count(*) AS bundles FROM bundles
-		WHERE app_id = ${appId} AND status = 'ready' AND ${IN_NO_CHANNEL} AND ${KEPT_FOR_ROLLBACK}`.compile(query);
+	return query
+		.selectFrom("bundles")
+		.select((eb) => eb.fn.countAll<number>().as("bundles"))
+		.where("app_id", "=", appId)
+		.where("status", "=", "ready")
+		.where(IN_NO_CHANNEL)
+		.where(KEPT_FOR_ROLLBACK)
+		.compile();
 }
 
 /**
@@ -239,16 +245,16 @@ export function bundleIdNamed(appId: AppId, version: string) {
 	return sql<string>`(SELECT CAST(id AS TEXT) FROM bundles WHERE app_id = ${appId} AND name = ${version} AND deleted_at_ms IS NULL)`;
 }
 
-/** Conditions for `deleteBundles` and audit entries. The + keeps the app's index out: it would read all bundles of the app. */
+/** Conditions for `deleteBundles` and audit entries. */
 export const liveBundles = (appId: AppId, ids: readonly number[]) =>
-	sql`+app_id = ${appId} AND id IN ${jsonList(JSON.stringify(ids))} AND deleted_at_ms IS NULL`;
+	sql<boolean>`${isOfApp(appId)} AND id IN ${jsonList(JSON.stringify(ids))} AND deleted_at_ms IS NULL`;
 /** Those among them that are unused, and that the app's retention no longer keeps. */
 export const expiredBundles = (appId: AppId, ids: readonly number[], nowMs: number) =>
-	sql`${liveBundles(appId, ids)} AND status = 'ready' AND ${UNUSED} AND ${isExpired(nowMs)}`;
+	sql<boolean>`${liveBundles(appId, ids)} AND status = 'ready' AND ${UNUSED} AND ${isExpired(nowMs)}`;
 export const pendingBundle = (appId: AppId, bundleId: number) =>
-	sql`app_id = ${appId} AND id = ${bundleId} AND status = 'pending'`;
+	sql<boolean>`app_id = ${appId} AND id = ${bundleId} AND status = 'pending'`;
 /** The + keeps SQLite from turning this into a join, which it would test after the channels. */
-const shownOnProtected = sql`+EXISTS (SELECT 1 FROM apps WHERE apps.id = bundles.app_id AND apps.expose_metadata = 1)
+const shownOnProtected = sql<boolean>`+EXISTS (SELECT 1 FROM apps WHERE apps.id = bundles.app_id AND apps.expose_metadata = 1)
 	AND EXISTS (SELECT 1 FROM channels WHERE channels.app_id = bundles.app_id
 		AND (channels.protected = 1 OR (channels.is_preview = 0 AND bundles.by_preview_key = 1))
 		AND bundles.id IN (channels.version_id, channels.rollout_version_id))`;
@@ -258,11 +264,14 @@ const shownOnProtected = sql`+EXISTS (SELECT 1 FROM apps WHERE apps.id = bundles
  * uploaded it. The bundle is named by its version or id; for loading beside the decision.
  */
 export function shownOnProtectedChannel(publicAppId: string, bundle: string | number): CompiledQuery<{ id: number }> {
-	const which = typeof bundle === "number" ? sql`id = ${bundle}` : sql`name = ${bundle}`;
-	return sql<{
-		id: number;
-	}>`SELECT id FROM bundles WHERE app_id = ${appIdOf(publicAppId)} AND ${which} AND deleted_at_ms IS NULL
-		AND ${shownOnProtected}`.compile(query);
+	return query
+		.selectFrom("bundles")
+		.select("id")
+		.where("app_id", "=", appIdOf(publicAppId))
+		.where((eb) => (typeof bundle === "number" ? eb("id", "=", bundle) : eb("name", "=", bundle)))
+		.where("deleted_at_ms", "is", null)
+		.where(shownOnProtected)
+		.compile();
 }
 
 /** For guards. */

@@ -2,7 +2,7 @@
  * How a channel is deleted: the statements of a batch, the same for DELETE /channel and for a preview that is closed. Bindings, history and
  * overrides go with the channel, and its name stays reserved unless it was a preview's.
  */
-import type { RawBuilder } from "kysely";
+import type { RawBuilder, SqlBool } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
 import { auditBindingsOfChannel } from "./audit/bindings";
 import { wholeChannelNow } from "./audit/channels";
@@ -22,7 +22,7 @@ interface ChannelDeletion {
 	readonly publicAppId: string;
 	readonly channel: { readonly id: ChannelId; readonly name: string };
 	/** The condition of the bundles that are deleted with it, evaluated after the channel is gone. */
-	readonly bundles: RawBuilder<unknown> | undefined;
+	readonly bundles: RawBuilder<SqlBool> | undefined;
 	/** For the audit entry. */
 	readonly details: Readonly<Record<string, unknown>>;
 }

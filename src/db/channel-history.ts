@@ -128,7 +128,7 @@ function entries(
 // The statements below name their index, because version_id may be NULL and the index by versions would then read all apps.
 
 /** Id of the channel that the condition selects. */
-const idOf = (which: RawBuilder<unknown>) => sql`(SELECT id FROM channels WHERE ${which})`;
+const idOf = (which: RawBuilder<unknown>) => sql<number>`(SELECT id FROM channels WHERE ${which})`;
 
 /**
  * Marks the live bundle as rolled back. A rollback to a bundle that was never live, or to one that an earlier rollback replaced, marks
@@ -149,10 +149,22 @@ function keepInBounds(which: RawBuilder<unknown>): CompiledQuery[] {
 		sql`UPDATE channel_history INDEXED BY channel_history_targets SET rollback_target = 0 FROM (${newest}) AS newest
 			WHERE channel_id = ${channel} AND rollback_target = 1 AND channel_history.id < newest.id
 				AND channel_history.version_id IS newest.version_id`.compile(query),
-		sql`DELETE FROM channel_history WHERE channel_id = ${channel} AND rollback_target = 0 AND id <= (
-			SELECT id FROM channel_history WHERE channel_id = ${channel} ORDER BY id DESC LIMIT 1 OFFSET ${sql.lit(MOST_ENTRIES)})`.compile(
-			query,
-		),
+		query
+			.deleteFrom("channel_history")
+			.where("channel_id", "=", channel)
+			.where("rollback_target", "=", 0)
+			.where(
+				"id",
+				"<=",
+				query
+					.selectFrom("channel_history")
+					.select("id")
+					.where("channel_id", "=", channel)
+					.orderBy("id", "desc")
+					.limit(1)
+					.offset(MOST_ENTRIES),
+			)
+			.compile(),
 	];
 }
 

@@ -8,8 +8,9 @@ import { PREVIEW_CHANNEL_ROLES } from "../authz/permissions";
 import type { Deps } from "../deps";
 import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm, MOST_DEVICES_BY_NAME } from "../domain/ci/preview-names";
 import { serviceUnavailable } from "../errors";
-import { query } from "./client";
+import { insertEach, query } from "./client";
 import { appIdOf } from "./public-app-id";
+import type { Flag } from "./schema";
 import { tryTelemetry } from "./telemetry-reads";
 import { markUsedByChannel } from "./used-versions";
 
@@ -36,18 +37,25 @@ export const previewPrefixOf = (app: RawBuilder<unknown>) =>
 	sql<string>`coalesce(${app}.preview_channel_prefix, ${sql.lit(DEFAULT_PREVIEW_PREFIX)})`;
 
 /** The columns of `PreviewNameRow` of an app `a` and its reserved name `n`. */
-export const PREVIEW_NAME_COLUMNS = sql`a.default_upload_channel, ${previewPrefixOf(sql`a`)} AS preview_channel_prefix, n.name IS NOT NULL AS is_reserved, a.telemetry_binding`;
+export const PREVIEW_NAME_COLUMNS = [
+	"a.default_upload_channel",
+	previewPrefixOf(sql`a`).as("preview_channel_prefix"),
+	sql<Flag>`n.name IS NOT NULL`.as("is_reserved"),
+	"a.telemetry_binding",
+] as const;
 
 /** Facts for `refusalOfName`; for loading beside the decision. */
 export function previewName(publicAppId: string, name: string): CompiledQuery<PreviewNameRow> {
-	return sql<PreviewNameRow>`SELECT ${PREVIEW_NAME_COLUMNS}
-		FROM apps a LEFT JOIN channel_names n ON n.app_id = a.id AND n.name = ${name} WHERE a.id = ${appIdOf(publicAppId)}`.compile(
-		query,
-	);
+	return query
+		.selectFrom("apps as a")
+		.leftJoin("channel_names as n", (join) => join.onRef("n.app_id", "=", "a.id").on("n.name", "=", name))
+		.select(PREVIEW_NAME_COLUMNS)
+		.where("a.id", "=", appIdOf(publicAppId))
+		.compile();
 }
 
 function countDevicesNaming(appId: AppId, name: string): CompiledQuery<{ devices: number }> {
-	return sql<{ devices: number }>`SELECT ${devicesNaming(sql`${appId}`, sql`${name}`)} AS devices`.compile(query);
+	return query.selectNoFrom(devicesNaming(sql`${appId}`, sql`${name}`).as("devices")).compile();
 }
 
 /** @throws {ApiError} `service_unavailable` if the devices cannot be counted, because the name may be that of a fleet */
@@ -83,15 +91,27 @@ export const IS_PREVIEW_BINDING = sql<boolean>`b.role_name IN (${sql.join(PREVIE
 
 /** Reserves the name: preview keys cannot use it any more. */
 export function reserveName(appId: AppId, name: string, nowMs: number): CompiledQuery {
-	return sql`INSERT INTO channel_names (app_id, name, used_at_ms) VALUES (${appId}, ${name}, ${nowMs})
-		ON CONFLICT (app_id, name) DO UPDATE SET used_at_ms = excluded.used_at_ms`.compile(query);
+	return query
+		.insertInto("channel_names")
+		.values({ app_id: appId, name, used_at_ms: nowMs })
+		.onConflict((conflict) => conflict.columns(["app_id", "name"]).doUpdateSet({ used_at_ms: nowMs }))
+		.compile();
 }
 
 /** Before the channel is deleted: its name is reserved, unless the channel is a preview's. */
 export function keepNameOf(appId: AppId, channelId: ChannelId, nowMs: number): CompiledQuery {
-	return sql`INSERT INTO channel_names (app_id, name, used_at_ms) SELECT app_id, name, ${nowMs}
-		FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND (public = 1 OR is_preview = 0)
-		ON CONFLICT (app_id, name) DO UPDATE SET used_at_ms = excluded.used_at_ms`.compile(query);
+	const channel = query
+		.selectFrom("channels")
+		.where("app_id", "=", appId)
+		.where("id", "=", channelId)
+		.where((eb) => eb.or([eb("public", "=", 1), eb("is_preview", "=", 0)]));
+	return insertEach("channel_names", channel, (eb) => ({
+		app_id: eb.ref("app_id"),
+		name: eb.ref("name"),
+		used_at_ms: nowMs,
+	}))
+		.onConflict((conflict) => conflict.columns(["app_id", "name"]).doUpdateSet({ used_at_ms: nowMs }))
+		.compile();
 }
 
 /** Guard condition: preview keys still have access to the channel, or the channel is deleted. */
@@ -118,12 +138,24 @@ export function previewAccessOf(appId: AppId, name: string): CompiledQuery<Ended
 /** The channel is no preview any more: its preview bindings are deleted and its name is reserved. */
 export function endPreviewAccess(appId: AppId, name: string, nowMs: number): CompiledQuery[] {
 	return [
-		sql`DELETE FROM role_bindings AS b WHERE b.app_id = ${appId} AND ${IS_PREVIEW_BINDING}
-			AND channel_id IN (SELECT id FROM channels WHERE app_id = ${appId} AND name = ${name})`.compile(query),
+		query
+			.deleteFrom("role_bindings as b")
+			.where("b.app_id", "=", appId)
+			.where(IS_PREVIEW_BINDING)
+			.where(
+				"b.channel_id",
+				"in",
+				query.selectFrom("channels").select("id").where("app_id", "=", appId).where("name", "=", name),
+			)
+			.compile(),
 		...releasePreview(appId, name, nowMs),
-		sql`UPDATE channels SET is_preview = 0 WHERE app_id = ${appId} AND name = ${name} AND is_preview = 1`.compile(
-			query,
-		),
+		query
+			.updateTable("channels")
+			.set({ is_preview: 0 })
+			.where("app_id", "=", appId)
+			.where("name", "=", name)
+			.where("is_preview", "=", 1)
+			.compile(),
 		markUsedByChannel(appId, name),
 		reserveName(appId, name, nowMs),
 	];
@@ -131,10 +163,31 @@ export function endPreviewAccess(appId: AppId, name: string, nowMs: number): Com
 
 /** The preview of the channel ends, and its channel and bundles stay. */
 function releasePreview(appId: AppId, channelName: string, nowMs: number): CompiledQuery[] {
-	const released = sql`app_id = ${appId} AND channel_name = ${channelName} AND state = 'open'`;
+	const released = { app_id: appId, channel_name: channelName, state: "open" } as const;
 	return [
-		sql`UPDATE bundles SET preview_id = NULL WHERE preview_id = (SELECT id FROM previews WHERE ${released})`,
-		sql`UPDATE previews SET state = 'closed', closed_as = 'kept', channel_id = NULL, closed_at_ms = ${nowMs},
-			updated_at_ms = ${nowMs}, revision = revision + 1 WHERE ${released}`,
-	].map((statement) => statement.compile(query));
+		query
+			.updateTable("bundles")
+			.set({ preview_id: null })
+			.where(
+				"preview_id",
+				"=",
+				query
+					.selectFrom("previews")
+					.select("id")
+					.where((eb) => eb.and(released)),
+			)
+			.compile(),
+		query
+			.updateTable("previews")
+			.set({
+				state: "closed",
+				closed_as: "kept",
+				channel_id: null,
+				closed_at_ms: nowMs,
+				updated_at_ms: nowMs,
+				revision: sql<number>`revision + 1`,
+			})
+			.where((eb) => eb.and(released))
+			.compile(),
+	];
 }

@@ -1,10 +1,20 @@
 /**
  * Builds and compiles the statements of management requests, including guards and the errors of unique indexes. batch.ts runs them.
  */
-import { type Expression, Kysely, type RawBuilder, type SqlBool, sql } from "kysely";
+import {
+	type Expression,
+	type ExpressionBuilder,
+	type InsertObject,
+	Kysely,
+	type RawBuilder,
+	type SelectQueryBuilder,
+	type SqlBool,
+	sql,
+} from "kysely";
 import { D1Dialect } from "kysely-d1";
+import type { AppId } from "../authz/decide";
 import { OWN_INDEX, type Statement } from "./batch";
-import type { Schema } from "./schema";
+import type { Schema, TelemetrySchema } from "./schema";
 
 export * from "./batch";
 
@@ -16,6 +26,44 @@ const NO_DATABASE = new Proxy({} as D1Database, {
 
 /** Builds and compiles statements. It cannot run any, so that every statement is part of a batch. */
 export const query = new Kysely<Schema>({ dialect: new D1Dialect({ database: NO_DATABASE }) });
+
+/** The same for a telemetry database. */
+export const reportQuery = new Kysely<TelemetrySchema>({ dialect: new D1Dialect({ database: NO_DATABASE }) });
+
+const columnsOf = (row: object) => Object.entries(row).map(([name, value]) => sql<unknown>`${value}`.as(name));
+
+/** Inserts the row if the condition holds. */
+export function insertIf<Table extends keyof Schema>(
+	table: Table,
+	row: InsertObject<Schema, Table>,
+	condition: Expression<SqlBool>,
+) {
+	return query
+		.insertInto(table)
+		.columns(Object.keys(row) as (keyof Schema[Table] & string)[])
+		.expression(query.selectNoFrom(columnsOf(row)).where(condition));
+}
+
+/**
+ * Inserts a row for each one of the SELECT, which must have a WHERE: without one, SQLite reads ON CONFLICT as a join.
+ * @param row its columns, by those of the SELECT
+ */
+export function insertEach<Table extends keyof Schema, From extends Schema, Tables extends keyof From>(
+	table: Table,
+	rows: SelectQueryBuilder<From, Tables, object>,
+	row: (eb: ExpressionBuilder<From, Tables>) => InsertObject<Schema, Table>,
+) {
+	let names: string[] = [];
+	const selected = rows.select((eb) => {
+		const values = row(eb);
+		names = Object.keys(values);
+		return columnsOf(values);
+	});
+	return query
+		.insertInto(table)
+		.columns(names as (keyof Schema[Table] & string)[])
+		.expression(selected);
+}
 
 /**
  * A statement that aborts its batch with `failure` unless the condition holds. SQLite has no RAISE outside triggers, so the statement
@@ -40,6 +88,9 @@ export function onUnique<Row>(statement: Statement<Row>, columns: string, failur
 /** A random UUID per row, for INSERT … SELECT. */
 export const RANDOM_UUID = sql<string>`lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)),
 	substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6))))`;
+
+/** Condition: the row is of the app. The + keeps the app's index out, by which SQLite would read all rows of the app. */
+export const isOfApp = (appId: AppId) => sql<boolean>`+app_id = ${appId}`;
 
 /** A JSON array as a list for IN: one parameter, because D1 allows at most a hundred. */
 export function jsonList(json: string) {

@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { MINUTE_MS } from "../domain/time";
-import { query } from "./client";
+import { query, reportQuery } from "./client";
 
 const PERIOD_MS = 5 * MINUTE_MS;
 /**
@@ -41,6 +41,10 @@ export function storeIds(events: readonly { readonly id: string; readonly atMs: 
 
 /** @param startOfDayMs the consumer counts no event of an earlier day */
 export function deleteIdsBefore(startOfDayMs: number): CompiledQuery {
-	return sql`DELETE FROM counted_ids WHERE period IN (SELECT period FROM counted_ids
-		WHERE period < ${Math.floor(startOfDayMs / PERIOD_MS)} LIMIT ${sql.lit(MOST_ROWS_DELETED)})`.compile(query);
+	const old = reportQuery
+		.selectFrom("counted_ids")
+		.select("period")
+		.where("period", "<", Math.floor(startOfDayMs / PERIOD_MS))
+		.limit(MOST_ROWS_DELETED);
+	return reportQuery.deleteFrom("counted_ids").where("period", "in", old).compile();
 }

@@ -147,18 +147,45 @@ export function replaceRole(orgId: OrgId, name: string, by: string): CompiledQue
 		sql.raw(`${left}.api_key_id IS ${right}.api_key_id
 		AND ${left}.user_id IS ${right}.user_id AND ${left}.app_id IS ${right}.app_id AND ${left}.channel_id IS ${right}.channel_id`);
 	const ofRole = (alias: string, role: string) =>
-		sql`${sql.ref(`${alias}.org_id`)} = ${orgId} AND ${sql.ref(`${alias}.role_name`)} = ${role}`;
+		sql<boolean>`${sql.ref(`${alias}.org_id`)} = ${orgId} AND ${sql.ref(`${alias}.role_name`)} = ${role}`;
 	return [
-		sql`UPDATE role_bindings AS kept SET expires_at_ms = (SELECT nullif(max(
+		query
+			.updateTable("role_bindings as kept")
+			.set({
+				expires_at_ms: sql<number | null>`(SELECT nullif(max(
 				coalesce(kept.expires_at_ms, 9007199254740991), coalesce(old.expires_at_ms, 9007199254740991)), 9007199254740991)
-				FROM role_bindings old WHERE ${ofRole("old", name)} AND ${same("old", "kept")})
-			WHERE ${ofRole("kept", by)} AND EXISTS (SELECT 1 FROM role_bindings old WHERE ${ofRole("old", name)} AND ${same("old", "kept")})`,
-		sql`DELETE FROM role_bindings AS old WHERE ${ofRole("old", name)}
-			AND EXISTS (SELECT 1 FROM role_bindings kept WHERE ${ofRole("kept", by)} AND ${same("old", "kept")})`,
-		sql`UPDATE role_bindings SET role_name = ${by} WHERE org_id = ${orgId} AND role_name = ${name}`,
-		sql`DELETE FROM group_bindings AS old WHERE ${ofRole("old", name)} AND EXISTS (SELECT 1 FROM group_bindings kept
-			WHERE ${ofRole("kept", by)} AND kept.group_id = old.group_id AND kept.app_id = old.app_id AND kept.channel_id IS old.channel_id)`,
-		sql`UPDATE group_bindings SET role_name = ${by} WHERE org_id = ${orgId} AND role_name = ${name}`,
-		sql`UPDATE invitations SET role_name = ${by} WHERE org_id = ${orgId} AND role_name = ${name}`,
-	].map((statement) => statement.compile(query));
+				FROM role_bindings old WHERE ${ofRole("old", name)} AND ${same("old", "kept")})`,
+			})
+			.where(ofRole("kept", by))
+			.where(
+				sql<boolean>`EXISTS (SELECT 1 FROM role_bindings old WHERE ${ofRole("old", name)} AND ${same("old", "kept")})`,
+			),
+		query
+			.deleteFrom("role_bindings as old")
+			.where(ofRole("old", name))
+			.where(
+				sql<boolean>`EXISTS (SELECT 1 FROM role_bindings kept WHERE ${ofRole("kept", by)} AND ${same("old", "kept")})`,
+			),
+		query.updateTable("role_bindings").set({ role_name: by }).where("org_id", "=", orgId).where("role_name", "=", name),
+		query
+			.deleteFrom("group_bindings as old")
+			.where(ofRole("old", name))
+			.where((eb) =>
+				eb.exists(
+					eb
+						.selectFrom("group_bindings as kept")
+						.select("kept.id")
+						.where(ofRole("kept", by))
+						.whereRef("kept.group_id", "=", "old.group_id")
+						.whereRef("kept.app_id", "=", "old.app_id")
+						.whereRef("kept.channel_id", "is", "old.channel_id"),
+				),
+			),
+		query
+			.updateTable("group_bindings")
+			.set({ role_name: by })
+			.where("org_id", "=", orgId)
+			.where("role_name", "=", name),
+		query.updateTable("invitations").set({ role_name: by }).where("org_id", "=", orgId).where("role_name", "=", name),
+	].map((statement) => statement.compile());
 }

@@ -34,9 +34,10 @@ export type Chosen = readonly string[] | "all";
 const MOST_COUNTED = 1_000;
 
 export function countDeadMessages(): CompiledQuery<{ readonly dead: number }> {
-	return sql<{
-		dead: number;
-	}>`SELECT count(*) AS dead FROM (SELECT 1 FROM dead_messages LIMIT ${MOST_COUNTED})`.compile(query);
+	return query
+		.selectFrom(query.selectFrom("dead_messages").select("id").limit(MOST_COUNTED).as("counted"))
+		.select((eb) => eb.fn.countAll<number>().as("dead"))
+		.compile();
 }
 
 export function resendDeadMessages(chosen: Chosen): CompiledQuery<{ readonly id: string }> {

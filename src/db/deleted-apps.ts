@@ -6,7 +6,7 @@
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import type { AppRow } from "./apps";
-import { jsonList, query } from "./client";
+import { insertEach, jsonList, query } from "./client";
 import { RESTORABLE_MS } from "./organizations";
 
 /**
@@ -20,21 +20,50 @@ export function deleteApp(
 	deletedBy: string,
 	nowMs: number,
 ): CompiledQuery[] {
+	const app = query.selectFrom("apps").where("id", "=", appId).where("owner_org", "=", orgId);
 	return [
-		sql`INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms, deleted_at_ms)
-			SELECT ${graveId}, 'Deleted app', o.created_by, ${nowMs}, ${nowMs}, ${nowMs}
-			FROM organizations o INNER JOIN apps ON apps.owner_org = o.id
-			WHERE o.id = ${orgId} AND apps.id = ${appId}`,
-		sql`INSERT INTO deleted_apps (app_id, public_app_id, org_id, deleted_at_ms, deleted_by)
-			SELECT id, app_id, owner_org, ${nowMs}, ${deletedBy} FROM apps WHERE id = ${appId} AND owner_org = ${orgId}`,
-		sql`INSERT INTO app_reservations (app_id, org_id, reserved_at_ms)
-			SELECT app_id, owner_org, ${nowMs} FROM apps WHERE id = ${appId} AND owner_org = ${orgId}
-			ON CONFLICT (app_id) DO UPDATE SET app_id = excluded.app_id, org_id = excluded.org_id,
-				reserved_at_ms = excluded.reserved_at_ms`,
-		sql`DELETE FROM app_transfers WHERE app_id = ${appId} AND from_org = ${orgId}`,
+		insertEach(
+			"organizations",
+			query
+				.selectFrom("organizations as o")
+				.innerJoin("apps", "apps.owner_org", "o.id")
+				.where("o.id", "=", orgId)
+				.where("apps.id", "=", appId),
+			(eb) => ({
+				id: graveId,
+				name: "Deleted app",
+				created_by: eb.ref("o.created_by"),
+				created_at_ms: nowMs,
+				updated_at_ms: nowMs,
+				deleted_at_ms: nowMs,
+			}),
+		),
+		insertEach("deleted_apps", app, (eb) => ({
+			app_id: eb.ref("id"),
+			public_app_id: eb.ref("app_id"),
+			org_id: eb.ref("owner_org"),
+			deleted_at_ms: nowMs,
+			deleted_by: deletedBy,
+		})),
+		insertEach("app_reservations", app, (eb) => ({
+			app_id: eb.ref("app_id"),
+			org_id: eb.ref("owner_org"),
+			reserved_at_ms: nowMs,
+		})).onConflict((conflict) =>
+			conflict.column("app_id").doUpdateSet((eb) => ({
+				app_id: eb.ref("excluded.app_id"),
+				org_id: eb.ref("excluded.org_id"),
+				reserved_at_ms: eb.ref("excluded.reserved_at_ms"),
+			})),
+		),
+		query.deleteFrom("app_transfers").where("app_id", "=", appId).where("from_org", "=", orgId),
 		// The UUID replaces the public id; no public id looks like a UUID.
-		sql`UPDATE apps SET owner_org = ${graveId}, app_id = id WHERE id = ${appId} AND owner_org = ${orgId}`,
-	].map((statement) => statement.compile(query));
+		query
+			.updateTable("apps")
+			.set((eb) => ({ owner_org: graveId, app_id: eb.ref("id") }))
+			.where("id", "=", appId)
+			.where("owner_org", "=", orgId),
+	].map((statement) => statement.compile());
 }
 
 /** For guards: no app has the id, in any case, and no other organization has reserved it. */
@@ -56,14 +85,23 @@ export function appIsRestorable(orgId: OrgId, appId: AppId, deletedAfterMs: numb
 
 /** Undoes the deletion of an app. */
 export function restoreApp(orgId: OrgId, appId: AppId): CompiledQuery[] {
-	const deleted = sql`FROM deleted_apps WHERE app_id = ${appId} AND org_id = ${orgId}`;
+	const deleted = query.selectFrom("deleted_apps").where("app_id", "=", appId).where("org_id", "=", orgId);
+	const uuid = deleted.select("app_id");
 	return [
-		sql`UPDATE organizations SET deleted_at_ms = 0 WHERE id = (SELECT owner_org FROM apps WHERE id = (SELECT app_id ${deleted}))`,
-		sql`UPDATE apps SET owner_org = ${orgId}, app_id = (SELECT public_app_id ${deleted}), revision = revision + 1
-			WHERE id = (SELECT app_id ${deleted})`,
-		sql`DELETE FROM app_reservations WHERE org_id = ${orgId} AND app_id = (SELECT public_app_id ${deleted})`,
-		sql`DELETE ${deleted}`,
-	].map((statement) => statement.compile(query));
+		query
+			.updateTable("organizations")
+			.set({ deleted_at_ms: 0 })
+			.where("id", "=", query.selectFrom("apps").select("owner_org").where("id", "=", uuid)),
+		query
+			.updateTable("apps")
+			.set({ owner_org: orgId, app_id: deleted.select("public_app_id"), revision: sql<number>`revision + 1` })
+			.where("id", "=", uuid),
+		query
+			.deleteFrom("app_reservations")
+			.where("org_id", "=", orgId)
+			.where("app_id", "=", deleted.select("public_app_id")),
+		query.deleteFrom("deleted_apps").where("app_id", "=", appId).where("org_id", "=", orgId),
+	].map((statement) => statement.compile());
 }
 
 interface DeletedAppRow extends AppRow {
@@ -100,7 +138,7 @@ interface ReservationRow {
 	readonly deleted_at_ms: number | null;
 }
 
-const NO_APP_HAS_IT = sql`NOT EXISTS (SELECT 1 FROM apps WHERE apps.app_id = r.app_id)`;
+const NO_APP_HAS_IT = sql<boolean>`NOT EXISTS (SELECT 1 FROM apps WHERE apps.app_id = r.app_id)`;
 
 /** A page of the organization's reserved ids that no app has; for loading beside the decision. */
 export function reservationsPage(
@@ -109,10 +147,26 @@ export function reservationsPage(
 	limit: number,
 	offset: number,
 ): CompiledQuery<ReservationRow> {
-	return sql<ReservationRow>`SELECT r.app_id, r.org_id, r.reserved_at_ms, (SELECT max(d.deleted_at_ms) FROM deleted_apps d
-			WHERE d.public_app_id = r.app_id AND d.org_id = r.org_id AND d.deleted_at_ms > ${deletedAfterMs}) AS deleted_at_ms
-		FROM app_reservations r WHERE r.org_id = ${orgId} AND ${NO_APP_HAS_IT}
-		ORDER BY r.app_id LIMIT ${limit} OFFSET ${offset}`.compile(query);
+	return query
+		.selectFrom("app_reservations as r")
+		.select((eb) => [
+			"r.app_id",
+			"r.org_id",
+			"r.reserved_at_ms",
+			eb
+				.selectFrom("deleted_apps as d")
+				.select((deleted) => deleted.fn.max("d.deleted_at_ms").as("at_ms"))
+				.whereRef("d.public_app_id", "=", "r.app_id")
+				.whereRef("d.org_id", "=", "r.org_id")
+				.where("d.deleted_at_ms", ">", deletedAfterMs)
+				.as("deleted_at_ms"),
+		])
+		.where("r.org_id", "=", orgId)
+		.where(NO_APP_HAS_IT)
+		.orderBy("r.app_id")
+		.limit(limit)
+		.offset(offset)
+		.compile();
 }
 
 /** For guards: the id is reserved for the organization, and no app has it. */
@@ -123,11 +177,17 @@ export function appIdIsReserved(orgId: OrgId, publicAppId: string) {
 
 /** Releases the id. The organization's deleted apps with it can no longer be restored; the next clean-up removes them. */
 export function releaseAppId(orgId: OrgId, publicAppId: string, nowMs: number): CompiledQuery[] {
-	const deleted = sql`FROM deleted_apps WHERE org_id = ${orgId} AND public_app_id = ${publicAppId}`;
+	const deleted = query
+		.selectFrom("deleted_apps")
+		.select("app_id")
+		.where("org_id", "=", orgId)
+		.where("public_app_id", "=", publicAppId);
 	return [
-		sql`UPDATE organizations SET deleted_at_ms = ${nowMs - RESTORABLE_MS}
-			WHERE id IN (SELECT owner_org FROM apps WHERE id IN (SELECT app_id ${deleted}))`,
-		sql`DELETE ${deleted}`,
-		sql`DELETE FROM app_reservations WHERE org_id = ${orgId} AND app_id = ${publicAppId}`,
-	].map((statement) => statement.compile(query));
+		query
+			.updateTable("organizations")
+			.set({ deleted_at_ms: nowMs - RESTORABLE_MS })
+			.where("id", "in", query.selectFrom("apps").select("owner_org").where("id", "in", deleted)),
+		query.deleteFrom("deleted_apps").where("org_id", "=", orgId).where("public_app_id", "=", publicAppId),
+		query.deleteFrom("app_reservations").where("org_id", "=", orgId).where("app_id", "=", publicAppId),
+	].map((statement) => statement.compile());
 }

@@ -2,7 +2,7 @@
  * Which files of the delta store are unused. A file is looked at a day after it was claimed last, and again soon after its last bundle is
  * deleted. Every file that is not going to be looked at is referenced by a bundle; a slow walk over all files corrects exceptions.
  */
-import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { type CompiledQuery, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { DAY_MS, MINUTE_MS } from "../domain/time";
 import { type Database, query } from "./client";
@@ -63,16 +63,16 @@ export function manifestFiles(
 
 /** Removes unused files; their bytes become garbage. */
 export async function removeUnusedDeltaFiles(db: Database, nowMs: number): Promise<void> {
-	const isDue = sql`last_claimed_at_ms <= ${nowMs - GRACE_MS}`;
-	const removals = (range: RawBuilder<unknown>): CompiledQuery[] => {
-		const unused = sql`${range} AND ${isDue} AND ${IS_UNUSED}`;
+	const isDue = sql<boolean>`last_claimed_at_ms <= ${nowMs - GRACE_MS}`;
+	const removals = (range: RawBuilder<SqlBool>): CompiledQuery[] => {
+		const unused = sql<boolean>`${range} AND ${isDue} AND ${IS_UNUSED}`;
 		return [
 			// Empty files share one object, which is kept.
 			selectedToGarbage(
 				sql`SELECT object_key AS object_prefix FROM delta_objects WHERE ${unused} AND size_bytes > 0`,
 				nowMs,
 			),
-			sql`DELETE FROM delta_objects WHERE ${unused}`.compile(query),
+			query.deleteFrom("delta_objects").where(unused).compile(),
 		];
 	};
 	const today = JSON.stringify([nowMs - GRACE_MS, "", ""]);

@@ -6,7 +6,7 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { EVENT_KINDS, type EventKind, type StoredEvent } from "../domain/statistics/device-story";
 import { jsonChunks } from "./chunks";
-import { query } from "./client";
+import { query, reportQuery } from "./client";
 
 /** The device and its event. */
 export type LoggedEvent = readonly [deviceId: string, ...StoredEvent];
@@ -19,8 +19,16 @@ export function logEvents(
 ): CompiledQuery[] {
 	return [...events].flatMap(([app, own]) =>
 		jsonChunks(own).map(({ json }) =>
-			sql`INSERT INTO device_events (app_id, at_ms, id, events)
-				SELECT id, ${atMs}, ${newId()}, ${json} FROM apps WHERE id = ${app}`.compile(query),
+			reportQuery
+				.insertInto("device_events")
+				.columns(["app_id", "at_ms", "id", "events"])
+				.expression((eb) =>
+					eb
+						.selectFrom("apps")
+						.select(["apps.id", eb.val(atMs).as("at_ms"), eb.val(newId()).as("row"), eb.val(json).as("events")])
+						.where("apps.id", "=", app),
+				)
+				.compile(),
 		),
 	);
 }
@@ -110,8 +118,12 @@ export function lastScanned(
 
 /** The telemetry of a device as it is stored, for its story. */
 export function recentReportsOf(appId: AppId, deviceId: string): CompiledQuery<{ recent_reports: string | null }> {
-	return sql<{ recent_reports: string | null }>`SELECT recent_reports FROM devices
-		WHERE app_id = ${appId} AND device_id = ${deviceId}`.compile(query);
+	return reportQuery
+		.selectFrom("devices")
+		.select("recent_reports")
+		.where("app_id", "=", appId)
+		.where("device_id", "=", deviceId)
+		.compile();
 }
 
 /** Deletes at most `limit` rows of the log that were stored before the time. */

@@ -17,9 +17,15 @@ export interface OverrideRow
 
 /** The override of a device, if it has one; for loading beside the decision. */
 export function overrideOf(publicAppId: string, deviceId: string): CompiledQuery<OverrideRow> {
-	return sql<OverrideRow>`SELECT o.device_id, o.channel_id, o.version_id, o.created_at_ms, o.updated_at_ms, c.name AS channel, b.name AS version
-		FROM device_overrides o LEFT JOIN channels c ON c.id = o.channel_id LEFT JOIN bundles b ON b.id = o.version_id
-		WHERE o.app_id = ${appIdOf(publicAppId)} AND o.device_id = ${deviceId}`.compile(query);
+	return query
+		.selectFrom("device_overrides as o")
+		.leftJoin("channels as c", "c.id", "o.channel_id")
+		.leftJoin("bundles as b", "b.id", "o.version_id")
+		.select(["o.device_id", "o.channel_id", "o.version_id", "o.created_at_ms", "o.updated_at_ms"])
+		.select(["c.name as channel", "b.name as version"])
+		.where("o.app_id", "=", appIdOf(publicAppId))
+		.where("o.device_id", "=", deviceId)
+		.compile();
 }
 
 /** Null keeps the stored value. */
@@ -28,10 +34,26 @@ export function setOverride(
 	override: Pick<DeviceOverridesTable, "device_id" | "channel_id" | "version_id" | "created_by">,
 	nowMs: number,
 ): CompiledQuery {
-	return sql`INSERT INTO device_overrides (app_id, device_id, channel_id, version_id, created_by, created_at_ms, updated_at_ms)
-		VALUES (${appId}, ${override.device_id}, ${override.channel_id}, ${override.version_id}, ${override.created_by}, ${nowMs}, ${nowMs})
-		ON CONFLICT (app_id, device_id) DO UPDATE SET channel_id = coalesce(excluded.channel_id, channel_id),
-			version_id = coalesce(excluded.version_id, version_id), updated_at_ms = ${nowMs}`.compile(query);
+	const { device_id, channel_id, version_id, created_by } = override;
+	return query
+		.insertInto("device_overrides")
+		.values({
+			app_id: appId,
+			device_id,
+			channel_id,
+			version_id,
+			created_by,
+			created_at_ms: nowMs,
+			updated_at_ms: nowMs,
+		})
+		.onConflict((conflict) =>
+			conflict.columns(["app_id", "device_id"]).doUpdateSet((eb) => ({
+				channel_id: eb.fn.coalesce("excluded.channel_id", "device_overrides.channel_id"),
+				version_id: eb.fn.coalesce("excluded.version_id", "device_overrides.version_id"),
+				updated_at_ms: nowMs,
+			})),
+		)
+		.compile();
 }
 
 export function deleteOverride(appId: AppId, deviceId: string): CompiledQuery {

@@ -5,7 +5,7 @@
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { guard, query } from "./client";
+import { guard, query, reportQuery } from "./client";
 import { conflict } from "./optimistic";
 
 /** A consumer draws one of the slots from 1 to this. */
@@ -76,13 +76,17 @@ export function writeSlot(
 	sketch: string,
 ): CompiledQuery {
 	if (revision === null) {
-		return sql`INSERT INTO device_sketches (app_id, day, kind, version_name, slot, sketch, revision)
-			VALUES (${app}, ${day}, ${kind}, ${version}, ${slot}, ${sketch}, 1)
-			ON CONFLICT (app_id, day, kind, version_name, slot) DO NOTHING`.compile(query);
+		return reportQuery
+			.insertInto("device_sketches")
+			.values({ app_id: app, day, kind, version_name: version, slot, sketch, revision: 1 })
+			.onConflict((conflict) => conflict.columns(["app_id", "day", "kind", "version_name", "slot"]).doNothing())
+			.compile();
 	}
-	return sql`UPDATE device_sketches SET sketch = ${sketch}, revision = revision + 1
-		WHERE app_id = ${app} AND day = ${day} AND kind = ${kind} AND version_name = ${version} AND slot = ${slot}
-			AND revision = ${revision}`.compile(query);
+	return reportQuery
+		.updateTable("device_sketches")
+		.set((eb) => ({ sketch, revision: eb("revision", "+", 1) }))
+		.where((eb) => eb.and({ app_id: app, day, kind, version_name: version, slot, revision }))
+		.compile();
 }
 
 interface OpenDay {
@@ -106,8 +110,12 @@ export interface SketchRow {
 
 /** Every sketch of a day. */
 export function sketchesOfDay({ app_id, day }: OpenDay): CompiledQuery<SketchRow> {
-	return sql<SketchRow>`SELECT kind, version_name, slot, sketch, revision FROM device_sketches
-		WHERE app_id = ${app_id} AND day = ${day}`.compile(query);
+	return reportQuery
+		.selectFrom("device_sketches")
+		.select(["kind", "version_name", "slot", "sketch", "revision"])
+		.where("app_id", "=", app_id)
+		.where("day", "=", day)
+		.compile();
 }
 
 export interface MergedSketch {

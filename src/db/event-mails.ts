@@ -18,11 +18,16 @@ export function eventMailsOf(
 	nowMs: number,
 	limit: number,
 ): CompiledQuery<{ id: string; name: string; events: string | null }> {
-	return sql<{ id: string; name: string; events: string | null }>`SELECT o.id, o.name, w.events FROM organizations o
-			LEFT JOIN webhooks w ON w.org_id = o.id AND w.user_id = ${userId}
-		WHERE o.id IN (SELECT org_id FROM role_bindings WHERE user_id = ${userId})
-			AND ${holds(sql`${userId}`, sql.ref("o.id"), roles, nowMs)}
-		ORDER BY o.name, o.id LIMIT ${limit}`.compile(query);
+	return query
+		.selectFrom("organizations as o")
+		.leftJoin("webhooks as w", (join) => join.onRef("w.org_id", "=", "o.id").on("w.user_id", "=", userId))
+		.select(["o.id", "o.name", "w.events"])
+		.where("o.id", "in", query.selectFrom("role_bindings").select("org_id").where("user_id", "=", userId))
+		.where(holds(sql`${userId}`, sql.ref("o.id"), roles, nowMs))
+		.orderBy("o.name")
+		.orderBy("o.id")
+		.limit(limit)
+		.compile();
 }
 
 /** For guards: the person may choose mails of the organization. */
@@ -41,11 +46,20 @@ export function chooseEventMails(
 	if (events.length === 0) {
 		return query.deleteFrom("webhooks").where("user_id", "=", userId).where("org_id", "=", orgId).compile();
 	}
-	return sql`INSERT INTO webhooks (id, org_id, user_id, format, description, shown_url, sealed, events, created_at_ms, updated_at_ms)
-		VALUES (${id}, ${orgId}, ${userId}, 'mail', 'Mail', '', '', ${JSON.stringify(events)}, ${nowMs}, ${nowMs})
-		ON CONFLICT (user_id, org_id) WHERE user_id IS NOT NULL
-		DO UPDATE SET events = excluded.events, updated_at_ms = excluded.updated_at_ms, disabled_at_ms = NULL, disabled_reason = NULL,
-			failing_since_ms = NULL`.compile(query);
+	const chosen = { events: JSON.stringify(events), updated_at_ms: nowMs };
+	return query
+		.insertInto("webhooks")
+		.values({
+			...{ id, org_id: orgId, user_id: userId, format: "mail", description: "Mail", shown_url: "", sealed: "" },
+			...{ ...chosen, created_at_ms: nowMs },
+		})
+		.onConflict((conflict) =>
+			conflict
+				.columns(["user_id", "org_id"])
+				.where("user_id", "is not", null)
+				.doUpdateSet({ ...chosen, disabled_at_ms: null, disabled_reason: null, failing_since_ms: null }),
+		)
+		.compile();
 }
 
 /** The verified address of the person; no row if the person may not have mails of the organization any more. */
@@ -55,7 +69,12 @@ export function mailRecipient(
 	roles: readonly string[],
 	nowMs: number,
 ): CompiledQuery<{ email: string; organization: string }> {
-	return sql<{ email: string; organization: string }>`SELECT u.email, o.name AS organization
-		FROM users u, organizations o WHERE u.id = ${userId} AND o.id = ${orgId} AND u.email_verified_at_ms IS NOT NULL
-			AND ${holds(sql`${userId}`, sql`${orgId}`, roles, nowMs)}`.compile(query);
+	return query
+		.selectFrom(["users as u", "organizations as o"])
+		.select(["u.email", "o.name as organization"])
+		.where("u.id", "=", userId)
+		.where("o.id", "=", orgId)
+		.where("u.email_verified_at_ms", "is not", null)
+		.where(holds(sql`${userId}`, sql`${orgId}`, roles, nowMs))
+		.compile();
 }

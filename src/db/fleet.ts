@@ -3,7 +3,7 @@
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { query } from "./client";
+import { query, reportQuery } from "./client";
 import type { Flag } from "./schema";
 
 export interface FleetDevice {
@@ -49,9 +49,13 @@ export type ReportedDevice = Omit<FleetDevice, keyof DeviceFacts>;
 
 /** In the telemetry database: devices after the given id. */
 export function fleetPage(appId: AppId, afterDeviceId: string, limit: number): CompiledQuery<ReportedDevice> {
-	return sql<ReportedDevice>`SELECT device_id, platform, version_name, version_build, plugin_version, is_prod, is_emulator, key_id,
-			default_channel, last_seen_at_ms, created_at_ms
-		FROM devices WHERE app_id = ${appId} AND device_id > ${afterDeviceId} ORDER BY device_id LIMIT ${limit}`.compile(
-		query,
-	);
+	return reportQuery
+		.selectFrom("devices")
+		.select(["device_id", "platform", "version_name", "version_build", "plugin_version", "is_prod", "is_emulator"])
+		.select(["key_id", "default_channel", "last_seen_at_ms", "created_at_ms"])
+		.where("app_id", "=", appId)
+		.where("device_id", ">", afterDeviceId)
+		.orderBy("device_id")
+		.limit(limit)
+		.compile();
 }

@@ -2,7 +2,7 @@
  * Removes the bindings that keys of other organizations have in one organization. A key that thereby loses its last administering role
  * also loses its global permissions.
  */
-import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { type CompiledQuery, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
 import { auditBindingsTaken, elsewhere } from "./audit/bindings";
@@ -16,19 +16,24 @@ import { jsonList, query } from "./client";
  */
 export function removeForeignBindings(
 	orgId: OrgId,
-	keys: RawBuilder<unknown>,
+	keys: RawBuilder<SqlBool>,
 	administering: readonly RoleName[],
 	actor: Actor,
 	nowMs: number,
 	because: Readonly<Record<string, unknown>> = {},
 ): CompiledQuery[] {
-	const bindings = sql`FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
-		WHERE b.org_id = ${orgId} AND k.org_id <> ${orgId} AND ${keys}`;
+	const bindings = query
+		.selectFrom("role_bindings as b")
+		.innerJoin("api_keys as k", "k.id", "b.api_key_id")
+		.select("b.id")
+		.where("b.org_id", "=", orgId)
+		.where("k.org_id", "<>", orgId)
+		.where(keys);
 	const losing = sql`${keys} AND ${administers(administering, nowMs, sql`b.org_id = ${orgId}`)}`;
 	return [
 		auditBindingsTaken(actor, nowMs, orgId, sql`k.org_id <> ${orgId} AND ${keys}`, because),
 		...takeGlobalPermissions(orgId, losing, administering, actor, nowMs),
-		sql`DELETE FROM role_bindings WHERE id IN (SELECT b.id ${bindings})`.compile(query),
+		query.deleteFrom("role_bindings").where("id", "in", bindings).compile(),
 	];
 }
 
@@ -57,7 +62,7 @@ function takeGlobalPermissions(
 	actor: Actor,
 	nowMs: number,
 ): CompiledQuery[] {
-	const losesGlobals = sql`${losing} AND k.org_id <> ${orgId} AND k.global_permissions <> '[]'
+	const losesGlobals = sql<boolean>`${losing} AND k.org_id <> ${orgId} AND k.global_permissions <> '[]'
 		AND NOT ${administers(administering, nowMs, sql`b.org_id <> ${orgId}`)}`;
 	return [
 		auditEach(
@@ -68,9 +73,11 @@ function takeGlobalPermissions(
 				json_object('global_permissions', json(k.global_permissions)) AS before,
 				json_object('global_permissions', json('[]')) AS after FROM api_keys k WHERE ${losesGlobals} ORDER BY k.id`,
 		),
-		sql`UPDATE api_keys AS k SET global_permissions = '[]', updated_at_ms = ${nowMs} WHERE ${losesGlobals}`.compile(
-			query,
-		),
+		query
+			.updateTable("api_keys as k")
+			.set({ global_permissions: "[]", updated_at_ms: nowMs })
+			.where(losesGlobals)
+			.compile(),
 	];
 }
 

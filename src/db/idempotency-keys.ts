@@ -2,7 +2,7 @@
  * Creations that carried an `Idempotency-Key`. The row of a creation is written in the creation's own batch, and gets the answer after it. A
  * row without an answer belongs to a request that runs, or that ended before its answer was stored.
  */
-import { type CompiledQuery, sql } from "kysely";
+import type { CompiledQuery } from "kysely";
 import { DAY_MS } from "../domain/time";
 import { onUnique, query, type Statement } from "./client";
 
@@ -58,7 +58,11 @@ export function releaseIdempotencyKey(id: string): CompiledQuery {
 }
 
 export function deleteOldIdempotencyKeys(nowMs: number): CompiledQuery {
-	return sql`DELETE FROM idempotency_keys WHERE id IN (
-		SELECT id FROM idempotency_keys WHERE created_at_ms <= ${nowMs - IDEMPOTENCY_MS}
-		ORDER BY created_at_ms LIMIT ${MOST_OLD_ROWS})`.compile(query);
+	const old = query
+		.selectFrom("idempotency_keys")
+		.select("id")
+		.where("created_at_ms", "<=", nowMs - IDEMPOTENCY_MS)
+		.orderBy("created_at_ms")
+		.limit(MOST_OLD_ROWS);
+	return query.deleteFrom("idempotency_keys").where("id", "in", old).compile();
 }

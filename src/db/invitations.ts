@@ -131,10 +131,14 @@ export function deleteInvitation(orgId: OrgId, email: string): CompiledQuery {
 const MOST_EXPIRED = 200;
 
 export function deleteExpiredInvitations(nowMs: number): CompiledQuery {
-	return sql`DELETE FROM invitations WHERE id IN (
-		SELECT id FROM invitations WHERE expires_at_ms <= ${nowMs} ORDER BY expires_at_ms, id LIMIT ${MOST_EXPIRED})`.compile(
-		query,
-	);
+	const expired = query
+		.selectFrom("invitations")
+		.select("id")
+		.where("expires_at_ms", "<=", nowMs)
+		.orderBy("expires_at_ms")
+		.orderBy("id")
+		.limit(MOST_EXPIRED);
+	return query.deleteFrom("invitations").where("id", "in", expired).compile();
 }
 
 export function insertAccount(id: string, email: string, nowMs: number): CompiledQuery {

@@ -80,10 +80,10 @@ function permissionsOf(binding: string, customRoles: readonly Role[]): RawBuilde
 }
 
 /** SQL condition: binding `b` of key `k` grants what the key's account does not hold at its place. A binding with a parent ends with it. */
-function exceeds({ orgId, users, isThere, remains, gained, customRoles }: Loss, nowMs: number): RawBuilder<unknown> {
+function exceeds({ orgId, users, isThere, remains, gained, customRoles }: Loss, nowMs: number): RawBuilder<boolean> {
 	const limited = ROLE_NAMES.filter((name) => ROLES[name].ownWorkOnly === true);
 	const grantedBy = (binding: string) => permissionsOf(binding, customRoles);
-	return sql`b.org_id = ${orgId} AND b.parent_binding_id IS NULL AND k.user_id IN ${users} AND ${isThere}
+	return sql<boolean>`b.org_id = ${orgId} AND b.parent_binding_id IS NULL AND k.user_id IN ${users} AND ${isThere}
 		AND EXISTS (SELECT 1 FROM ${grantedBy("b")} AS wanted
 			WHERE wanted.value NOT IN ${jsonList(JSON.stringify(gained?.permissions ?? []))}
 				AND NOT EXISTS (SELECT 1 FROM ${ACCOUNT_BINDINGS} own WHERE own.user_id = k.user_id AND own.org_id = ${orgId}
@@ -93,7 +93,11 @@ function exceeds({ orgId, users, isThere, remains, gained, customRoles }: Loss, 
 }
 
 const bindingsBeyond = (loss: Loss, nowMs: number) =>
-	sql`SELECT b.id FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id WHERE ${exceeds(loss, nowMs)}`;
+	query
+		.selectFrom("role_bindings as b")
+		.innerJoin("api_keys as k", "k.id", "b.api_key_id")
+		.select("b.id")
+		.where(exceeds(loss, nowMs));
 
 export interface LoweredKey {
 	readonly id: string;
@@ -116,14 +120,14 @@ export function keysLowered(loss: Loss, nowMs: number): CompiledQuery<LoweredKey
  */
 export function lowerKeys(loss: Loss, actor: Actor, nowMs: number): CompiledQuery[] {
 	const { orgId, users, cap, because } = loss;
-	const going = sql`b.id IN (${bindingsBeyond(loss, nowMs)})`;
-	const losesGlobals = sql`k.org_id = ${orgId} AND k.user_id IN ${users} AND k.global_permissions <> '[]' AND NOT EXISTS (
+	const going = sql<boolean>`b.id IN ${bindingsBeyond(loss, nowMs)}`;
+	const losesGlobals = sql<boolean>`k.org_id = ${orgId} AND k.user_id IN ${users} AND k.global_permissions <> '[]' AND NOT EXISTS (
 		SELECT 1 FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
 		WHERE b.api_key_id = k.id AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(ADMINISTERING_ROLES))})`;
 	return [
 		auditBindingsTaken(actor, nowMs, orgId, going, because),
 		...(cap === undefined ? [] : capKeys(loss, cap, going, actor, nowMs)),
-		sql`DELETE FROM role_bindings WHERE id IN (${bindingsBeyond(loss, nowMs)})`.compile(query),
+		query.deleteFrom("role_bindings").where("id", "in", bindingsBeyond(loss, nowMs)).compile(),
 		auditEach(
 			actor,
 			nowMs,
@@ -132,9 +136,11 @@ export function lowerKeys(loss: Loss, actor: Actor, nowMs: number): CompiledQuer
 				json_object('global_permissions', json(k.global_permissions)) AS before,
 				json_object('global_permissions', json('[]')) AS after FROM api_keys k WHERE ${losesGlobals} ORDER BY k.id`,
 		),
-		sql`UPDATE api_keys AS k SET global_permissions = '[]', updated_at_ms = ${nowMs} WHERE ${losesGlobals}`.compile(
-			query,
-		),
+		query
+			.updateTable("api_keys as k")
+			.set({ global_permissions: "[]", updated_at_ms: nowMs })
+			.where(losesGlobals)
+			.compile(),
 	];
 }
 

@@ -95,9 +95,15 @@ export function placeNamed(
 	publicAppId: string,
 	channel: string | undefined,
 ): CompiledQuery<PlaceRow> {
-	return sql<PlaceRow>`SELECT a.id AS app_uuid, a.app_id, c.id AS channel_id
-		FROM apps a LEFT JOIN channels c ON c.app_id = a.id AND c.name = ${channel ?? null}
-		WHERE a.id = ${appIdOf(publicAppId)} AND a.owner_org = ${orgId}`.compile(query);
+	return query
+		.selectFrom("apps as a")
+		.leftJoin("channels as c", (join) =>
+			join.onRef("c.app_id", "=", "a.id").on("c.name", "=", sql<string>`${channel ?? null}`),
+		)
+		.select(["a.id as app_uuid", "a.app_id", "c.id as channel_id"])
+		.where("a.id", "=", appIdOf(publicAppId))
+		.where("a.owner_org", "=", orgId)
+		.compile();
 }
 
 /** Guard: the person still holds the binding. */
@@ -118,15 +124,20 @@ export function deleteMemberBinding(
 	actor: Actor,
 	nowMs: number,
 ): CompiledQuery[] {
-	const going = sql`b.id = ${id} AND b.org_id = ${orgId} AND b.user_id = ${userId}`;
 	return [
 		auditEach(
 			actor,
 			nowMs,
 			{ action: "binding.delete", targetType: "user" },
 			sql`SELECT b.org_id, u.id AS target_id, u.email AS target_name, ${auditedBinding} AS before, NULL AS after
-				FROM role_bindings b INNER JOIN users u ON u.id = b.user_id WHERE ${going}`,
+				FROM role_bindings b INNER JOIN users u ON u.id = b.user_id
+				WHERE b.id = ${id} AND b.org_id = ${orgId} AND b.user_id = ${userId}`,
 		),
-		sql`DELETE FROM role_bindings AS b WHERE ${going}`.compile(query),
+		query
+			.deleteFrom("role_bindings")
+			.where("id", "=", id)
+			.where("org_id", "=", orgId)
+			.where("user_id", "=", userId)
+			.compile(),
 	];
 }

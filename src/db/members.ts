@@ -47,6 +47,9 @@ export function membersOf(
 		ORDER BY email, id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }
 
+/** The expressions of the unique index of bindings, for ON CONFLICT. */
+export const SAME_BINDING = sql<string>`coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0)`;
+
 interface NewMemberBinding {
 	readonly id: string;
 	readonly userId: string;
@@ -56,10 +59,18 @@ interface NewMemberBinding {
 
 /** Gives a person the role on the whole organization. Revives an expired binding of the same role. */
 export function insertMemberBinding(binding: NewMemberBinding, nowMs: number): CompiledQuery {
-	return sql`INSERT INTO role_bindings (id, user_id, role_name, scope_type, org_id, created_at_ms)
-		VALUES (${binding.id}, ${binding.userId}, ${binding.role}, 'org', ${binding.orgId}, ${nowMs})
-		ON CONFLICT (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0))
-		DO UPDATE SET expires_at_ms = NULL`.compile(query);
+	return query
+		.insertInto("role_bindings")
+		.values({
+			id: binding.id,
+			user_id: binding.userId,
+			role_name: binding.role,
+			scope_type: "org",
+			org_id: binding.orgId,
+			created_at_ms: nowMs,
+		})
+		.onConflict((conflict) => conflict.expression(SAME_BINDING).doUpdateSet({ expires_at_ms: null }))
+		.compile();
 }
 
 /** A person's part in an organization: their own bindings and those of their keys. */
@@ -147,10 +158,21 @@ export function memberPermissionsAre({ user_id, global_permissions }: Membership
 
 /** Sets the global permissions of a member of the organization. */
 export function setMemberPermissions(orgId: OrgId, userId: string, permissions: readonly string[]): CompiledQuery {
-	return sql`UPDATE users SET global_permissions = ${JSON.stringify(permissions)} WHERE id = ${userId} AND EXISTS (
-		SELECT 1 FROM role_bindings b WHERE b.user_id = users.id AND b.org_id = ${orgId} AND b.scope_type = 'org')`.compile(
-		query,
-	);
+	return query
+		.updateTable("users")
+		.set({ global_permissions: JSON.stringify(permissions) })
+		.where("id", "=", userId)
+		.where((eb) =>
+			eb.exists(
+				eb
+					.selectFrom("role_bindings as b")
+					.select("b.id")
+					.whereRef("b.user_id", "=", "users.id")
+					.where("b.org_id", "=", orgId)
+					.where("b.scope_type", "=", "org"),
+			),
+		)
+		.compile();
 }
 
 /** Guard: no account with this address has a role on the whole organization. */
@@ -228,7 +250,7 @@ export function removeMember(
 ): CompiledQuery[] {
 	const [user, org] = [sql`${userId}`, sql`${orgId}`];
 	const ownKeys = sql`FROM api_keys k WHERE k.org_id = ${org} AND k.user_id = ${user}`;
-	const invitations = sql`org_id = ${org}
+	const invitations = sql<boolean>`org_id = ${org}
 		AND (invited_by = ${user} OR email = (SELECT email FROM users WHERE id = ${user}))`;
 	const because = { removed_member: userId };
 	return [
@@ -252,11 +274,13 @@ export function removeMember(
 				FROM invitations WHERE ${invitations} ORDER BY email`,
 		),
 		...auditBindingsOfKeys(actor, nowMs, orgId, sql`k.user_id = ${user}`, because),
-		sql`DELETE FROM role_bindings WHERE org_id = ${org} AND user_id = ${user}`.compile(query),
-		sql`DELETE FROM group_members WHERE user_id = ${user} AND group_id IN (SELECT id FROM groups WHERE org_id = ${org})`.compile(
-			query,
-		),
-		sql`DELETE FROM invitations WHERE ${invitations}`.compile(query),
+		query.deleteFrom("role_bindings").where("org_id", "=", orgId).where("user_id", "=", userId).compile(),
+		query
+			.deleteFrom("group_members")
+			.where("user_id", "=", userId)
+			.where("group_id", "in", query.selectFrom("groups").select("id").where("org_id", "=", orgId))
+			.compile(),
+		query.deleteFrom("invitations").where(invitations).compile(),
 	];
 }
 

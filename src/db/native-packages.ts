@@ -38,10 +38,22 @@ export function bundlesWithSamePackages(
 	version: string,
 ): CompiledQuery<{ readonly name: string }> {
 	const app = appIdOf(publicAppId);
-	return sql<{ readonly name: string }>`SELECT b.name FROM bundles b WHERE b.app_id = ${app} AND b.status = 'ready'
-			AND b.native_packages = (SELECT native_packages FROM bundles
-				WHERE app_id = ${app} AND name = ${version} AND deleted_at_ms IS NULL)
-		ORDER BY b.created_at_ms DESC, b.id DESC LIMIT ${sql.lit(MOST_SAME)}`.compile(query);
+	const packages = query
+		.selectFrom("bundles")
+		.select("native_packages")
+		.where("app_id", "=", app)
+		.where("name", "=", version)
+		.where("deleted_at_ms", "is", null);
+	return query
+		.selectFrom("bundles as b")
+		.select("b.name")
+		.where("b.app_id", "=", app)
+		.where("b.status", "=", "ready")
+		.where("b.native_packages", "=", packages)
+		.orderBy("b.created_at_ms", "desc")
+		.orderBy("b.id", "desc")
+		.limit(MOST_SAME)
+		.compile();
 }
 
 const MOST_DEVICES = 1_000;

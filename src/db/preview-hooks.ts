@@ -57,8 +57,17 @@ export const rotateHook = (
 	previousUntilMs: number,
 	nowMs: number,
 ): CompiledQuery =>
-	sql`UPDATE preview_hooks SET previous_sealed_secret = sealed_secret, previous_until_ms = ${previousUntilMs},
-		sealed_secret = ${sealedSecret}, updated_at_ms = ${nowMs} WHERE app_id = ${appId} AND id = ${id}`.compile(query);
+	query
+		.updateTable("preview_hooks")
+		.set((eb) => ({
+			previous_sealed_secret: eb.ref("sealed_secret"),
+			previous_until_ms: previousUntilMs,
+			sealed_secret: sealedSecret,
+			updated_at_ms: nowMs,
+		}))
+		.where("app_id", "=", appId)
+		.where("id", "=", id)
+		.compile();
 
 export const deleteHook = (appId: AppId, id: string): CompiledQuery =>
 	query.deleteFrom("preview_hooks").where("app_id", "=", appId).where("id", "=", id).compile();
@@ -97,9 +106,18 @@ type SealedHook = Pick<Selectable<PreviewHooksTable>, "id" | "sealed_secret" | "
 export const SEALED_HOOKS: SealedRows<SealedHook> = {
 	name: "hook",
 	select: (secretId, limit) =>
-		sql<SealedHook>`SELECT id, sealed_secret, previous_sealed_secret FROM preview_hooks
-		WHERE sealed_secret NOT LIKE ${`${secretId}.%`} OR previous_sealed_secret NOT LIKE ${`${secretId}.%`}
-		ORDER BY id LIMIT ${limit}`.compile(query),
+		query
+			.selectFrom("preview_hooks")
+			.select(["id", "sealed_secret", "previous_sealed_secret"])
+			.where((eb) =>
+				eb.or([
+					eb("sealed_secret", "not like", `${secretId}.%`),
+					eb("previous_sealed_secret", "not like", `${secretId}.%`),
+				]),
+			)
+			.orderBy("id")
+			.limit(limit)
+			.compile(),
 	async replace({ id, sealed_secret: before, previous_sealed_secret: previous }, sealAgain) {
 		const after = {
 			sealed_secret: await sealAgain(before, hookPurpose(id)),

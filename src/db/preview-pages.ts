@@ -39,16 +39,26 @@ export function pageOfPreview(
 	publicAppId: string,
 	{ channel, version }: { readonly channel?: string | undefined; readonly version?: string | undefined },
 ): CompiledQuery<{ page_id: string }> {
-	const which =
-		channel === undefined
-			? sql`id = (SELECT preview_id FROM bundles WHERE bundles.app_id = previews.app_id AND bundles.name = ${version ?? ""}
-				AND bundles.deleted_at_ms IS NULL)`
-			: sql`channel_name = ${channel}`;
-	return sql<{
-		page_id: string;
-	}>`SELECT page_id FROM previews WHERE app_id = ${appIdOf(publicAppId)} AND state = 'open' AND ${which}`.compile(
-		query,
-	);
+	return query
+		.selectFrom("previews")
+		.select("page_id")
+		.where("app_id", "=", appIdOf(publicAppId))
+		.where("state", "=", "open")
+		.where((eb) =>
+			channel === undefined
+				? eb(
+						"id",
+						"=",
+						eb
+							.selectFrom("bundles")
+							.select((bundle) => bundle.ref("bundles.preview_id").$notNull().as("id"))
+							.whereRef("bundles.app_id", "=", "previews.app_id")
+							.where("bundles.name", "=", version ?? "")
+							.where("bundles.deleted_at_ms", "is", null),
+					)
+				: eb("channel_name", "=", channel),
+		)
+		.compile();
 }
 
 interface ChangedFileRow {

@@ -4,12 +4,11 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
-import type { Caller } from "../authz/own-work";
 import { DAY_MS } from "../domain/time";
 import { ApiError } from "../errors";
 import { liveBundles, UNUSED } from "./bundles";
 import { PREVIEW_NAME_COLUMNS, type PreviewNameRow, previewPrefixOf } from "./channel-names";
-import { guard, jsonList, onUnique, query, type Statement } from "./client";
+import { guard, isOfApp, onUnique, query, type Statement } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { Flag, PreviewsTable } from "./schema";
 
@@ -112,17 +111,35 @@ export function previewPlace(
 	publicAppId: string,
 	{ repository, number, suffix }: { readonly repository: string; readonly number: number; readonly suffix: string },
 ): CompiledQuery<PreviewPlaceRow> {
-	const suffixNow = sql`coalesce(r.suffix, CASE WHEN EXISTS (SELECT 1 FROM preview_repositories other WHERE other.app_id = a.id)
+	const suffixNow = sql<string>`coalesce(r.suffix, CASE WHEN EXISTS (SELECT 1 FROM preview_repositories other WHERE other.app_id = a.id)
 		THEN ${suffix} ELSE '' END)`;
-	const name = sql`(${previewPrefixOf(sql`a`)} || CAST(${number} AS INTEGER) || ${suffixNow})`;
-	return sql<PreviewPlaceRow>`SELECT ${name} AS name, ${suffixNow} AS suffix, r.app_id IS NOT NULL AS repository_is_known,
-			a.preview_max_days, c.id AS channel_id, c.is_preview AS channel_is_preview, c.created_by AS channel_created_by,
-			c.created_by_key AS channel_created_by_key,
-			(SELECT v.id FROM previews v WHERE v.channel_id = c.id AND v.state = 'open') AS channel_preview_id, ${PREVIEW_NAME_COLUMNS}
-		FROM apps a LEFT JOIN preview_repositories r ON r.app_id = a.id AND r.repository = ${repository}
-			LEFT JOIN channels c ON c.app_id = a.id AND c.name = ${name}
-			LEFT JOIN channel_names n ON n.app_id = a.id AND n.name = ${name}
-		WHERE a.id = ${appIdOf(publicAppId)}`.compile(query);
+	const name = sql<string>`(${previewPrefixOf(sql`a`)} || CAST(${number} AS INTEGER) || ${suffixNow})`;
+	return query
+		.selectFrom("apps as a")
+		.leftJoin("preview_repositories as r", (join) =>
+			join.onRef("r.app_id", "=", "a.id").on("r.repository", "=", repository),
+		)
+		.leftJoin("channels as c", (join) => join.onRef("c.app_id", "=", "a.id").on("c.name", "=", name))
+		.leftJoin("channel_names as n", (join) => join.onRef("n.app_id", "=", "a.id").on("n.name", "=", name))
+		.select((eb) => [
+			name.as("name"),
+			suffixNow.as("suffix"),
+			sql<Flag>`r.app_id IS NOT NULL`.as("repository_is_known"),
+			"a.preview_max_days",
+			"c.id as channel_id",
+			"c.is_preview as channel_is_preview",
+			"c.created_by as channel_created_by",
+			"c.created_by_key as channel_created_by_key",
+			eb
+				.selectFrom("previews as v")
+				.select("v.id")
+				.whereRef("v.channel_id", "=", "c.id")
+				.where("v.state", "=", "open")
+				.as("channel_preview_id"),
+			...PREVIEW_NAME_COLUMNS,
+		])
+		.where("a.id", "=", appIdOf(publicAppId))
+		.compile();
 }
 
 export const nameRepository = (appId: AppId, repository: string, suffix: string): CompiledQuery =>
@@ -181,9 +198,25 @@ export function insertClosedPreview(
 	});
 	return [
 		onUnique(insert, "previews.app_id, previews.repository, previews.number", previewChanged),
-		sql`DELETE FROM previews WHERE id IN (SELECT id FROM previews WHERE app_id = ${appId} AND opened_at_ms IS NULL
-			AND created_by = ${created_by} AND created_by_key IS ${created_by_key} AND id <> ${preview.id}
-			ORDER BY updated_at_ms DESC, id LIMIT -1 OFFSET ${MOST_NEVER_OPENED - 1})`.compile(query),
+		query
+			.deleteFrom("previews")
+			.where(
+				"id",
+				"in",
+				query
+					.selectFrom("previews")
+					.select("id")
+					.where("app_id", "=", appId)
+					.where("opened_at_ms", "is", null)
+					.where("created_by", "=", created_by)
+					.where("created_by_key", "is", created_by_key)
+					.where("id", "<>", preview.id)
+					.orderBy("updated_at_ms", "desc")
+					.orderBy("id")
+					.limit(-1)
+					.offset(MOST_NEVER_OPENED - 1),
+			)
+			.compile(),
 	];
 }
 
@@ -213,22 +246,27 @@ export const noOtherPreviewOfBranch = (appId: AppId, id: string, repository: str
 
 /** The open preview of a channel; for loading beside the decision. */
 export const previewOfChannel = (publicAppId: string, channel: string): CompiledQuery<{ id: string }> =>
-	sql<{ id: string }>`SELECT id FROM previews WHERE app_id = ${appIdOf(publicAppId)} AND channel_name = ${channel}
-		AND state = 'open'`.compile(query);
+	query
+		.selectFrom("previews")
+		.select("id")
+		.where("app_id", "=", appIdOf(publicAppId))
+		.where("channel_name", "=", channel)
+		.where("state", "=", "open")
+		.compile();
 
 /** For guards. */
 export const previewOfChannelIs = (appId: AppId, channelId: ChannelId, id: string | null) =>
 	sql<boolean>`(SELECT id FROM previews WHERE app_id = ${appId} AND channel_id = ${channelId} AND state = 'open') IS ${id}`;
 
 /** For `deleteBundles`: bundles of the preview that nothing else uses. */
-export const bundlesOfPreview = (appId: AppId, previewId: string): RawBuilder<unknown> =>
-	sql`preview_id = ${previewId} AND +app_id = ${appId} AND deleted_at_ms IS NULL AND ${UNUSED}`;
+export const bundlesOfPreview = (appId: AppId, previewId: string): RawBuilder<boolean> =>
+	sql<boolean>`preview_id = ${previewId} AND ${isOfApp(appId)} AND deleted_at_ms IS NULL AND ${UNUSED}`;
 
 /** Bundles of a channel's deletion and those of its preview; see `bundlesOfPreview`. */
 export const bundlesOfChannelAndPreview = (appId: AppId, ids: readonly number[], previewId: string | null) =>
 	previewId === null
 		? liveBundles(appId, ids)
-		: sql`((${liveBundles(appId, ids)}) OR (${bundlesOfPreview(appId, previewId)}))`;
+		: sql<boolean>`((${liveBundles(appId, ids)}) OR (${bundlesOfPreview(appId, previewId)}))`;
 
 /** After the deletion of its channel and bundles. Bundles that something else uses stay, and belong to the app. */
 export function endPreview(
@@ -237,121 +275,14 @@ export function endPreview(
 	values: Pick<PreviewValues, "closed_as" | "closed_event_at_ms" | "updated_at_ms" | "is_claimed">,
 ): CompiledQuery[] {
 	return [
-		sql`UPDATE bundles SET preview_id = NULL WHERE preview_id = ${id} AND +app_id = ${appId} AND deleted_at_ms IS NULL`.compile(
-			query,
-		),
+		query
+			.updateTable("bundles")
+			.set({ preview_id: null })
+			.where("preview_id", "=", id)
+			.where(isOfApp(appId))
+			.where("deleted_at_ms", "is", null)
+			.compile(),
 		updatePreview(appId, id, { ...values, state: "closed", closed_at_ms: values.updated_at_ms ?? null }, null),
-	];
-}
-
-/** First identifier of a version's pre-release: "pr-128" of 1.4.0-pr-128.7.1, which names the channel of the preview it is for. */
-const previewTag = (version: string): string | undefined =>
-	/^[^-+]+-([0-9A-Za-z-]*[A-Za-z-][0-9A-Za-z-]*)/.exec(version)?.[1];
-
-const renewed = (nowMs: number) => sql`expires_at_ms = ${nowMs} + min(lifetime_ms,
-	(SELECT preview_max_days FROM apps WHERE apps.id = previews.app_id) * ${sql.lit(DAY_MS)})`;
-
-/**
- * For the batch that registers a bundle, after its row: the bundle belongs to the preview that its version names.
- * @param jobPreviewId the open preview of the CI job that uploads, to which the bundle belongs whatever its version is
- * @param limited the caller, if it is limited to own work: it uploads into its own preview only
- * @throws {ApiError} `preview_closed` or `bundle_of_another_preview`, by its guards
- */
-export function bundleJoinsPreview(
-	appId: AppId,
-	version: string,
-	nowMs: number,
-	jobPreviewId: string | undefined,
-	limited: Caller | undefined,
-): Statement[] {
-	const tag = previewTag(version);
-	const joinsJob =
-		jobPreviewId === undefined
-			? []
-			: [
-					sql`UPDATE bundles SET preview_id = ${jobPreviewId}
-						WHERE app_id = ${appId} AND name = ${version} AND deleted_at_ms IS NULL`.compile(query),
-				];
-	if (tag === undefined) return joinsJob;
-	const named = sql`previews WHERE app_id = ${appId} AND channel_name = ${tag}`;
-	const notClosed = guard(
-		sql<boolean>`NOT EXISTS (SELECT 1 FROM ${named} AND state <> 'open' AND closed_as IS NOT 'kept')`,
-		() => previewClosed(tag),
-	);
-	if (jobPreviewId !== undefined) {
-		const ofJob = sql<boolean>`NOT EXISTS (SELECT 1 FROM ${named} AND state = 'open' AND id <> ${jobPreviewId})`;
-		return [notClosed, guard(ofJob, bundleOfAnotherPreview), ...joinsJob];
-	}
-	return [
-		notClosed,
-		...(limited === undefined
-			? []
-			: [
-					guard(
-						sql<boolean>`NOT EXISTS (SELECT 1 FROM ${named} AND state = 'open' AND NOT ${isOwnPreview(limited)})`,
-						bundleOfAnotherPreview,
-					),
-				]),
-		sql`UPDATE bundles SET preview_id = (SELECT id FROM ${named} AND state = 'open')
-			WHERE app_id = ${appId} AND name = ${version} AND deleted_at_ms IS NULL`.compile(query),
-		sql`UPDATE previews SET ${renewed(nowMs)} WHERE app_id = ${appId} AND channel_name = ${tag} AND state = 'open'`.compile(
-			query,
-		),
-	];
-}
-
-/** `isOwnWork` (authz/own-work.ts) for a row of `previews`. */
-const isOwnPreview = ({ userId, keyId, publisher }: Caller) =>
-	sql<boolean>`(created_by_key IS ${keyId} AND created_by = ${userId}${
-		publisher?.limit === undefined
-			? sql``
-			: sql` AND id IN ${jsonList(JSON.stringify(publisher.limit?.previewIds ?? []))}`
-	})`;
-
-const bundleOfAnotherPreview = () =>
-	new ApiError(
-		"bundle_of_another_preview",
-		"The bundle belongs to another preview, and would be deleted with it; promote it to the channel of its own preview, which GET /preview names, or upload a bundle for this channel.",
-	);
-
-/** For the batch in which a caller that is limited to own work creates a channel: no preview has that channel. */
-export const bundlesHaveNoPreview = (appId: AppId, bundleIds: readonly number[]): Statement =>
-	guard(
-		sql<boolean>`NOT EXISTS (SELECT 1 FROM bundles WHERE id IN ${jsonList(JSON.stringify(bundleIds))} AND +app_id = ${appId}
-			AND preview_id IS NOT NULL)`,
-		bundleOfAnotherPreview,
-	);
-
-/**
- * For the batch that promotes bundles to a channel: renews the channel's preview. Bundles of a caller that is limited to own work belong to
- * the preview from then on, and those of another preview reach no channel of such a caller.
- * @throws {ApiError} `bundle_of_another_preview`, by its guard
- */
-export function promotionToPreview(
-	appId: AppId,
-	channelId: ChannelId,
-	bundleIds: readonly number[],
-	ownWorkOnly: boolean,
-	nowMs: number,
-): Statement[] {
-	if (bundleIds.length === 0) return [];
-	const ids = jsonList(JSON.stringify(bundleIds));
-	const ofChannel = sql`previews p WHERE p.channel_id = ${channelId} AND p.app_id = ${appId} AND p.state = 'open'`;
-	return [
-		guard(
-			sql<boolean>`NOT EXISTS (SELECT 1 FROM bundles WHERE id IN ${ids}
-				AND preview_id <> coalesce((SELECT p.id FROM ${ofChannel}), ${ownWorkOnly ? "" : null}))`,
-			bundleOfAnotherPreview,
-		),
-		...(ownWorkOnly
-			? [
-					sql`UPDATE bundles SET preview_id = (SELECT p.id FROM ${ofChannel})
-						WHERE id IN ${ids} AND +app_id = ${appId} AND preview_id IS NULL`.compile(query),
-				]
-			: []),
-		sql`UPDATE previews SET ${renewed(nowMs)} WHERE channel_id = ${channelId} AND app_id = ${appId} AND state = 'open'`.compile(
-			query,
-		),
 	];
 }
 
@@ -385,5 +316,17 @@ const MOST_OLD_PREVIEWS = 200;
 
 /** Deletes rows of previews that were closed long ago. */
 export const deleteOldPreviews = (nowMs: number): CompiledQuery =>
-	sql`DELETE FROM previews WHERE id IN (SELECT id FROM previews WHERE state <> 'open'
-		AND updated_at_ms <= ${nowMs - CLOSED_PREVIEW_MS} LIMIT ${MOST_OLD_PREVIEWS})`.compile(query);
+	query
+		.deleteFrom("previews")
+		.where(
+			"id",
+			"in",
+			query
+				.selectFrom("previews")
+				.select("id")
+				// A literal, because the index has this condition.
+				.where("state", "<>", sql.lit("open"))
+				.where("updated_at_ms", "<=", nowMs - CLOSED_PREVIEW_MS)
+				.limit(MOST_OLD_PREVIEWS),
+		)
+		.compile();

@@ -92,27 +92,42 @@ const KEPT_PROPOSALS = 200;
 
 /** Deletes the oldest decided proposals; their audit entries stay. */
 export function pruneProposals(appId: AppId, channelId: ChannelId): CompiledQuery {
-	return sql`DELETE FROM proposals WHERE app_id = ${appId} AND channel_id = ${channelId} AND state <> 'pending' AND id NOT IN (
-		SELECT id FROM proposals WHERE channel_id = ${channelId} AND state <> 'pending'
-		ORDER BY created_at_ms DESC, id LIMIT ${KEPT_PROPOSALS})`.compile(query);
+	const kept = query
+		.selectFrom("proposals")
+		.select("id")
+		.where("channel_id", "=", channelId)
+		.where("state", "<>", "pending")
+		.orderBy("created_at_ms", "desc")
+		.orderBy("id")
+		.limit(KEPT_PROPOSALS);
+	return query
+		.deleteFrom("proposals")
+		.where("app_id", "=", appId)
+		.where("channel_id", "=", channelId)
+		.where("state", "<>", "pending")
+		.where("id", "not in", kept)
+		.compile();
 }
 
 /** Condition: proposal `p` waits for the channel. */
 export const waitingFor = (appId: AppId, channelId: ChannelId) =>
-	sql`p.app_id = ${appId} AND p.channel_id = ${channelId} AND p.state = 'pending'`;
+	sql<boolean>`p.app_id = ${appId} AND p.channel_id = ${channelId} AND p.state = 'pending'`;
+
+const endWaiting = (state: "superseded" | "withdrawn", appId: AppId, channelId: ChannelId, nowMs: number) =>
+	query
+		.updateTable("proposals as p")
+		.set({ state, decided_at_ms: nowMs })
+		.where(waitingFor(appId, channelId))
+		.compile();
 
 /** Ends the waiting proposal, because a newer one replaces it. */
 export function supersedeProposals(appId: AppId, channelId: ChannelId, nowMs: number): CompiledQuery {
-	return sql`UPDATE proposals AS p SET state = 'superseded', decided_at_ms = ${nowMs} WHERE ${waitingFor(appId, channelId)}`.compile(
-		query,
-	);
+	return endWaiting("superseded", appId, channelId, nowMs);
 }
 
 /** Ends the waiting proposal, because the channel no longer requires approval. */
 export function withdrawProposals(appId: AppId, channelId: ChannelId, nowMs: number): CompiledQuery {
-	return sql`UPDATE proposals AS p SET state = 'withdrawn', decided_at_ms = ${nowMs} WHERE ${waitingFor(appId, channelId)}`.compile(
-		query,
-	);
+	return endWaiting("withdrawn", appId, channelId, nowMs);
 }
 
 export function decideProposal(

@@ -7,7 +7,7 @@ import type { AppId, OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
 import type { PullRequestOfJob } from "../domain/ci/context";
 import { DAY_MS } from "../domain/time";
-import { jsonList, query } from "./client";
+import { insertEach, jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { Flag, PublishersTable } from "./schema";
 
@@ -57,19 +57,28 @@ export function updatePublisher(appId: AppId, id: string, values: Updateable<Pub
 	return query.updateTable("publishers").set(values).where("app_id", "=", appId).where("id", "=", id).compile();
 }
 
+const publisher = (appId: AppId, id: string) =>
+	query.selectFrom("publishers").where("id", "=", id).where("app_id", "=", appId);
+
 /** Deletes a publisher with its key, its role bindings and the keys that jobs got from it. */
 export function deletePublisher(orgId: OrgId, appId: AppId, id: string): CompiledQuery {
-	return sql`DELETE FROM api_keys WHERE org_id = ${orgId}
-		AND id = (SELECT api_key_id FROM publishers WHERE id = ${id} AND app_id = ${appId})`.compile(query);
+	return query
+		.deleteFrom("api_keys")
+		.where("org_id", "=", orgId)
+		.where("id", "=", publisher(appId, id).select("api_key_id"))
+		.compile();
 }
 
 /** Revokes the keys that jobs hold and, with `andRoles`, the roles of the publisher's own key. */
 export function endPublisherRights(orgId: OrgId, appId: AppId, id: string, andRoles: boolean): CompiledQuery[] {
-	const ofApp = sql`SELECT api_key_id FROM publishers WHERE id = ${id} AND app_id = ${appId}`;
+	const roles = query
+		.deleteFrom("role_bindings")
+		.where("org_id", "=", orgId)
+		.where("api_key_id", "in", publisher(appId, id).select("api_key_id"));
 	return [
-		sql`DELETE FROM ci_keys WHERE publisher_id IN (SELECT id FROM publishers WHERE id = ${id} AND app_id = ${appId})`,
-		...(andRoles ? [sql`DELETE FROM role_bindings WHERE org_id = ${orgId} AND api_key_id IN (${ofApp})`] : []),
-	].map((statement) => statement.compile(query));
+		query.deleteFrom("ci_keys").where("publisher_id", "in", publisher(appId, id).select("id")).compile(),
+		...(andRoles ? [roles.compile()] : []),
+	];
 }
 
 /** Guard: the publisher is as it was read. */
@@ -95,9 +104,18 @@ interface PublisherBinding {
 /** The role of a publisher on one channel, which ends with the channel or with the publisher's role on the app. */
 export function insertPublisherChannel(binding: PublisherBinding, channel: string): CompiledQuery {
 	const { id, keyId, orgId, appId, role, parentId, createdAtMs } = binding;
-	return sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, app_id, channel_id, parent_binding_id, created_at_ms)
-		SELECT ${id}, ${keyId}, ${role}, 'channel', ${orgId}, app_id, id, ${parentId}, ${createdAtMs}
-		FROM channels WHERE app_id = ${appId} AND name = ${channel}`.compile(query);
+	const place = query.selectFrom("channels").where("app_id", "=", appId).where("name", "=", channel);
+	return insertEach("role_bindings", place, (eb) => ({
+		id,
+		api_key_id: keyId,
+		role_name: role,
+		scope_type: "channel" as const,
+		org_id: orgId,
+		app_id: eb.ref("app_id"),
+		channel_id: eb.ref("channels.id"),
+		parent_binding_id: parentId,
+		created_at_ms: createdAtMs,
+	})).compile();
 }
 
 /** A publisher that an identity token may be for, with what the exchange needs to know of its app and key. */
@@ -211,9 +229,17 @@ export function issuerKeysOf(issuer: string): CompiledQuery<IssuerKeysRow> {
 
 /** Takes the right to fetch the issuer's keys now; no row returns while another request took it since `notSinceMs`. */
 export function claimFetch(issuer: string, nowMs: number, notSinceMs: number): CompiledQuery<{ issuer: string }> {
-	return sql<{ issuer: string }>`INSERT INTO issuer_keys (issuer, attempted_at_ms) VALUES (${issuer}, ${nowMs})
-		ON CONFLICT (issuer) DO UPDATE SET attempted_at_ms = excluded.attempted_at_ms WHERE attempted_at_ms <= ${notSinceMs}
-		RETURNING issuer`.compile(query);
+	return query
+		.insertInto("issuer_keys")
+		.values({ issuer, attempted_at_ms: nowMs })
+		.onConflict((conflict) =>
+			conflict
+				.column("issuer")
+				.doUpdateSet({ attempted_at_ms: nowMs })
+				.where("issuer_keys.attempted_at_ms", "<=", notSinceMs),
+		)
+		.returning("issuer")
+		.compile();
 }
 
 /** Until the next attempt is allowed. */
@@ -236,11 +262,24 @@ const MOST_OLD_ROWS = 5_000;
 
 /** Deletes expired keys of jobs and spent tokens, and the keys of issuers that no publisher names. */
 export function deleteOldIdentities(nowMs: number): CompiledQuery[] {
+	const keys = query
+		.selectFrom("ci_keys")
+		.select("key_hash")
+		.where("expires_at_ms", "<=", nowMs - CI_KEY_ERROR_MS)
+		.orderBy("expires_at_ms")
+		.limit(MOST_OLD_ROWS);
+	const tokens = query
+		.selectFrom("spent_identity_tokens")
+		.select("hash")
+		.where("expires_at_ms", "<=", nowMs)
+		.orderBy("expires_at_ms")
+		.limit(MOST_OLD_ROWS);
 	return [
-		sql`DELETE FROM ci_keys WHERE key_hash IN (
-			SELECT key_hash FROM ci_keys WHERE expires_at_ms <= ${nowMs - CI_KEY_ERROR_MS} ORDER BY expires_at_ms LIMIT ${MOST_OLD_ROWS})`,
-		sql`DELETE FROM spent_identity_tokens WHERE hash IN (
-			SELECT hash FROM spent_identity_tokens WHERE expires_at_ms <= ${nowMs} ORDER BY expires_at_ms LIMIT ${MOST_OLD_ROWS})`,
-		sql`DELETE FROM issuer_keys WHERE issuer NOT IN (SELECT issuer FROM publishers)`,
-	].map((statement) => statement.compile(query));
+		query.deleteFrom("ci_keys").where("key_hash", "in", keys).compile(),
+		query.deleteFrom("spent_identity_tokens").where("hash", "in", tokens).compile(),
+		query
+			.deleteFrom("issuer_keys")
+			.where("issuer", "not in", query.selectFrom("publishers").select("issuer"))
+			.compile(),
+	];
 }

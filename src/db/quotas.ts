@@ -125,7 +125,7 @@ export const uploadQuotas = (
 ];
 
 export function quotaUse({ used }: Quota): CompiledQuery<{ used: number }> {
-	return sql<{ used: number }>`SELECT ${used} AS used`.compile(query);
+	return query.selectNoFrom(used.as("used")).compile();
 }
 
 interface AppUsageRow {

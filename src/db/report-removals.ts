@@ -2,9 +2,9 @@
  * The reports that clean-up deletes from telemetry databases: those of an app whose row is deleted in the main database, and those that are
  * stored before their app, unless its creation ends.
  */
-import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { type CompiledQuery, type RawBuilder, type SqlBool, sql } from "kysely";
 import { MINUTE_MS } from "../domain/time";
-import { jsonList, query } from "./client";
+import { insertEach, jsonList, query, reportQuery } from "./client";
 import { REPORT_TABLES } from "./telemetry-databases";
 
 /** A consumer that read the app before its removal has ended by then, and stores no more reports. */
@@ -13,20 +13,27 @@ const CONSUMER_MS = 20 * MINUTE_MS;
 export const MOST_DELETED_ROWS = 1_000;
 
 /** @param which condition on `apps`, whose rows the same batch deletes */
-export function removeReportsOf(which: RawBuilder<unknown>, nowMs: number): CompiledQuery {
-	return sql`INSERT OR REPLACE INTO report_removals (app_id, telemetry_binding, due_at_ms)
-		SELECT id, telemetry_binding, ${nowMs + CONSUMER_MS} FROM apps WHERE ${which}`.compile(query);
+export function removeReportsOf(which: RawBuilder<SqlBool>, nowMs: number): CompiledQuery {
+	return insertEach("report_removals", query.selectFrom("apps").where(which), (eb) => ({
+		app_id: eb.ref("id"),
+		telemetry_binding: eb.ref("telemetry_binding"),
+		due_at_ms: nowMs + CONSUMER_MS,
+	}))
+		.orReplace()
+		.compile();
 }
 
 /** For reports that are stored before their app; the batch that creates the app takes it back. */
 export function removeReportsLater(appId: string, binding: string, dueAtMs: number): CompiledQuery {
-	return sql`INSERT INTO report_removals (app_id, telemetry_binding, due_at_ms)
-		VALUES (${appId}, ${binding}, ${dueAtMs})`.compile(query);
+	return query
+		.insertInto("report_removals")
+		.values({ app_id: appId, telemetry_binding: binding, due_at_ms: dueAtMs })
+		.compile();
 }
 
 /** The reports are deleted, or stay. */
 export function endReportRemoval(appId: string): CompiledQuery {
-	return sql`DELETE FROM report_removals WHERE app_id = ${appId}`.compile(query);
+	return query.deleteFrom("report_removals").where("app_id", "=", appId).compile();
 }
 
 export interface ReportRemoval {
@@ -36,14 +43,24 @@ export interface ReportRemoval {
 
 /** The one that is due the longest. */
 export function nextReportRemoval(nowMs: number, exceptBindings: readonly string[]): CompiledQuery<ReportRemoval> {
-	return sql<ReportRemoval>`SELECT app_id, telemetry_binding FROM report_removals
-		WHERE due_at_ms <= ${nowMs} AND telemetry_binding NOT IN ${jsonList(JSON.stringify(exceptBindings))}
-		ORDER BY due_at_ms, app_id LIMIT 1`.compile(query);
+	return query
+		.selectFrom("report_removals")
+		.select(["app_id", "telemetry_binding"])
+		.where("due_at_ms", "<=", nowMs)
+		.where("telemetry_binding", "not in", jsonList(JSON.stringify(exceptBindings)))
+		.orderBy("due_at_ms")
+		.orderBy("app_id")
+		.limit(1)
+		.compile();
 }
 
 /** Lets the other removals of a telemetry database go first. */
 export function postponeReportRemoval(appId: string, nowMs: number): CompiledQuery {
-	return sql`UPDATE report_removals SET due_at_ms = ${nowMs + CONSUMER_MS} WHERE app_id = ${appId}`.compile(query);
+	return query
+		.updateTable("report_removals")
+		.set({ due_at_ms: nowMs + CONSUMER_MS })
+		.where("app_id", "=", appId)
+		.compile();
 }
 
 /** In the telemetry database: rows of an app, from each table a part. */
@@ -57,5 +74,5 @@ export function deleteSomeReports(appId: string): CompiledQuery[] {
 
 /** In the telemetry database, after all reports of the app; its versions go with it. */
 export function deleteReportedApp(appId: string): CompiledQuery {
-	return sql`DELETE FROM apps WHERE id = ${appId}`.compile(query);
+	return reportQuery.deleteFrom("apps").where("id", "=", appId).compile();
 }

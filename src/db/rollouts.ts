@@ -169,9 +169,16 @@ type EndedRollout = Pick<Selectable<RolloutsTable>, "version_name" | "ended_at_m
 
 /** The last ended rollout of a channel; for loading beside the decision. */
 export function lastEndedRollout(publicAppId: string, channel: string): CompiledQuery<EndedRollout> {
-	return sql<EndedRollout>`SELECT r.version_name, r.ended_at_ms, r.ended_as FROM channels c JOIN rollouts r ON r.channel_id = c.id
-		WHERE c.app_id = ${appIdOf(publicAppId)} AND c.name = ${channel} AND r.ended_at_ms IS NOT NULL
-		ORDER BY r.ended_at_ms DESC LIMIT 1`.compile(query);
+	return query
+		.selectFrom("channels as c")
+		.innerJoin("rollouts as r", "r.channel_id", "c.id")
+		.select(["r.version_name", "r.ended_at_ms", "r.ended_as"])
+		.where("c.app_id", "=", appIdOf(publicAppId))
+		.where("c.name", "=", channel)
+		.where("r.ended_at_ms", "is not", null)
+		.orderBy("r.ended_at_ms", "desc")
+		.limit(1)
+		.compile();
 }
 
 /** Guard condition: the channel still has this rollout (null: none). */
@@ -204,10 +211,22 @@ export function rolloutChecked(
 	delayedSinceMs: number | null,
 	nowMs: number,
 ): CompiledQuery {
-	// A share that changed in between started a new sample, so the step must be the same.
-	return sql`UPDATE rollouts SET checked_at_ms = ${nowMs}, sampling = ${noting.counted ? 1 : 0},
-			noting_uncounted = ${noting.uncounted ? 1 : 0}, reports_delayed_since_ms = ${delayedSinceMs}, triggered_at_ms = ${acted ? nowMs : sql.ref("triggered_at_ms")}
-		WHERE id = ${row.rollout_id} AND app_id = ${row.app_id} AND step_at_ms = ${row.step_at_ms}`.compile(query);
+	return (
+		query
+			.updateTable("rollouts")
+			.set({
+				checked_at_ms: nowMs,
+				sampling: noting.counted ? 1 : 0,
+				noting_uncounted: noting.uncounted ? 1 : 0,
+				reports_delayed_since_ms: delayedSinceMs,
+				...(acted ? { triggered_at_ms: nowMs } : {}),
+			})
+			.where("id", "=", row.rollout_id ?? "")
+			.where("app_id", "=", row.app_id)
+			// A share that changed in between started a new sample, so the step must be the same.
+			.where("step_at_ms", "=", row.step_at_ms)
+			.compile()
+	);
 }
 
 /** Recipients of an organization's rollout notices: its management address, or else the first members with one of the roles. */
@@ -228,21 +247,52 @@ export function noticeRecipients(
 
 /** Deletes reports that arrived before an offer, because no earlier check can still be in the Queue. */
 export function deleteEarlyOutcomes(reportedBeforeMs: number, limit: number): CompiledQuery {
-	return sql`DELETE FROM rollout_devices WHERE (rollout_id, device_id) IN (
-		SELECT rollout_id, device_id FROM rollout_devices WHERE first_served_at_ms IS NULL
-			AND max(coalesce(installed_at_ms, 0), coalesce(failed_at_ms, 0), coalesce(crashed_at_ms, 0), coalesce(errored_at_ms, 0)) <= ${reportedBeforeMs} LIMIT ${limit})`.compile(
-		query,
-	);
+	const reportedAtMs = sql<number>`max(coalesce(installed_at_ms, 0), coalesce(failed_at_ms, 0), coalesce(crashed_at_ms, 0), coalesce(errored_at_ms, 0))`;
+	return query
+		.deleteFrom("rollout_devices")
+		.where((eb) =>
+			eb(
+				eb.refTuple("rollout_id", "device_id"),
+				"in",
+				query
+					.selectFrom("rollout_devices")
+					.select(["rollout_id", "device_id"])
+					.where("first_served_at_ms", "is", null)
+					.where(reportedAtMs, "<=", reportedBeforeMs)
+					.limit(limit)
+					.$asTuple("rollout_id", "device_id"),
+			),
+		)
+		.compile();
 }
 
 /** Deletes devices of rollouts that ended before the time, then rollouts without devices; each at most `limit` rows. */
 export function deleteEndedRollouts(endedBeforeMs: number, limit: number): readonly [CompiledQuery, CompiledQuery] {
-	const old = sql`SELECT id FROM rollouts WHERE ended_at_ms <= ${endedBeforeMs}`;
 	return [
 		sql`DELETE FROM rollout_devices WHERE (rollout_id, device_id) IN (SELECT d.rollout_id, d.device_id
 			FROM rollouts r CROSS JOIN rollout_devices d ON d.rollout_id = r.id
 			WHERE r.ended_at_ms <= ${endedBeforeMs} LIMIT ${limit})`.compile(query),
-		sql`DELETE FROM rollouts WHERE id IN (${old} AND NOT EXISTS (
-			SELECT 1 FROM rollout_devices d WHERE d.rollout_id = rollouts.id) LIMIT ${limit})`.compile(query),
+		query
+			.deleteFrom("rollouts")
+			.where(
+				"id",
+				"in",
+				query
+					.selectFrom("rollouts")
+					.select("id")
+					.where("ended_at_ms", "<=", endedBeforeMs)
+					.where((eb) =>
+						eb.not(
+							eb.exists(
+								eb
+									.selectFrom("rollout_devices as d")
+									.select("d.device_id")
+									.whereRef("d.rollout_id", "=", "rollouts.id"),
+							),
+						),
+					)
+					.limit(limit),
+			)
+			.compile(),
 	];
 }

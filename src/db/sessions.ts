@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import { SESSION_IDLE_MS } from "../authz/session";
-import { query } from "./client";
+import { insertIf, query } from "./client";
 import { sessionIsLive } from "./principals";
 import type { AccountLogTable, SessionsTable } from "./schema";
 
@@ -28,13 +28,10 @@ export type AccountId = string | RawBuilder<string>;
 
 /** Adds a session, if the condition holds. */
 export function insertSession(
-	{ user_id, ...values }: Omit<Insertable<SessionsTable>, "user_id"> & { readonly user_id: AccountId },
+	values: Omit<Insertable<SessionsTable>, "user_id"> & { readonly user_id: AccountId },
 	condition: RawBuilder<boolean>,
 ): CompiledQuery {
-	return sql`INSERT INTO sessions
-		(id, user_id, token_hash, method, user_agent, ip_address, created_at_ms, last_seen_at_ms, expires_at_ms)
-		SELECT ${values.id}, ${user_id}, ${values.token_hash}, ${values.method}, ${values.user_agent}, ${values.ip_address},
-			${values.created_at_ms}, ${values.last_seen_at_ms}, ${values.expires_at_ms} WHERE ${condition}`.compile(query);
+	return insertIf("sessions", values, condition).compile();
 }
 
 export function markSessionSeen(userId: string, id: string, nowMs: number): CompiledQuery {
@@ -100,9 +97,16 @@ export function logAccount(
 	nowMs: number,
 	condition: RawBuilder<boolean> = sql<boolean>`true`,
 ): CompiledQuery {
-	return sql`INSERT INTO account_log (user_id, at_ms, action, details, request_id, ip_address, user_agent)
-		SELECT ${userId}, ${nowMs}, ${action}, ${JSON.stringify(details)}, ${requestId}, ${ipAddress}, ${userAgent}
-		WHERE ${condition}`.compile(query);
+	const entry = {
+		user_id: userId,
+		at_ms: nowMs,
+		action,
+		details: JSON.stringify(details),
+		request_id: requestId,
+		ip_address: ipAddress,
+		user_agent: userAgent,
+	};
+	return insertIf("account_log", entry, condition).compile();
 }
 
 /** The activity log of an account, newest first. */

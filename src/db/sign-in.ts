@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { DAY_MS, MINUTE_MS } from "../domain/time";
-import { jsonList, query } from "./client";
+import { insertIf, jsonList, query } from "./client";
 import type { AttemptKind, Flag } from "./schema";
 import { type AccountId, hasSession } from "./sessions";
 
@@ -61,11 +61,17 @@ export function beginAttempt(attempt: NewAttempt, nowMs: number): CompiledQuery<
 	const isStranger = askedBy?.startsWith(BROWSER) === false;
 	const isAllowed = sql<boolean>`(${email === null ? sql`1` : isWithin(sql`asked_by = ${askedBy}`, PER_REQUESTER)}
 		AND ${isStranger ? isWithin(sql`asked_by NOT LIKE ${`${BROWSER}%`}`, ALL_STRANGERS) : sql`1`})`;
-	return sql<{
-		begun: number;
-	}>`INSERT INTO sign_in_attempts (token_hash, kind, user_id, email, secret, created_at_ms, expires_at_ms, asked_by)
-		SELECT ${tokenHash}, ${kind}, ${userId}, ${email}, ${secret}, ${nowMs}, ${expiresAtMs}, ${askedBy ?? null} WHERE ${isAllowed}
-		RETURNING 1 AS begun`.compile(query);
+	const row = {
+		token_hash: tokenHash,
+		kind,
+		user_id: userId,
+		email,
+		secret,
+		created_at_ms: nowMs,
+		expires_at_ms: expiresAtMs,
+		asked_by: askedBy ?? null,
+	};
+	return insertIf("sign_in_attempts", row, isAllowed).returning(sql<number>`1`.as("begun")).compile();
 }
 
 /** Counts a try with a code. Run before the code is compared, so that concurrent guesses are counted one by one. */
@@ -141,9 +147,12 @@ export function accountOfAttempt(tokenHash: string) {
 
 /** The account, if the code is right. */
 export function accountByCode(tokenHash: string, isRight: RawBuilder<boolean>): CompiledQuery<AccountRow> {
-	return sql<AccountRow>`SELECT id, email FROM users WHERE id = ${accountOfAttempt(tokenHash)} AND ${isRight}`.compile(
-		query,
-	);
+	return query
+		.selectFrom("users")
+		.select(["id", "email"])
+		.where("id", "=", accountOfAttempt(tokenHash))
+		.where(isRight)
+		.compile();
 }
 
 /** The account that an unexpired link signs in to, and whether the link verifies its address. */
@@ -199,12 +208,12 @@ export function markEmailVerified(
 	nowMs: number,
 	condition: RawBuilder<boolean> = sql<boolean>`true`,
 ): CompiledQuery[] {
-	const isOthers = sql`${condition} AND (SELECT email_verified_at_ms FROM users WHERE id = ${userId}) IS NULL
+	const isOthers = sql<boolean>`${condition} AND (SELECT email_verified_at_ms FROM users WHERE id = ${userId}) IS NULL
 		AND NOT ${hasSession(userId, currentTokenHash, nowMs)}`;
 	return [
-		...["passkeys", "identities", "sign_in_links", "sessions"].map((table) =>
-			sql`DELETE FROM ${sql.table(table)} WHERE user_id = ${userId} AND ${isOthers}`.compile(query),
+		...(["passkeys", "identities", "sign_in_links", "sessions"] as const).map((table) =>
+			query.deleteFrom(table).where("user_id", "=", userId).where(isOthers).compile(),
 		),
-		sql`UPDATE users SET email_verified_at_ms = ${nowMs} WHERE id = ${userId} AND ${condition}`.compile(query),
+		query.updateTable("users").set({ email_verified_at_ms: nowMs }).where("id", "=", userId).where(condition).compile(),
 	];
 }

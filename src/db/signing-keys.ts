@@ -162,7 +162,17 @@ export function devicesByKey(appId: AppId): CompiledQuery<DevicesOfKey> {
 
 /** Names of the registered keys by key id. */
 export function signingKeyNames(orgId: OrgId): CompiledQuery<{ key_id: string; name: string }> {
-	return sql<{ key_id: string; name: string }>`SELECT substr(public_key, 1, 20) AS key_id, name FROM signing_keys k
-		WHERE org_id = ${orgId} AND id = (SELECT min(id) FROM signing_keys
-			WHERE org_id = ${orgId} AND substr(public_key, 1, 20) = substr(k.public_key, 1, 20))`.compile(query);
+	const keyId = (column: "k.public_key" | "same.public_key") => sql<string>`substr(${sql.ref(column)}, 1, 20)`;
+	return query
+		.selectFrom("signing_keys as k")
+		.select([keyId("k.public_key").as("key_id"), "k.name"])
+		.where("k.org_id", "=", orgId)
+		.where("k.id", "=", (eb) =>
+			eb
+				.selectFrom("signing_keys as same")
+				.select((key) => key.fn.min("same.id").as("id"))
+				.where("same.org_id", "=", orgId)
+				.where(keyId("same.public_key"), "=", keyId("k.public_key")),
+		)
+		.compile();
 }

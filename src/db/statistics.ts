@@ -6,7 +6,7 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import type { Signal } from "../domain/statistics/health-signals";
-import { guard, jsonList, query } from "./client";
+import { guard, jsonList, query, reportQuery } from "./client";
 
 /** Days since 1970-01-01, UTC, both inclusive. */
 export interface DayRange {
@@ -181,9 +181,16 @@ export interface VersionRow {
 
 /** Devices whose version changed on the day, by their last one; of days before sketches by version, all devices. */
 export function dailyVersions(appId: AppId, range: DayRange): CompiledQuery<VersionRow> {
-	return sql<VersionRow>`SELECT version_name, day, amount FROM daily_counts
-		WHERE app_id = ${appId} AND day BETWEEN ${range.firstDay} AND ${range.lastDay} AND metric = 'devices' AND amount > 0
-		ORDER BY day, version_name`.compile(query);
+	return reportQuery
+		.selectFrom("daily_counts")
+		.select(["version_name", "day", "amount"])
+		.where("app_id", "=", appId)
+		.where((eb) => eb.between("day", range.firstDay, range.lastDay))
+		.where("metric", "=", "devices")
+		.where("amount", ">", 0)
+		.orderBy("day")
+		.orderBy("version_name")
+		.compile();
 }
 
 export interface OutcomeRow {
@@ -195,10 +202,21 @@ export interface OutcomeRow {
 
 /** Installs and failures by bundle and channel. */
 export function outcomesByBundle(appId: AppId, range: DayRange): CompiledQuery<OutcomeRow> {
-	return sql<OutcomeRow>`SELECT version_name, channel_name, coalesce(sum(amount) FILTER (WHERE metric = 'install'), 0) AS install,
-			coalesce(sum(amount) FILTER (WHERE metric = 'fail'), 0) AS fail
-		FROM daily_counts WHERE app_id = ${appId} AND day BETWEEN ${range.firstDay} AND ${range.lastDay} AND metric IN ('install', 'fail')
-		GROUP BY version_name, channel_name ORDER BY version_name, channel_name`.compile(query);
+	return reportQuery
+		.selectFrom("daily_counts")
+		.select((eb) => [
+			"version_name",
+			"channel_name",
+			eb.fn.coalesce(eb.fn.sum<number>("amount").filterWhere("metric", "=", "install"), eb.lit(0)).as("install"),
+			eb.fn.coalesce(eb.fn.sum<number>("amount").filterWhere("metric", "=", "fail"), eb.lit(0)).as("fail"),
+		])
+		.where("app_id", "=", appId)
+		.where((eb) => eb.between("day", range.firstDay, range.lastDay))
+		.where("metric", "in", ["install", "fail"])
+		.groupBy(["version_name", "channel_name"])
+		.orderBy("version_name")
+		.orderBy("channel_name")
+		.compile();
 }
 
 export interface InstallTimeRow {
@@ -208,10 +226,13 @@ export interface InstallTimeRow {
 }
 
 export function installTimesByBundle(appId: AppId, range: DayRange): CompiledQuery<InstallTimeRow> {
-	return sql<InstallTimeRow>`SELECT version_name, bucket, sum(amount) AS amount FROM daily_install_times
-		WHERE app_id = ${appId} AND day BETWEEN ${range.firstDay} AND ${range.lastDay} GROUP BY version_name, bucket`.compile(
-		query,
-	);
+	return reportQuery
+		.selectFrom("daily_install_times")
+		.select((eb) => ["version_name", "bucket", eb.fn.sum<number>("amount").as("amount")])
+		.where("app_id", "=", appId)
+		.where((eb) => eb.between("day", range.firstDay, range.lastDay))
+		.groupBy(["version_name", "bucket"])
+		.compile();
 }
 
 export interface HealthRow {
@@ -223,12 +244,21 @@ export interface HealthRow {
 	readonly amount: number;
 }
 
+/** The signal is the cause of a failure. */
+const IS_CAUSE = sql<boolean>`(${sql.ref("signal")} LIKE 'failed~_%' ESCAPE '~')`;
+
 /** @param version undefined: all of them */
 export function dailyHealth(appId: AppId, range: DayRange, version: string | undefined): CompiledQuery<HealthRow> {
-	const ofVersion = version === undefined ? sql`true` : sql`version_name = ${version}`;
-	return sql<HealthRow>`SELECT version_name, day, signal, bucket, amount FROM daily_health
-		WHERE app_id = ${appId} AND day BETWEEN ${range.firstDay} AND ${range.lastDay} AND ${ofVersion}
-			AND signal NOT LIKE 'failed~_%' ESCAPE '~' ORDER BY version_name, day`.compile(query);
+	return reportQuery
+		.selectFrom("daily_health")
+		.select((eb) => ["version_name", "day", "bucket", "amount", eb.ref("signal").$castTo<Signal>().as("signal")])
+		.where("app_id", "=", appId)
+		.where((eb) => eb.between("day", range.firstDay, range.lastDay))
+		.$if(version !== undefined, (rows) => rows.where("version_name", "=", version ?? ""))
+		.where(sql<boolean>`NOT ${IS_CAUSE}`)
+		.orderBy("version_name")
+		.orderBy("day")
+		.compile();
 }
 
 export interface FailureRow {
@@ -245,10 +275,15 @@ export function failuresByCause(
 	range: DayRange,
 	version: string | undefined = undefined,
 ): CompiledQuery<FailureRow> {
-	const ofVersion = version === undefined ? sql`true` : sql`version_name = ${version}`;
-	return sql<FailureRow>`SELECT version_name, signal, sum(amount) AS amount FROM daily_health
-		WHERE app_id = ${appId} AND day BETWEEN ${range.firstDay} AND ${range.lastDay} AND ${ofVersion}
-			AND signal LIKE 'failed~_%' ESCAPE '~' GROUP BY version_name, signal`.compile(query);
+	return reportQuery
+		.selectFrom("daily_health")
+		.select((eb) => ["version_name", "signal", eb.fn.sum<number>("amount").as("amount")])
+		.where("app_id", "=", appId)
+		.where((eb) => eb.between("day", range.firstDay, range.lastDay))
+		.$if(version !== undefined, (rows) => rows.where("version_name", "=", version ?? ""))
+		.where(IS_CAUSE)
+		.groupBy(["version_name", "signal"])
+		.compile();
 }
 
 export interface InstallTimeOfDayRow {
@@ -258,6 +293,11 @@ export interface InstallTimeOfDayRow {
 }
 
 export function installTimesByDay(appId: AppId, range: DayRange): CompiledQuery<InstallTimeOfDayRow> {
-	return sql<InstallTimeOfDayRow>`SELECT day, bucket, sum(amount) AS amount FROM daily_install_times
-		WHERE app_id = ${appId} AND day BETWEEN ${range.firstDay} AND ${range.lastDay} GROUP BY day, bucket`.compile(query);
+	return reportQuery
+		.selectFrom("daily_install_times")
+		.select((eb) => ["day", "bucket", eb.fn.sum<number>("amount").as("amount")])
+		.where("app_id", "=", appId)
+		.where((eb) => eb.between("day", range.firstDay, range.lastDay))
+		.groupBy(["day", "bucket"])
+		.compile();
 }

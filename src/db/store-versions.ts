@@ -4,7 +4,7 @@
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { DAY_MS } from "../domain/time";
-import { query } from "./client";
+import { query, reportQuery } from "./client";
 import type { Flag } from "./schema";
 
 /** Device ids are random, so the first ones are a fair sample of a bounded cost. */
@@ -21,12 +21,26 @@ export interface StoreVersionRow {
 }
 
 export function devicesByStoreVersion(appId: AppId): CompiledQuery<StoreVersionRow> {
-	const dayOf = (column: string) => sql`${sql.ref(column)} / ${sql.lit(DAY_MS)}`;
-	return sql<StoreVersionRow>`SELECT version_build, ${dayOf("created_at_ms")} AS first_day, ${dayOf("last_seen_at_ms")} AS last_day,
-			count(*) AS devices
-		FROM (SELECT version_build, created_at_ms, last_seen_at_ms FROM devices
-			WHERE app_id = ${appId} ORDER BY device_id LIMIT ${sql.lit(MOST_SAMPLED_DEVICES)})
-		WHERE last_seen_at_ms IS NOT NULL GROUP BY version_build, first_day, last_day`.compile(query);
+	const dayOf = (column: "created_at_ms" | "last_seen_at_ms") => sql<number>`${sql.ref(column)} / ${sql.lit(DAY_MS)}`;
+	return reportQuery
+		.selectFrom(
+			reportQuery
+				.selectFrom("devices")
+				.select(["version_build", "created_at_ms", "last_seen_at_ms"])
+				.where("app_id", "=", appId)
+				.orderBy("device_id")
+				.limit(MOST_SAMPLED_DEVICES)
+				.as("sample"),
+		)
+		.select((eb) => [
+			"version_build",
+			dayOf("created_at_ms").as("first_day"),
+			dayOf("last_seen_at_ms").as("last_day"),
+			eb.fn.countAll<number>().as("devices"),
+		])
+		.where("last_seen_at_ms", "is not", null)
+		.groupBy(["version_build", "first_day", "last_day"])
+		.compile();
 }
 
 /** Devices of the sample from which the problems of channels are derived: a constant cost. */

@@ -9,13 +9,19 @@ import { query } from "./client";
 const STEP = "sweep";
 
 export function storeSweepRun(atMs: number): CompiledQuery {
-	return sql`INSERT INTO sweep_positions (step, position) VALUES (${STEP}, json_array(${atMs}))
-		ON CONFLICT (step) DO UPDATE SET position = excluded.position`.compile(query);
+	const position = JSON.stringify([atMs]);
+	return query
+		.insertInto("sweep_positions")
+		.values({ step: STEP, position })
+		.onConflict((conflict) => conflict.column("step").doUpdateSet({ position }))
+		.compile();
 }
 
 /** No row before the first run. */
 export function lastSweepRun(): CompiledQuery<{ readonly at_ms: number }> {
-	return sql<{ at_ms: number }>`SELECT position ->> 0 AS at_ms FROM sweep_positions WHERE step = ${STEP}`.compile(
-		query,
-	);
+	return query
+		.selectFrom("sweep_positions")
+		.select(sql<number>`${sql.ref("position")} ->> 0`.as("at_ms"))
+		.where("step", "=", STEP)
+		.compile();
 }

@@ -2,7 +2,7 @@
  * Clean-up of tables that have no index for what is looked for: each run reads the next rows in the order of a key, from the position at which
  * the run before it ended. An idle run reads one range of rows, whatever the size of the table. A run that finds much continues.
  */
-import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { type CompiledQuery, type RawBuilder, type SqlBool, sql } from "kysely";
 import { type Database, query } from "./client";
 
 export interface Walk {
@@ -16,7 +16,7 @@ export interface Walk {
 	/** JSON array: the position after the last row, if the walk does not return to the first one. */
 	readonly afterLast?: string;
 	/** Rows that may be walked. */
-	readonly within?: RawBuilder<unknown>;
+	readonly within?: RawBuilder<SqlBool>;
 	/** Rows of one range. */
 	readonly rows: number;
 }
@@ -32,8 +32,8 @@ const WORTH_CONTINUING = 10;
  */
 export async function walk(
 	db: Database,
-	{ step, table, key, first, afterLast = first, within = sql`true`, rows }: Walk,
-	removals: (range: RawBuilder<unknown>) => readonly CompiledQuery[] | Promise<readonly CompiledQuery[]>,
+	{ step, table, key, first, afterLast = first, within = sql<boolean>`true`, rows }: Walk,
+	removals: (range: RawBuilder<SqlBool>) => readonly CompiledQuery[] | Promise<readonly CompiledQuery[]>,
 ): Promise<void> {
 	const columns = sql.join(key.map((column) => sql.ref(column)));
 	const valuesOf = (position: RawBuilder<unknown>) =>
@@ -47,11 +47,17 @@ export async function walk(
 		const next = end.rows[0]?.position;
 		const until = next === undefined ? within : sql`(${columns}) <= (${valuesOf(sql`${next}`)})`;
 		const results = await db.batch([
-			...(await removals(sql`(${columns}) > (${start}) AND ${until}`)),
-			sql`INSERT INTO sweep_positions (step, position) VALUES (${step}, ${next ?? afterLast})
-				ON CONFLICT (step) DO UPDATE SET position = excluded.position WHERE position <> excluded.position`.compile(
-				query,
-			),
+			...(await removals(sql<boolean>`(${columns}) > (${start}) AND ${until}`)),
+			query
+				.insertInto("sweep_positions")
+				.values({ step, position: next ?? afterLast })
+				.onConflict((conflict) =>
+					conflict
+						.column("step")
+						.doUpdateSet((eb) => ({ position: eb.ref("excluded.position") }))
+						.whereRef("sweep_positions.position", "<>", "excluded.position"),
+				)
+				.compile(),
 		]);
 		if (next === undefined || (results.at(-2)?.changes ?? 0) * WORTH_CONTINUING < rows) return;
 	}

@@ -6,7 +6,7 @@ import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, 
 import type { AppId, OrgId } from "../authz/decide";
 import type { Principal } from "../authz/principal";
 import { ACCOUNT_BINDINGS } from "./account-bindings";
-import { query } from "./client";
+import { insertEach, query } from "./client";
 import { grantsAll } from "./custom-roles";
 import { appIdOf } from "./public-app-id";
 import { storedBytes } from "./quotas";
@@ -104,11 +104,16 @@ export function insertUploadForNewBundle(
 		"reserved_bytes" | "app_id" | "bundle_id" | "delta_path" | "length_bytes" | "completed_at_ms"
 	>,
 ): CompiledQuery {
-	return sql`INSERT INTO uploads
-		(id, app_id, bundle_id, object_prefix, created_by, created_by_key, created_by_job, expires_at_ms, created_at_ms)
-		SELECT ${values.id}, app_id, id, ${values.object_prefix}, ${values.created_by},
-			${values.created_by_key}, ${values.created_by_job}, ${values.expires_at_ms}, ${values.created_at_ms}
-		FROM bundles WHERE app_id = ${appId} AND name = ${bundleName} AND status = 'pending'`.compile(query);
+	const bundle = query
+		.selectFrom("bundles")
+		.where("app_id", "=", appId)
+		.where("name", "=", bundleName)
+		.where("status", "=", "pending");
+	return insertEach("uploads", bundle, (eb) => ({
+		...values,
+		app_id: eb.ref("app_id"),
+		bundle_id: eb.ref("bundles.id"),
+	})).compile();
 }
 
 /** For guards: upload, app and organization still exist; they may be deleted while bytes come in. */
@@ -133,9 +138,18 @@ export function uploaderMayUpload(uploadId: string, nowMs: number) {
 
 /** Links that were given to the old secret of a key end with it, because its replacement may be the answer to a leak. */
 export function endUploadLinks(orgId: OrgId, key: { readonly id: string; readonly user_id: string }, atMs: number) {
-	return sql`UPDATE uploads SET expires_at_ms = min(expires_at_ms, ${atMs})
-		WHERE created_by = ${key.user_id} AND created_by_key = (SELECT id FROM api_keys WHERE id = ${key.id} AND org_id = ${orgId})
-			AND completed_at_ms IS NULL AND length_bytes IS NULL`.compile(query);
+	return query
+		.updateTable("uploads")
+		.set((eb) => ({ expires_at_ms: sql<number>`min(${eb.ref("expires_at_ms")}, ${atMs})` }))
+		.where("created_by", "=", key.user_id)
+		.where(
+			"created_by_key",
+			"=",
+			query.selectFrom("api_keys").select("id").where("id", "=", key.id).where("org_id", "=", orgId),
+		)
+		.where("completed_at_ms", "is", null)
+		.where("length_bytes", "is", null)
+		.compile();
 }
 
 /** For guards: the upload is not completed. */
@@ -154,9 +168,11 @@ export function completeUpload(appId: AppId, uploadId: string, nowMs: number): C
 
 /** Marks the objects or prefixes of the SELECT as garbage, one in each row. An earlier mark starts again. */
 export function selectedToGarbage(prefixes: RawBuilder<unknown>, nowMs: number): CompiledQuery {
-	return sql`INSERT INTO garbage_objects (object_prefix, created_at_ms, due_at_ms)
-		SELECT object_prefix, ${nowMs}, ${nowMs} FROM (${prefixes}) WHERE true
-		ON CONFLICT (object_prefix) DO UPDATE SET created_at_ms = ${nowMs}, due_at_ms = ${nowMs}`.compile(query);
+	const times = { created_at_ms: nowMs, due_at_ms: nowMs };
+	const found = query.selectFrom(sql<{ object_prefix: string }>`(${prefixes})`.as("found")).where(sql<boolean>`true`);
+	return insertEach("garbage_objects", found, (eb) => ({ object_prefix: eb.ref("found.object_prefix"), ...times }))
+		.onConflict((conflict) => conflict.column("object_prefix").doUpdateSet(times))
+		.compile();
 }
 
 export function toGarbage(objectPrefix: string, nowMs: number): CompiledQuery {

@@ -20,10 +20,13 @@ export function versionIsUnused(appId: AppId, version: string) {
 /** How many bundles took the version after it was used, the first one and deleted ones included; for loading beside the decision. */
 export function usesOfVersion(publicAppId: string, version: string): CompiledQuery<{ readonly uses: number }> {
 	const app = appIdOf(publicAppId);
-	return sql<{
-		readonly uses: number;
-	}>`SELECT (SELECT count(*) FROM bundles WHERE app_id = ${app} AND name = ${version} AND used_by IS NOT NULL)
-		+ (SELECT count(*) FROM bundles WHERE app_id = ${app} AND reuse_of = ${version}) AS uses`.compile(query);
+	const bundles = query
+		.selectFrom("bundles")
+		.select((eb) => eb.fn.countAll<number>().as("bundles"))
+		.where("app_id", "=", app);
+	const first = bundles.where("name", "=", version).where("used_by", "is not", null);
+	const again = bundles.where("reuse_of", "=", version);
+	return query.selectNoFrom(sql<number>`${first} + ${again}`.as("uses")).compile();
 }
 
 const servedBy = (channel: RawBuilder<unknown>) =>
@@ -44,13 +47,32 @@ export function markUsedByChannel(appId: AppId, name: string): CompiledQuery {
 
 /** Notes that the bundle is set for a device. Testers get bundles of previews, whose versions become free again. */
 export function markUsedByDevice(appId: AppId, bundleId: number): CompiledQuery {
-	return sql`UPDATE bundles SET used_by = ${MORE_THAN_A_CHANNEL}
-		WHERE app_id = ${appId} AND id = ${bundleId} AND preview_id IS NULL AND by_preview_key = 0`.compile(query);
+	return query
+		.updateTable("bundles")
+		.set({ used_by: MORE_THAN_A_CHANNEL })
+		.where("app_id", "=", appId)
+		.where("id", "=", bundleId)
+		.where("preview_id", "is", null)
+		.where("by_preview_key", "=", 0)
+		.compile();
 }
 
 /** Frees the versions of bundles that only this channel served, before both are deleted as a preview is. */
 export function freeVersionsOf(appId: AppId, channelId: ChannelId): CompiledQuery {
-	const own = sql`FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND public = 0 AND protected = 0`;
-	return sql`UPDATE bundles SET used_by = NULL WHERE used_by = ${channelId}
-		AND id IN (SELECT version_id ${own} UNION ALL SELECT rollout_version_id ${own})`.compile(query);
+	const own = query
+		.selectFrom("channels")
+		.where("app_id", "=", appId)
+		.where("id", "=", channelId)
+		.where("public", "=", 0)
+		.where("protected", "=", 0);
+	return query
+		.updateTable("bundles")
+		.set({ used_by: null })
+		.where("used_by", "=", channelId)
+		.where(
+			"id",
+			"in",
+			own.select("version_id as id").unionAll(own.select("rollout_version_id as id")).$castTo<{ id: number }>(),
+		)
+		.compile();
 }

@@ -15,27 +15,42 @@ import type { WebhookDeliveriesTable, WebhooksTable } from "./schema";
 /** Longer than an attempt, with its writes. */
 export const LEASE_MS = 90_000;
 
+/** A literal, because the index of due deliveries has this condition. */
+const PENDING = sql.lit<"pending">("pending");
+const pending = () => query.selectFrom("webhook_deliveries").where("state", "=", PENDING);
+
 /** Ids of webhooks with due deliveries, of all organizations, longest waiting first. */
 export function dueWebhooks(nowMs: number, limit: number): CompiledQuery<{ webhook_id: string }> {
-	return sql<{ webhook_id: string }>`SELECT webhook_id FROM webhook_deliveries
-		WHERE state = 'pending' AND next_attempt_at_ms <= ${nowMs}
-		GROUP BY webhook_id ORDER BY min(next_attempt_at_ms) LIMIT ${limit}`.compile(query);
+	return pending()
+		.select("webhook_id")
+		.where("next_attempt_at_ms", "<=", nowMs)
+		.groupBy("webhook_id")
+		.orderBy((eb) => eb.fn.min("next_attempt_at_ms"))
+		.limit(limit)
+		.compile();
 }
 
 /** Due deliveries of all organizations, counted up to a limit, and since when the oldest one waits. */
 export function dueDeliveries(nowMs: number, most: number): CompiledQuery<{ due: number; oldest_ms: number | null }> {
-	return sql<{
-		due: number;
-		oldest_ms: number | null;
-	}>`SELECT count(*) AS due, min(next_attempt_at_ms) AS oldest_ms FROM (
-		SELECT next_attempt_at_ms FROM webhook_deliveries WHERE state = 'pending' AND next_attempt_at_ms <= ${nowMs}
-		ORDER BY next_attempt_at_ms LIMIT ${most})`.compile(query);
+	return query
+		.selectFrom(
+			pending()
+				.select("next_attempt_at_ms")
+				.where("next_attempt_at_ms", "<=", nowMs)
+				.orderBy("next_attempt_at_ms")
+				.limit(most)
+				.as("waiting"),
+		)
+		.select((eb) => [
+			eb.fn.countAll<number>().as("due"),
+			eb.fn.min<number | null>("waiting.next_attempt_at_ms").as("oldest_ms"),
+		])
+		.compile();
 }
 
 /** Ids of webhooks with deliveries that the batch of this time created. */
 export function newlyDueWebhooks(nowMs: number, limit: number): CompiledQuery<{ webhook_id: string }> {
-	return sql<{ webhook_id: string }>`SELECT DISTINCT webhook_id FROM webhook_deliveries
-		WHERE state = 'pending' AND next_attempt_at_ms = ${nowMs} LIMIT ${limit}`.compile(query);
+	return pending().select("webhook_id").distinct().where("next_attempt_at_ms", "=", nowMs).limit(limit).compile();
 }
 
 export interface ClaimedDelivery {
@@ -61,15 +76,44 @@ export interface ClaimedDelivery {
 /** Claims deliveries of one webhook that are due; the second statement returns them. */
 export function claimDeliveries(webhookId: string, claim: string, nowMs: number, most: number) {
 	return [
-		sql`UPDATE webhook_deliveries SET claim = ${claim}, attempts = attempts + 1, next_attempt_at_ms = ${nowMs + LEASE_MS},
-				last_attempt_at_ms = ${nowMs}
-			WHERE id IN (SELECT d.id FROM webhook_deliveries d INNER JOIN webhooks w ON w.id = d.webhook_id
-				WHERE d.webhook_id = ${webhookId} AND d.state = 'pending' AND d.next_attempt_at_ms <= ${nowMs} AND w.disabled_at_ms IS NULL
-				ORDER BY d.next_attempt_at_ms, d.created_at_ms, d.id LIMIT ${most})`.compile(query),
-		sql<ClaimedDelivery>`SELECT d.id, d.org_id, d.attempts, d.event_id, e.type, e.at_ms, e.data, d.webhook_id, w.format, w.description,
-				w.sealed, w.previous_until_ms, w.failing_since_ms, w.events, w.user_id
-			FROM webhook_deliveries d INNER JOIN webhook_events e ON e.id = d.event_id INNER JOIN webhooks w ON w.id = d.webhook_id
-			WHERE d.webhook_id = ${webhookId} AND d.claim = ${claim} ORDER BY d.created_at_ms, d.id`.compile(query),
+		query
+			.updateTable("webhook_deliveries")
+			.set((eb) => ({
+				claim,
+				attempts: eb("attempts", "+", 1),
+				next_attempt_at_ms: nowMs + LEASE_MS,
+				last_attempt_at_ms: nowMs,
+			}))
+			.where(
+				"id",
+				"in",
+				query
+					.selectFrom("webhook_deliveries as d")
+					.innerJoin("webhooks as w", "w.id", "d.webhook_id")
+					.select("d.id")
+					.where("d.webhook_id", "=", webhookId)
+					.where("d.state", "=", PENDING)
+					.where("d.next_attempt_at_ms", "<=", nowMs)
+					.where("w.disabled_at_ms", "is", null)
+					.orderBy("d.next_attempt_at_ms")
+					.orderBy("d.created_at_ms")
+					.orderBy("d.id")
+					.limit(most),
+			)
+			.compile(),
+		query
+			.selectFrom("webhook_deliveries as d")
+			.innerJoin("webhook_events as e", "e.id", "d.event_id")
+			.innerJoin("webhooks as w", "w.id", "d.webhook_id")
+			.select(["d.id", "d.attempts", "d.event_id", "d.webhook_id", "e.type", "e.at_ms", "e.data", "w.format"])
+			.select(["w.description", "w.sealed", "w.previous_until_ms", "w.failing_since_ms", "w.events", "w.user_id"])
+			// The organization of the webhook, so a decided tenant.
+			.select((eb) => eb.ref("d.org_id").$castTo<OrgId>().as("org_id"))
+			.where("d.webhook_id", "=", webhookId)
+			.where("d.claim", "=", claim)
+			.orderBy("d.created_at_ms")
+			.orderBy("d.id")
+			.compile() satisfies CompiledQuery<ClaimedDelivery>,
 	] as const;
 }
 
@@ -104,8 +148,12 @@ export function settleDelivery(claim: string, result: AttemptResult): CompiledQu
 
 /** Notes since when the attempts of a webhook fail; null: the last one did not. Costs no row if nothing changes. */
 export function noteFailing(webhookId: string, sinceMs: number | null): CompiledQuery {
-	return sql`UPDATE webhooks SET failing_since_ms = ${sinceMs}
-		WHERE id = ${webhookId} AND (failing_since_ms IS NULL) <> (${sinceMs} IS NULL)`.compile(query);
+	return query
+		.updateTable("webhooks")
+		.set({ failing_since_ms: sinceMs })
+		.where("id", "=", webhookId)
+		.where("failing_since_ms", sinceMs === null ? "is not" : "is", null)
+		.compile();
 }
 
 /** Disables a webhook that its receiver gave up, with an audit entry; nothing if it is disabled. */
@@ -125,17 +173,33 @@ export function disableWebhook(
 				a.id AS app_uuid, a.app_id FROM webhooks w LEFT JOIN apps a ON a.id = w.app_id AND a.owner_org = w.org_id
 				WHERE w.id = ${webhookId} AND w.disabled_at_ms IS NULL`,
 		),
-		sql`UPDATE webhooks SET disabled_at_ms = ${nowMs}, disabled_reason = ${reason}
-			WHERE id = ${webhookId} AND disabled_at_ms IS NULL`.compile(query),
+		query
+			.updateTable("webhooks")
+			.set({ disabled_at_ms: nowMs, disabled_reason: reason })
+			.where("id", "=", webhookId)
+			.where("disabled_at_ms", "is", null)
+			.compile(),
 		giveUpDeliveries(webhookId),
 	];
 }
 
 /** Deliveries of a webhook that was disabled do not wait for it: somebody replays them. */
 export function giveUpDeliveries(webhookId: string): CompiledQuery {
-	return sql`UPDATE webhook_deliveries SET state = 'failed', next_attempt_at_ms = NULL, error = 'the webhook was disabled'
-		WHERE webhook_id = ${webhookId} AND state = 'pending'
-			AND EXISTS (SELECT 1 FROM webhooks WHERE id = ${webhookId} AND disabled_at_ms IS NOT NULL)`.compile(query);
+	return query
+		.updateTable("webhook_deliveries")
+		.set({ state: "failed", next_attempt_at_ms: null, error: "the webhook was disabled" })
+		.where("webhook_id", "=", webhookId)
+		.where("state", "=", PENDING)
+		.where((eb) =>
+			eb.exists(
+				eb
+					.selectFrom("webhooks")
+					.select("webhooks.id")
+					.where("webhooks.id", "=", webhookId)
+					.where("webhooks.disabled_at_ms", "is not", null),
+			),
+		)
+		.compile();
 }
 
 export type DeliveryRow = Selectable<WebhookDeliveriesTable> & {
@@ -185,10 +249,27 @@ export function deliveryCounts(
 	sinceMs: number,
 	most: number,
 ): CompiledQuery<{ delivered: number; failed: number; pending: number }> {
-	const count = (state: DeliveryRow["state"]) => sql<number>`(SELECT count(*) FROM (SELECT 1 FROM webhook_deliveries
-		WHERE org_id = ${orgId} AND webhook_id = ${webhookId} AND created_at_ms >= ${sinceMs} AND state = ${state} LIMIT ${most}))`;
-	return sql<{ delivered: number; failed: number; pending: number }>`SELECT ${count("delivered")} AS delivered,
-		${count("failed")} AS failed, ${count("pending")} AS pending`.compile(query);
+	const count = (state: DeliveryRow["state"]) =>
+		query
+			.selectFrom(
+				query
+					.selectFrom("webhook_deliveries")
+					.select("id")
+					.where("org_id", "=", orgId)
+					.where("webhook_id", "=", webhookId)
+					.where("created_at_ms", ">=", sinceMs)
+					.where("state", "=", state)
+					.limit(most)
+					.as("counted"),
+			)
+			.select((eb) => eb.fn.countAll<number>().as("deliveries"));
+	return query
+		.selectNoFrom((eb) => [
+			eb.fn.coalesce(count("delivered"), sql<number>`0`).as("delivered"),
+			eb.fn.coalesce(count("failed"), sql<number>`0`).as("failed"),
+			eb.fn.coalesce(count("pending"), sql<number>`0`).as("pending"),
+		])
+		.compile();
 }
 
 export function deliveryById(orgId: string, id: string): CompiledQuery<DeliveryRow> {
@@ -241,8 +322,17 @@ const MOST_OLD_EVENTS = 1_000;
 
 /** Deletes old events with their deliveries, oldest first. */
 export function deleteOldWebhookEvents(nowMs: number): CompiledQuery {
-	return sql`DELETE FROM webhook_events WHERE id IN (
-		SELECT id FROM webhook_events WHERE at_ms < ${nowMs - DELIVERIES_KEPT_MS} ORDER BY at_ms LIMIT ${MOST_OLD_EVENTS})`.compile(
-		query,
-	);
+	return query
+		.deleteFrom("webhook_events")
+		.where(
+			"id",
+			"in",
+			query
+				.selectFrom("webhook_events")
+				.select("id")
+				.where("at_ms", "<", nowMs - DELIVERIES_KEPT_MS)
+				.orderBy("at_ms")
+				.limit(MOST_OLD_EVENTS),
+		)
+		.compile();
 }

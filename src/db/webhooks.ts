@@ -140,8 +140,13 @@ export const webhookPurpose = (id: string) => `webhook:${id}`;
 export const SEALED_WEBHOOKS: SealedRows<{ readonly id: string; readonly sealed: string }> = {
 	name: "webhook",
 	select: (secretId, limit) =>
-		sql<{ id: string; sealed: string }>`SELECT id, sealed FROM webhooks
-		WHERE sealed <> '' AND sealed NOT LIKE ${`${secretId}.%`} LIMIT ${limit}`.compile(query),
+		query
+			.selectFrom("webhooks")
+			.select(["id", "sealed"])
+			.where("sealed", "<>", "")
+			.where("sealed", "not like", `${secretId}.%`)
+			.limit(limit)
+			.compile(),
 	async replace({ id, sealed: before }, sealAgain) {
 		const sealed = await sealAgain(before, webhookPurpose(id));
 		return query.updateTable("webhooks").set({ sealed }).where("id", "=", id).where("sealed", "=", before).compile();

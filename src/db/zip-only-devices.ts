@@ -54,12 +54,25 @@ function trim(appIds: readonly string[] | undefined, nowMs: number): readonly Co
 			? sql`SELECT DISTINCT app_id FROM zip_only_devices`
 			: sql`SELECT apps.id FROM json_each(${JSON.stringify(appIds.map((id) => [id]))}) AS named
 				CROSS JOIN apps ON apps.id = coalesce((SELECT id FROM apps WHERE app_id = named.value ->> 0), named.value ->> 0)`;
-	const isServed = sql`EXISTS (SELECT 1 FROM channels c WHERE c.app_id = z.app_id AND z.version_id IN (c.version_id, c.rollout_version_id))
+	const isServed = sql<boolean>`EXISTS (SELECT 1 FROM channels c WHERE c.app_id = z.app_id AND z.version_id IN (c.version_id, c.rollout_version_id))
 		OR EXISTS (SELECT 1 FROM device_overrides o WHERE o.version_id = z.version_id)`;
 	return [
-		sql`DELETE FROM zip_only_devices WHERE (app_id, device_id) IN (SELECT z.app_id, z.device_id FROM zip_only_devices z
-			WHERE z.app_id IN (${apps}) AND z.marked_at_ms <= ${nowMs - PERIOD_MS} AND (NOT (${isServed})
-				OR z.ended_at_ms <= ${nowMs - PERIOD_MS}))`.compile(query),
+		query
+			.deleteFrom("zip_only_devices")
+			.where((eb) =>
+				eb(
+					eb.refTuple("app_id", "device_id"),
+					"in",
+					eb
+						.selectFrom("zip_only_devices as z")
+						.select(["z.app_id", "z.device_id"])
+						.where("z.app_id", "in", sql<string>`(${apps})`)
+						.where("z.marked_at_ms", "<=", nowMs - PERIOD_MS)
+						.where((mark) => mark.or([sql<boolean>`NOT (${isServed})`, mark("z.ended_at_ms", "<=", nowMs - PERIOD_MS)]))
+						.$asTuple("app_id", "device_id"),
+				),
+			)
+			.compile(),
 		sql`DELETE FROM zip_only_devices WHERE (app_id, device_id) IN (SELECT app_id, device_id FROM (
 			SELECT z.app_id, z.device_id, row_number() OVER (PARTITION BY z.app_id ORDER BY z.known_since_ms, z.device_id) AS place
 			FROM zip_only_devices z WHERE z.app_id IN (${apps})) WHERE place > ${sql.lit(MOST_ZIP_ONLY)})`.compile(query),
@@ -69,13 +82,41 @@ function trim(appIds: readonly string[] | undefined, nowMs: number): readonly Co
 /** Snapshots are loaded again, so that checks know the marks; beyond the bound with the next run. */
 function publish(nowMs: number): readonly CompiledQuery[] {
 	return [
-		sql`UPDATE zip_only_devices SET published_at_ms = ${nowMs} WHERE published_at_ms IS NULL AND app_id IN (
-			SELECT waiting.app_id FROM zip_only_devices waiting WHERE waiting.published_at_ms IS NULL AND (SELECT count(*)
-				FROM zip_only_devices z WHERE z.app_id = waiting.app_id AND z.published_at_ms > ${nowMs - PERIOD_MS}) < ${sql.lit(MOST_PUBLISHED)})`.compile(
-			query,
-		),
-		sql`UPDATE apps SET revision = revision + 1 WHERE changes() > 0 AND id IN (
-			SELECT app_id FROM zip_only_devices WHERE published_at_ms = ${nowMs} AND ended_at_ms IS NULL)`.compile(query),
+		query
+			.updateTable("zip_only_devices")
+			.set({ published_at_ms: nowMs })
+			.where("published_at_ms", "is", null)
+			.where("app_id", "in", (eb) =>
+				eb
+					.selectFrom("zip_only_devices as waiting")
+					.select("waiting.app_id")
+					.where("waiting.published_at_ms", "is", null)
+					.where(
+						(mark) =>
+							mark
+								.selectFrom("zip_only_devices as z")
+								.select((published) => published.fn.countAll<number>().as("marks"))
+								.whereRef("z.app_id", "=", "waiting.app_id")
+								.where("z.published_at_ms", ">", nowMs - PERIOD_MS),
+						"<",
+						MOST_PUBLISHED,
+					),
+			)
+			.compile(),
+		query
+			.updateTable("apps")
+			.set({ revision: sql<number>`revision + 1` })
+			.where(sql<boolean>`changes() > 0`)
+			.where(
+				"id",
+				"in",
+				query
+					.selectFrom("zip_only_devices")
+					.select("app_id")
+					.where("published_at_ms", "=", nowMs)
+					.where("ended_at_ms", "is", null),
+			)
+			.compile(),
 	];
 }
 
@@ -91,11 +132,16 @@ export function endZipOnly(installed: readonly InstalledBundle[], nowMs: number)
 		CROSS JOIN zip_only_devices z ON z.app_id = apps.id AND z.device_id = value ->> 1 AND z.ended_at_ms IS NULL
 		CROSS JOIN bundles b ON b.id = z.version_id AND b.name = value ->> 2`;
 	return [
-		sql`UPDATE apps SET revision = revision + 1 WHERE id IN (SELECT z.app_id ${marked}
-			WHERE z.published_at_ms IS NOT NULL)`.compile(query),
-		sql`UPDATE zip_only_devices SET ended_at_ms = ${nowMs} WHERE (app_id, device_id) IN (SELECT z.app_id, z.device_id ${marked})`.compile(
-			query,
-		),
+		query
+			.updateTable("apps")
+			.set({ revision: sql<number>`revision + 1` })
+			.where("id", "in", sql<string>`(SELECT z.app_id ${marked} WHERE z.published_at_ms IS NOT NULL)`)
+			.compile(),
+		query
+			.updateTable("zip_only_devices")
+			.set({ ended_at_ms: nowMs })
+			.where((eb) => sql<boolean>`${eb.refTuple("app_id", "device_id")} IN (SELECT z.app_id, z.device_id ${marked})`)
+			.compile(),
 	];
 }
 

@@ -6,6 +6,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { RAW_STATEMENTS, rawStatements } from "./raw-statements";
 import { FEATURE_PAIRS, levelOf, RULES, SCREEN_PAIRS } from "./source-rules";
 import { circleIn, importsOf, layerOf, localImports, packageOf, pairsOf, type SourceFile } from "./source-tree";
 
@@ -30,6 +31,12 @@ describe("the source tree", () => {
 	test("has no listed pair of features that nothing imports any more", () => {
 		const pairs = files.flatMap(pairsOf);
 		expect(FEATURE_PAIRS.filter((pair) => !pairs.includes(pair))).toEqual([]);
+	});
+
+	test("has no listed raw statement that is gone", () => {
+		const counts = new Map(files.map(({ path, text }) => [path, rawStatements(text).length]));
+		const gone = Object.entries(RAW_STATEMENTS).filter(([path, count]) => (counts.get(path) ?? 0) < count);
+		expect(gone, "lower the number in RAW_STATEMENTS").toEqual([]);
 	});
 
 	test("has no import circle, in the Worker and in the dashboard", () => {

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { ROLE_NAMES } from "../../src/authz/permissions";
+import { RAW_STATEMENTS, rawStatements } from "./raw-statements";
 import { importsOf, layerOf, layersOf, packageOf, pairsOf, type SourceFile, withoutComments } from "./source-tree";
 
 /**
@@ -249,6 +250,32 @@ export const RULES: Readonly<Record<string, Rule>> = {
 				"features/apps/x.ts",
 				'const ok = !done && left !== right;\nconst text = "take any: of these";\n// as any other\n',
 			),
+		],
+	},
+	"a statement over one or two tables is built, so that a renamed column fails to compile": {
+		breaks({ path, text }) {
+			const raw = rawStatements(text);
+			const first = raw[0]?.replaceAll(/\s+/g, " ").trim().slice(0, 60);
+			return raw.length <= (RAW_STATEMENTS[path] ?? 0)
+				? undefined
+				: `${raw.length} raw statements such as "${first}": build it with query or reportQuery (src/db/client.ts)`;
+		},
+		violations: [
+			file("db/x.ts", "const x = sql`DELETE FROM apps WHERE id = 1`.compile(query);\n"),
+			file(
+				"db/x.ts",
+				"const x = sql<{ id: string }>`\n\tSELECT a.id FROM apps a JOIN channels c ON c.app_id = a.id`;\n",
+			),
+			file("features/apps/x.ts", `const x = [sql\`UPDATE apps SET name = \${name} WHERE \${f(\`\${id}\`)}\`];\n`),
+			file("db/x.ts", `const x = sql\`INSERT INTO apps (id) SELECT \${id} WHERE \${sql\`EXISTS (SELECT 1)\`}\`;\n`),
+		],
+		fine: [
+			file("db/x.ts", "const x = sql<boolean>`EXISTS (SELECT 1 FROM apps WHERE id = 1)`;\n"),
+			file("db/x.ts", "const x = sql`SELECT id FROM apps INDEXED BY apps_by_org WHERE owner_org = 1`;\n"),
+			file("db/x.ts", `const x = sql\`SELECT id FROM apps WHERE id IN \${jsonList(ids)}\`;\n`),
+			file("db/x.ts", "const x = sql`DELETE FROM bundles WHERE +app_id = 1 AND id = 2`;\n"),
+			file("db/x.ts", "const x = sql`SELECT 1 FROM apps a JOIN channels c ON true JOIN bundles b ON true`;\n"),
+			file("db/x.ts", 'const x = query.deleteFrom("apps").where(sql<boolean>`id = 1`).compile();\n'),
 		],
 	},
 	"what only people need is imported when they sign in, so that no device waits for it": {

@@ -8,7 +8,7 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { CiContext } from "../../domain/ci/context";
-import { query } from "../client";
+import { insertEach, query } from "../client";
 import { appIdOf } from "../public-app-id";
 import type { AuditLogTable } from "../schema";
 
@@ -82,6 +82,11 @@ function textOf(fields: AuditEntry["before"]): string | RawBuilder<string | null
 	return "toOperationNode" in fields ? (fields as RawBuilder<string | null>) : JSON.stringify(fields);
 }
 
+type AuditTarget = Pick<
+	Selectable<AuditLogTable>,
+	"org_id" | "target_id" | "target_name" | "before" | "after" | "app_uuid" | "app_id"
+>;
+
 /**
  * An entry per row of the SELECT, which returns `org_id`, `target_id`, `target_name`, `before` and `after` (JSON or null), and with
  * `ofApps` also `app_uuid` and `app_id`.
@@ -92,12 +97,25 @@ export function auditEach(
 	entry: Pick<AuditEntry, "action" | "details"> & { readonly targetType: string; readonly ofApps?: boolean },
 	targets: RawBuilder<unknown>,
 ): CompiledQuery {
-	const app = entry.ofApps === true ? sql`app_uuid, app_id` : sql`NULL, NULL`;
-	return sql`INSERT INTO audit_log (org_id, at_ms, actor_type, actor_id, actor_name, action, target_type, target_id, target_name,
-			before, after, details, request_id, ip_address, app_uuid, app_id)
-		SELECT org_id, ${atMs}, ${actor.type}, ${actor.id}, ${actor.name}, ${entry.action}, ${entry.targetType}, target_id, target_name,
-			before, after, ${detailsOf(actor, entry)}, ${actor.requestId}, ${actor.ipAddress}, ${app}
-		FROM (${targets})`.compile(query);
+	const target = query.selectFrom(sql<AuditTarget>`(${targets})`.as("target"));
+	return insertEach("audit_log", target, (eb) => ({
+		org_id: eb.ref("target.org_id"),
+		at_ms: atMs,
+		actor_type: actor.type,
+		actor_id: actor.id,
+		actor_name: actor.name,
+		action: entry.action,
+		target_type: entry.targetType,
+		target_id: eb.ref("target.target_id"),
+		target_name: eb.ref("target.target_name"),
+		before: eb.ref("target.before"),
+		after: eb.ref("target.after"),
+		details: detailsOf(actor, entry),
+		request_id: actor.requestId,
+		ip_address: actor.ipAddress,
+		app_uuid: entry.ofApps === true ? eb.ref("target.app_uuid") : null,
+		app_id: entry.ofApps === true ? eb.ref("target.app_id") : null,
+	})).compile();
 }
 
 export interface AuditFilter {

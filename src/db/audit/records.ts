@@ -2,7 +2,7 @@
  * Audit entries about records, with the table of each and what happened to it: src/domain/webhooks/audit-records.ts has the rules, which the triggers
  * of webhooks share.
  */
-import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
+import { type CompiledQuery, type Selectable, sql } from "kysely";
 import { OPERATION_OF_ACTION, RECORD_OF_TARGET } from "../../domain/webhooks/audit-records";
 import { query } from "../client";
 import type { AuditLogTable } from "../schema";
@@ -17,13 +17,16 @@ export type RecordEntry = Selectable<AuditLogTable> & {
 	readonly operation: "INSERT" | "UPDATE" | "DELETE";
 };
 
-const TABLE_NAME = sql.raw(RECORD_OF_TARGET("target_type", "action"));
-const OPERATION = sql.raw(OPERATION_OF_ACTION("action"));
+const TABLE_NAME = sql.raw<string>(RECORD_OF_TARGET("target_type", "action"));
+const OPERATION = sql.raw<RecordEntry["operation"]>(OPERATION_OF_ACTION("action"));
 
-function entries(orgId: string, { tableName, operation }: RecordFilter): RawBuilder<unknown> {
-	return sql`FROM audit_log WHERE org_id = ${orgId} AND ${TABLE_NAME} IS NOT NULL
-		${tableName === undefined ? sql`` : sql`AND ${TABLE_NAME} = ${tableName}`}
-		${operation === undefined ? sql`` : sql`AND ${OPERATION} = ${operation}`}`;
+function entries(orgId: string, { tableName, operation }: RecordFilter) {
+	return query
+		.selectFrom("audit_log")
+		.where("org_id", "=", orgId)
+		.where(sql<boolean>`${TABLE_NAME} IS NOT NULL`)
+		.$if(tableName !== undefined, (rows) => rows.where(sql<boolean>`${TABLE_NAME} = ${tableName}`))
+		.$if(operation !== undefined, (rows) => rows.where(sql<boolean>`${OPERATION} = ${operation}`));
 }
 
 /** Newest first; for `load`. */
@@ -33,13 +36,19 @@ export function entriesPage(
 	limit: number,
 	offset: number,
 ): CompiledQuery<RecordEntry> {
-	return sql<RecordEntry>`SELECT *, ${TABLE_NAME} AS table_name, ${OPERATION} AS operation ${entries(orgId, filter)}
-		ORDER BY id DESC LIMIT ${limit} OFFSET ${offset}`.compile(query);
+	return entries(orgId, filter)
+		.selectAll()
+		.select([TABLE_NAME.as("table_name"), OPERATION.as("operation")])
+		.orderBy("id", "desc")
+		.limit(limit)
+		.offset(offset)
+		.compile();
 }
 
 /** Their number, up to a limit. */
 export function countEntries(orgId: string, filter: RecordFilter, most: number): CompiledQuery<{ total: number }> {
-	return sql<{
-		total: number;
-	}>`SELECT count(*) AS total FROM (SELECT 1 ${entries(orgId, filter)} LIMIT ${most})`.compile(query);
+	return query
+		.selectFrom(entries(orgId, filter).select("id").limit(most).as("counted"))
+		.select((eb) => eb.fn.countAll<number>().as("total"))
+		.compile();
 }

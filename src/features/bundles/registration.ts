@@ -22,7 +22,8 @@ import {
 import { guard, lastResult, onUnique, type Statement } from "../../db/client";
 import { readNamed } from "../../db/named-reads";
 import { retryOnChange } from "../../db/optimistic";
-import { bundleJoinsPreview, previewChanged } from "../../db/previews";
+import { bundleJoinsPreview } from "../../db/preview-bundles";
+import { previewChanged } from "../../db/previews";
 import { bundlesOfApp, bundlesOfPreviewKey, uploadQuotas } from "../../db/quotas";
 import {
 	deleteOpenUploadsOfBundle,

@@ -30,8 +30,9 @@ import {
 } from "../../db/channels";
 import { guard, lastResult, onUnique, type Statement } from "../../db/client";
 import { packagesOfChannel } from "../../db/native-packages";
+import { bundlesHaveNoPreview, promotionToPreview } from "../../db/preview-bundles";
 import { namingOf, PREVIEW_CHANNEL_SETTINGS, previewBinding, refusePreviewName } from "../../db/preview-channels";
-import { bundlesHaveNoPreview, promotionToPreview, refuseNameOfPreview } from "../../db/previews";
+import { refuseNameOfPreview } from "../../db/previews";
 import { proposalsPage, withdrawProposals } from "../../db/proposals";
 import { channelsOfApp, channelsOfPreviewKey } from "../../db/quotas";
 import { followRollout, recountExcluded, rolloutIs } from "../../db/rollouts";

@@ -240,7 +240,7 @@ describe("the cost", () => {
 		await consume(deps, { messages: [{ body: message(seen({ atMs: NOW_MS + 7 * DAY_MS })) }] });
 		const statements = [...main.statements, ...reports.statements];
 		expect(statements.filter(({ sql }) => sql.startsWith("UPDATE devices SET"))).toHaveLength(1);
-		const written = new Set(statements.map(({ sql }) => /(?:INSERT INTO|UPDATE) (\w+)/.exec(sql)?.[1]));
+		const written = new Set(statements.map(({ sql }) => /(?:INSERT INTO|UPDATE) "?(\w+)/i.exec(sql)?.[1]));
 		expect([...written].filter((table) => table !== undefined).sort()).toEqual([
 			...[
 				"api_keys",

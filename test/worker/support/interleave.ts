@@ -39,7 +39,7 @@ export function beforeSecondTrip(d1: D1Database, between: () => Promise<unknown>
 /** An isolate looks a credential up alone before it reads more for it the first time. */
 const LOOK_UP = /WHERE .*\b(key_hash|token_hash) = \?/s;
 
-const WRITE = /^\s*(INSERT|UPDATE|DELETE)/;
+const WRITE = /^\s*(INSERT|UPDATE|DELETE)/i;
 
 /**
  * The database with `before` called before each round trip, with its number from 1. An error that `before` throws fails the round trip.

@@ -243,7 +243,7 @@ describe("counting a device", () => {
 	test("keeps it when another consumer writes the same slot at the same time", async () => {
 		const deps = { ...world.deps, randomBytes: (length: number) => new Uint8Array(length) };
 		await consume([seen(), seen({ appId: B.publicAppId })], deps);
-		const early = interruptedAt(/^update device_sketches/i, () => consume([seen({ deviceId: "device-5" })], deps));
+		const early = interruptedAt(/^update "device_sketches/i, () => consume([seen({ deviceId: "device-5" })], deps));
 		await consume([seen({ deviceId: "device-4" })], { ...early, randomBytes: deps.randomBytes });
 		expect(await counts()).toEqual([
 			[A.app, 3],
