@@ -30,7 +30,7 @@ function calls(): string[] {
 }
 
 const LOOK = "d1 execute DB --remote --yes --json --config --command SELECT";
-const WRITE = "d1 execute DB --remote --yes --json --config --command INSERT";
+const WRITE = "d1 execute DB --remote --yes --json --config --command insert";
 
 describe("npm run deploy", () => {
 	test("creates what is missing in order; a second run changes nothing but the Worker", async () => {
@@ -120,7 +120,7 @@ describe("npm run deploy", () => {
 	});
 
 	test("a deployment that stopped after the key was written continues with that key", async () => {
-		setAccount({ broken: "INSERT INTO" });
+		setAccount({ broken: "insert into" });
 		await expect(runDeploy()).rejects.toThrow("`wrangler d1 execute` failed");
 		const key = await keptKey();
 		setAccount({ broken: undefined });
@@ -238,7 +238,7 @@ describe("npm run deploy", () => {
 	test("leaves no secret behind in the temporary directory", async () => {
 		const directory = scene.directory();
 		process.env.TMPDIR = directory;
-		setAccount({ broken: "INSERT INTO" });
+		setAccount({ broken: "insert into" });
 		await expect(runDeploy()).rejects.toThrow();
 		expect(await readdir(directory)).toContain("secrets.json");
 		expect((await readdir(directory)).filter((name) => name.startsWith("capstan-deploy-"))).toEqual([]);

@@ -42,7 +42,9 @@ const SENTENCES: Readonly<Partial<Record<ErrorCode | ErrorReason, Sentence>>> = 
 			? `Bundle ${version} does not list its native packages, and channel ${channel} requires bundles that fit the live bundle ${live_version}. Upload it with the capstan command or the stock CLI, which list them.`
 			: `Bundle ${version} does not fit the store builds of channel ${channel}, whose live bundle is ${live_version}: ${problemsText(packages as Parameters<typeof problemsText>[0])}. Release it to a channel for newer store builds, or have somebody who may change the channel turn off “Only bundles that fit the store builds”.`,
 	bundle_not_found: ({ version }) =>
-		version === undefined ? missing("This bundle") : `Bundle ${version} does not exist. Choose another version.`,
+		version === undefined
+			? "The app has no bundle with this version. Choose another one."
+			: `Bundle ${version} does not exist. Choose another version.`,
 	bundle_not_ready: "The bundle's upload is not complete.",
 	bundle_not_signed:
 		"The organization requires signed bundles, and no registered key verified this bundle. Upload it again with a signature, or register the key that it was signed with.",
