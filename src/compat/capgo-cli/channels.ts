@@ -11,8 +11,8 @@ import {
 	CHANNEL_CHANGE_PERMISSIONS,
 	changeChannel,
 	channelChangePermissions,
-	channelChangeReads,
 } from "../../features/channels/change";
+import { channelChangeReads } from "../../features/channels/reads";
 import { endpoint, Reply } from "../../http/endpoint";
 import { settingNotSupported } from "../../http/pipeline/stock-settings";
 import { channelName, integerId, optional, publicAppId } from "../../http/schemas";

@@ -6,8 +6,9 @@ import { endpoint, Reply } from "../../http/endpoint";
 import { MAY_WAIT } from "../../http/pipeline/wait-visible";
 import { integerId, optional, publicAppId } from "../../http/schemas";
 import { bundleNotFound, channelNotFound, channelScope } from "../../http/scope";
-import { changeChannel, PROMOTION_ERRORS, promotionReads } from "../channels/change";
+import { changeChannel, PROMOTION_ERRORS } from "../channels/change";
 import { pendingApproval, pendingApprovalAnswer } from "../channels/propose";
+import { promotionReads } from "../channels/reads";
 import { rolloutEndedSchema } from "../channels/served-bundles";
 
 export const promoteBundle = endpoint({

@@ -25,10 +25,13 @@ import {
 	textAt,
 } from "../../http/scope";
 import { compatibilityGuards, refuseIncompatible } from "./compatibility";
+import { formGuards } from "./guards";
+import { promotedBundles } from "./needs";
 import { EXAMPLE_PROPOSAL } from "./proposals";
 import { isApprover, protectionGuards, refuseNonPromoter } from "./protection";
+import { type ChannelBatch, runBatch } from "./run";
 import { rolloutEnded, rolloutEndedSchema } from "./served-bundles";
-import { formGuards, writeChannel } from "./write";
+import { changeStatements } from "./statements";
 
 const proposalNotFound = hiddenAs(
 	"proposal_not_found",
@@ -131,75 +134,99 @@ export const approveProposal = endpoint({
 	},
 	load: ({ body }, nowMs) => reads(body, nowMs),
 	async handle(context) {
-		const { scope, scopeRow, input, nowMs, actor, principal } = context;
-		const { proposal, channel } = waitingProposal(context);
-		// Elsewhere the same person could promote the bundle alone.
-		if (channel.requires_approval === 1 && proposal.proposed_by === principal.userId) {
-			throw needsAnotherPerson("This account proposed the change, and its other keys count as the same person");
-		}
-		if (principal.kind === "key" && principal.secretIsReplaced) {
-			throw needsAnotherPerson("This secret of the API key has been replaced, so it is unknown who has seen it");
-		}
-		refuseNonPromoter(principal, channel, scope);
-		if (principal.kind === "key" && principal.publisher !== undefined) {
-			throw new ApiError("channel_protected", "A CI job cannot approve a proposal; ask a person to approve it.", {
-				moreInfo: { channel: channel.name },
-			});
-		}
-		if (!isApprover(principal, channel, scope)) {
-			throw new ApiError(
-				"channel_protected",
-				`A key approves only if promoters of channel ${channel.name} names its id; have a person approve it, or add the key's id.`,
-				{ moreInfo: { channel: channel.name } },
-			);
-		}
-		if (proposal.is_outdated === 1) throw outdated();
+		// 1. What differs
+		const waiting = waitingProposal(context);
+		const { proposal, channel } = waiting;
 		const values: ChannelValues = JSON.parse(proposal.changes);
+		// 2. What it needs
+		requireApprover(context, waiting);
+		if (proposal.is_outdated === 1) throw outdated();
 		// The channel may require it since the proposal.
 		refuseIncompatible(values, channel, context.loaded.packages);
-		const versions = new Map([
-			[proposal.version_id ?? 0, proposal.version_name ?? ""],
-			[channel.rollout_version_id ?? 0, channel.rollout_version_name ?? ""],
-		]);
-		const target = { type: "proposal", id: proposal.id, name: channel.name };
-		const approval = { proposal: proposal.id, proposed_by: proposal.proposer_name };
-		const comment = input.body.comment ?? null;
-		const { orgId, appId, channelId } = scope;
-		await writeChannel(context, {
-			channel,
-			values,
-			audit: { action: "channel.promote", versions, details: approval },
-			history: { reason: comment, proposer: proposal.proposer_name },
-			guards: [
-				guard(proposalIsPending(appId, proposal.id, nowMs), decidedInBetween),
-				guard(channelHas(appId, channelId, JSON.parse(proposal.base)), outdated),
-				...protectionGuards(appId, channelId, channel),
-				...compatibilityGuards(appId, channelId, values, channel, outdated),
-				guard(isUnseenBy(principal.keyId, proposal.proposed_by), sharedSecret),
-				guard(isUnseenBy(proposal.proposed_by_key, principal.userId), sharedSecret),
-				guard(proposerMayPromote(orgId, appId, proposal, PROPOSING_ROLES, nowMs), proposerGone),
-			],
-			before: [
-				decideProposal(appId, proposal.id, {
-					state: "approved",
-					...{ decided_by: principal.userId, decider_name: actor.name, decided_at_ms: nowMs, comment },
-				}),
-				auditStatement(actor, nowMs, {
-					orgId,
-					action: "proposal.approve",
-					target,
-					app: { uuid: appId, id: scopeRow.app_id },
-					details: { ...approval, ...(comment === null ? {} : { comment }) },
-				}),
-			],
-			after: formGuards(values, appId, channelId),
-		});
+		// 3. The statements
+		const batch = approvalStatements(context, waiting, values);
+		// 4. Run
+		await runBatch(context, batch);
 		return {
-			...{ ...OK, channel: channel.name, version: proposal.version_name },
+			...OK,
+			channel: channel.name,
+			version: proposal.version_name,
 			rollout_ended: rolloutEnded(values, channel),
 		};
 	},
 });
+
+/** @throws {ApiError} for the proposer, and for a caller that is no promoter or whose approval shows no second look */
+function requireApprover(
+	{ principal, scope }: Pick<DecisionContext, "principal" | "scope">,
+	{ proposal, channel }: ReturnType<typeof waitingProposal>,
+): void {
+	// Elsewhere the same person could promote the bundle alone.
+	if (channel.requires_approval === 1 && proposal.proposed_by === principal.userId) {
+		throw needsAnotherPerson("This account proposed the change, and its other keys count as the same person");
+	}
+	if (principal.kind === "key" && principal.secretIsReplaced) {
+		throw needsAnotherPerson("This secret of the API key has been replaced, so it is unknown who has seen it");
+	}
+	refuseNonPromoter(principal, channel, scope);
+	if (principal.kind === "key" && principal.publisher !== undefined) {
+		throw new ApiError("channel_protected", "A CI job cannot approve a proposal; ask a person to approve it.", {
+			moreInfo: { channel: channel.name },
+		});
+	}
+	if (!isApprover(principal, channel, scope)) {
+		throw new ApiError(
+			"channel_protected",
+			`A key approves only if promoters of channel ${channel.name} names its id; have a person approve it, or add the key's id.`,
+			{ moreInfo: { channel: channel.name } },
+		);
+	}
+}
+
+function approvalStatements(
+	context: DecisionContext,
+	{ proposal, channel }: ReturnType<typeof waitingProposal>,
+	values: ChannelValues,
+): ChannelBatch {
+	const { scope, scopeRow, input, nowMs, actor, principal } = context;
+	const { orgId, appId, channelId } = scope;
+	const approval = { proposal: proposal.id, proposed_by: proposal.proposer_name };
+	const comment = input.body.comment ?? null;
+	const versions = new Map([
+		[proposal.version_id ?? 0, proposal.version_name ?? ""],
+		[channel.rollout_version_id ?? 0, channel.rollout_version_name ?? ""],
+	]);
+	return changeStatements(context, {
+		channel,
+		values,
+		signatures: promotedBundles(values, channel),
+		audit: { action: "channel.promote", versions, details: approval },
+		history: { reason: comment, proposer: proposal.proposer_name },
+		guards: [
+			guard(proposalIsPending(appId, proposal.id, nowMs), decidedInBetween),
+			guard(channelHas(appId, channelId, JSON.parse(proposal.base)), outdated),
+			...protectionGuards(appId, channelId, channel),
+			...compatibilityGuards(appId, channelId, values, channel, outdated),
+			guard(isUnseenBy(principal.keyId, proposal.proposed_by), sharedSecret),
+			guard(isUnseenBy(proposal.proposed_by_key, principal.userId), sharedSecret),
+			guard(proposerMayPromote(orgId, appId, proposal, PROPOSING_ROLES, nowMs), proposerGone),
+		],
+		before: [
+			decideProposal(appId, proposal.id, {
+				state: "approved",
+				...{ decided_by: principal.userId, decider_name: actor.name, decided_at_ms: nowMs, comment },
+			}),
+			auditStatement(actor, nowMs, {
+				orgId,
+				action: "proposal.approve",
+				target: { type: "proposal", id: proposal.id, name: channel.name },
+				app: { uuid: appId, id: scopeRow.app_id },
+				details: { ...approval, ...(comment === null ? {} : { comment }) },
+			}),
+		],
+		after: formGuards(values, appId, channelId),
+	});
+}
 
 const decidedInBetween = () => notPending("decided or expired");
 

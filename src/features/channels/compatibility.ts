@@ -18,6 +18,7 @@ import {
 	problemsText,
 } from "../../domain/bundles/native-packages";
 import { ApiError } from "../../errors";
+import type { PlannedValues } from "./values";
 
 /** In an answer. */
 export const compatibilityFields = {
@@ -64,7 +65,7 @@ export function compatibilityWith(
  * @param bundles those of the channel and of `values`
  */
 export function compatibilityOfChange(
-	values: ChannelValues,
+	values: PlannedValues,
 	channel: ComparedChannel,
 	bundles: readonly PackagedRow[],
 ): ChannelCompatibility | undefined {
@@ -85,7 +86,7 @@ export function compatibilityOfChange(
 
 /** @throws {ApiError} `bundle_incompatible` if the channel requires compatible bundles and the change brings another one */
 export function refuseIncompatible(
-	values: ChannelValues,
+	values: PlannedValues,
 	channel: ComparedChannel & Pick<ChannelRow, "require_compatible_bundle">,
 	bundles: readonly PackagedRow[],
 ): void {

@@ -27,8 +27,8 @@ import {
 } from "../../http/schemas";
 import { channelNotFound, channelScope } from "../../http/scope";
 import { removeBytes } from "../../queue/garbage";
+import { changedByAnother, channelGuards } from "./guards";
 import { refuseProtected } from "./protection";
-import { changedByAnother, channelGuards } from "./write";
 
 export const deleteChannel = endpoint({
 	method: "DELETE",

@@ -8,25 +8,13 @@ import { type AppId, decide } from "../../authz/decide";
 import type { Principal } from "../../authz/principal";
 import { requireRecentSignIn } from "../../authz/session";
 import { type PreviewNameRow, withDevicesNaming } from "../../db/channel-names";
-import type { ChannelRow, ChannelValues } from "../../db/channels";
 import { guard, type Statement } from "../../db/client";
 import type { Deps } from "../../deps";
-import { PLATFORMS } from "../../domain/updates/model";
 import { ApiError } from "../../errors";
+import type { Difference } from "./difference";
+import { channelChanged } from "./guards";
 import { noProtectedPublicChannel, type ProtectedPublicRow } from "./protection";
-import type { ChannelRequest } from "./served-bundles";
-import { channelChanged } from "./write";
-
-type Opening = Pick<ChannelValues, "public" | "allow_device_self_set" | (typeof PLATFORMS)[number]>;
-
-const isOpenFor = (platform: (typeof PLATFORMS)[number], channel: Opening) =>
-	(channel.public === 1 || channel.allow_device_self_set === 1) && (channel[platform] ?? 1) === 1;
-
-/** Whether devices of some platform reach the channel by its name after the change, and not before. */
-export function opensByName(values: ChannelValues, channel: ChannelRow | undefined): boolean {
-	const after: Opening = { ...channel, ...values };
-	return PLATFORMS.some((platform) => isOpenFor(platform, after) && !isOpenFor(platform, channel ?? {}));
-}
+import type { ChangeContext } from "./reads";
 
 interface Caller {
 	readonly deps: Deps;
@@ -67,12 +55,11 @@ async function refuseFleetOfProtected(
 
 /** For a change that opens the channel to devices by its name. A preview's name has rules of its own (db/channel-names.ts). */
 export async function openingGuards(
-	caller: Caller,
-	nameRow: PreviewNameRow | undefined,
-	{ channel, body, protectedPublic }: ChannelRequest,
-	values: ChannelValues,
+	context: Pick<ChangeContext, "deps" | "principal" | "scope" | "nowMs" | "loaded">,
+	{ name, opensByName }: Pick<Difference, "name" | "opensByName">,
 ): Promise<readonly Statement[]> {
-	const isPreview = channel?.is_preview === 1 && values.public !== 1;
-	if (isPreview || !opensByName(values, channel) || nameRow === undefined) return [];
-	return refuseFleetOfProtected(caller, body.channel, nameRow, protectedPublic);
+	const { naming, protectedPublic } = context.loaded;
+	const [nameRow] = naming;
+	if (!opensByName || nameRow === undefined) return [];
+	return refuseFleetOfProtected(context, name, nameRow, protectedPublic);
 }

@@ -21,10 +21,11 @@ import { REFUSAL_CODES, REFUSAL_KINDS } from "../../domain/updates/refusals";
 import { readVersion } from "../../domain/updates/version";
 import { appNotFound } from "../../http/scope";
 import { type AppSnapshot, assembleSnapshot, overrideFrom } from "../../snapshots/app-snapshot";
-import { promoting } from "../signing/verify";
+import { batchPromoting, promotingRules } from "../signing/verify";
 import { decisionInput, deviceOf } from "../updates/device";
 import type { DeviceBody } from "../updates/device-body";
-import { newBundles, promotedBundles } from "./write";
+import { promotedBundles } from "./needs";
+import { newBundles } from "./values";
 
 /** Devices that one request reads: about three D1 rows and 0.1 ms each. */
 const PAGE_DEVICES = 5_000;
@@ -94,20 +95,19 @@ interface PlannedChange {
  * @throws {ApiError} `bundle_not_signed`, as the change itself would
  */
 export async function readEffect(
-	context: { readonly deps: Pick<Deps, "bundles" | "telemetry">; readonly db: Database },
+	context: { readonly deps: Pick<Deps, "bundles" | "config" | "telemetry">; readonly db: Database },
 	app: EffectApp,
 	asked: EffectQuery,
 	change: PlannedChange & { readonly row: ChannelRow | undefined },
 	nowMs: number,
 	check?: (after: AppSnapshot) => void,
 ) {
-	const promoted = promotedBundles(change.values, change.row);
+	const signatures = promotingRules(app.appId, promotedBundles(change.values, change.row));
 	const reported = await readReported(context.deps, app, asked.after);
-	return promoting(context, app.appId, promoted, async (signed) => {
-		const reads = effectReads(app, newBundles(change.values), reported);
-		const [apps, channels, bundles, named, fleet] = await context.db.batch([...reads, ...signed]);
-		return effectOf([apps, channels, bundles, named, fleetOf(fleet.rows, reported)], app, asked, change, nowMs, check);
-	});
+	const reads = effectReads(app, newBundles(change.values), reported);
+	const statements = [...reads, ...signatures.guards] as const;
+	const [apps, channels, bundles, named, fleet] = await batchPromoting(context, signatures, statements);
+	return effectOf([apps, channels, bundles, named, fleetOf(fleet.rows, reported)], app, asked, change, nowMs, check);
 }
 
 /** The first page of the app's devices; undefined if the telemetry database does not answer in time. */

@@ -22,10 +22,10 @@ import {
 } from "../../http/schemas";
 import { type AppScopeRow, appScope } from "../../http/scope";
 import { bundleDifference, differenceReads, differenceSchema, NOT_COMPARED, type ZipReader } from "./bundle-difference";
+import { NO_PLATFORMS } from "./difference";
 import { effectOf, effectReads, fleetOf, tryReported } from "./effect";
-import { NO_PLATFORMS, touchesRollout } from "./plan";
 import { isApprover } from "./protection";
-import { newBundles } from "./write";
+import { newBundles, touchesRollout } from "./values";
 
 /** Waiting proposals whose effect a list computes; a request by `id` computes that of any other. */
 const MOST_EFFECTS = 3;

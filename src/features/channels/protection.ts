@@ -14,6 +14,7 @@ import { channelHas } from "../../db/proposals";
 import { appIdOf } from "../../db/public-app-id";
 import { ApiError, fieldError } from "../../errors";
 import { customRoleName, optional, uuid } from "../../http/schemas";
+import type { PlannedValues } from "./values";
 
 type Protection = Pick<ChannelRow, "name" | "protected" | "promoters" | "requires_approval">;
 
@@ -40,13 +41,13 @@ type ProtectionBody = {
 	readonly [Field in keyof typeof protectionFields]?: v.InferOutput<(typeof protectionFields)[Field]>;
 };
 
-/** The columns of the body's fields. @throws {ApiError} for rules without protection */
-export function requestedProtection(body: ProtectionBody, channel: Protection | undefined): ChannelValues {
+/** The columns of the body's fields, or the refusal of rules without protection. */
+export function requestedProtection(body: ProtectionBody, channel: Protection | undefined): ChannelValues | ApiError {
 	const isProtected = body.protected ?? channel?.protected === 1;
 	if (!isProtected) {
 		if (body.promoters !== undefined || body.requires_approval === true) {
 			const message = "promoters and requires_approval are rules of a protected channel; send protected: true as well.";
-			throw new ApiError("invalid_request", message, { moreInfo: { issues: [{ path: "protected", message }] } });
+			return new ApiError("invalid_request", message, { moreInfo: { issues: [{ path: "protected", message }] } });
 		}
 		return body.protected === false ? { protected: 0, promoters: "[]", requires_approval: 0 } : {};
 	}
@@ -122,7 +123,7 @@ export function refuseProtected(channel: Protection): void {
 const TEXTS = ["rollout_pause_reason", "rollout_notice", "rollout_notice_at_ms"];
 
 /** The change brings nothing new to any device: it pauses, lowers, stops or rolls back a rollout. It needs no approval. */
-export function onlySlowsDown(values: ChannelValues, channel: ChannelRow): boolean {
+export function onlySlowsDown(values: PlannedValues, channel: ChannelRow): boolean {
 	const endsRollout = values.rollout_version_id === null;
 	return Object.entries(values).every(([column, value]) => {
 		if (TEXTS.includes(column)) return true;

@@ -12,24 +12,28 @@ import * as v from "valibot";
 import { holds, onlyProposes } from "../../authz/decide";
 import { requireOwnWork } from "../../authz/own-work";
 import { previousLive, type RollbackTarget, rollbackTargetIds } from "../../db/channel-history";
-import { type ChannelRow, channelByName, channelStillPointsTo } from "../../db/channels";
+import { type ChannelRow, type ChannelValues, channelByName, channelStillPointsTo } from "../../db/channels";
 import { guard } from "../../db/client";
 import { packagesOfChannel } from "../../db/native-packages";
 import { NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
 import { EFFECT_DAYS } from "../../domain/defaults";
 import { isUpToDate, REFUSAL_CODES, type RefusalCode } from "../../domain/updates/refusals";
 import { ApiError, invalidRequest } from "../../errors";
-import { endpoint } from "../../http/endpoint";
+import { type Context, endpoint } from "../../http/endpoint";
 import { MAY_WAIT } from "../../http/pipeline/wait-visible";
 import { channelName, integerId, label, optional, publicAppId, text } from "../../http/schemas";
-import { channelNotFound, channelScope } from "../../http/scope";
-import { bundleOfChoice } from "./change";
+import { type ChannelScopeRow, channelNotFound, channelScope } from "../../http/scope";
 import { compatibilityGuards, refuseIncompatible } from "./compatibility";
+import { NO_PLATFORMS } from "./difference";
 import { outcomesSchema, readEffect } from "./effect";
-import { differences, NO_PLATFORMS } from "./plan";
+import { changedByAnother, channelChanged, channelGuards } from "./guards";
+import { promotedBundles } from "./needs";
 import { refuseNonPromoter, requireRecentPromoter } from "./protection";
+import { bundleOfChoice } from "./reads";
+import { type ChannelBatch, runBatch } from "./run";
 import { readyBundle, rolloutEndedSchema } from "./served-bundles";
-import { changedByAnother, channelChanged, channelGuards, writeChannel } from "./write";
+import { changeStatements } from "./statements";
+import { differences } from "./values";
 
 /** A dry run counts devices that were seen in this many days. */
 const STORE_BUILD: RollbackTarget = { id: null, name: null, created_by: null, created_by_key: null, preview_id: null };
@@ -46,6 +50,22 @@ const rolledBack = {
 	rollout_ended: v.nullable(rolloutEndedSchema),
 };
 
+const rollbackBody = v.object({
+	app_id: publicAppId,
+	channel: channelName,
+	version: optional(v.union([text(128), integerId], "must be a bundle's version, its id, or builtin")),
+	reason: optional(label(256)),
+	dry_run: optional(v.boolean()),
+});
+
+const rollbackReads = (body: v.InferOutput<typeof rollbackBody>) => ({
+	channel: channelByName(body.app_id, body.channel),
+	bundle: bundleOfChoice(body.app_id, body.version),
+	previous: previousLive(body.app_id, body.channel),
+	targets: rollbackTargetIds(body.app_id, body.channel),
+	packages: packagesOfChannel(body.app_id, { name: body.channel }),
+});
+
 export const rollBackChannel = endpoint({
 	method: "POST",
 	path: "/channel/rollback",
@@ -54,13 +74,7 @@ export const rollBackChannel = endpoint({
 	description:
 		'While a rollout runs or is paused, a rollback without `version` ends it and keeps the stable bundle. Otherwise, without `version`, the channel returns to the newest bundle of its history that still exists, is not live now and was not replaced by a rollback; the store build counts if it was live. `version` names any ready bundle of the app by its version or id, or "builtin" for the store build (null counts as absent); naming the live bundle only ends a rollout, so a repeated request changes nothing. The rollout of the channel ends (`rollout_ended`). `dry_run: true` changes nothing and gives the same answer, with the effect on devices seen in the last 30 days: `devices_changed` of `devices` would get another version at their next check, `refused` counts the channel\'s devices that would get no update, by reason (`disable_auto_update_under_native`: the bundle is older than their store build), and `outcomes` is as in POST /channel/what_if. These are null for callers without app.read_devices. On a protected channel only promoters may roll back; if the channel requires approval, a rollback to a bundle that was live there needs none, and a rollback to any other bundle is refused. A bundle that was never live there is compared as POST /channel compares it, if the channel has `requireCompatibleBundle`.',
 	access: { permission: "channel.promote_bundle", scope: channelScope("body.app_id", { name: "body.channel" }) },
-	body: v.object({
-		app_id: publicAppId,
-		channel: channelName,
-		version: optional(v.union([text(128), integerId], "must be a bundle's version, its id, or builtin")),
-		reason: optional(label(256)),
-		dry_run: optional(v.boolean()),
-	}),
+	body: rollbackBody,
 	headers: MAY_WAIT,
 	response: v.union([
 		v.strictObject(rolledBack),
@@ -99,60 +113,17 @@ export const rollBackChannel = endpoint({
 			rollout_ended: null,
 		},
 	},
-	load: ({ body }) => ({
-		channel: channelByName(body.app_id, body.channel),
-		bundle: bundleOfChoice(body.app_id, body.version),
-		previous: previousLive(body.app_id, body.channel),
-		targets: rollbackTargetIds(body.app_id, body.channel),
-		packages: packagesOfChannel(body.app_id, { name: body.channel }),
-	}),
+	load: ({ body }) => rollbackReads(body),
 	async handle(context) {
 		const { scope, scopeRow, input, loaded, nowMs, principal } = context;
-		const { body } = input;
-		const [channel] = loaded.channel;
-		if (channel === undefined) throw channelNotFound();
-		const isNamed = body.version !== undefined;
-		// Devices of the rollout return to the stable bundle, which was never in doubt; a step further back would take it from all.
-		const keepsStable = !isNamed && channel.rollout_id !== null && channel.rollout_enabled === 1;
-		const target = !isNamed
-			? keepsStable
-				? { ...STORE_BUILD, id: channel.version_id, name: channel.version_name }
-				: loaded.previous[0]
-			: body.version === "builtin" || body.version === "unknown"
-				? STORE_BUILD
-				: readyBundle(loaded.bundle[0]);
-		if (target === undefined) throw nothingToRollBackTo(channel);
-		if (target.id !== null && target.id === channel.rollout_version_id && target.id !== channel.version_id) {
-			const message = "is the bundle of the rollout; make it stable with POST /channel and promoteToStable: true";
-			throw invalidRequest([{ path: "version", message }]);
-		}
-		const { id, created_by, created_by_key, preview_id } = target;
-		if (created_by !== null) {
-			requireOwnWork(principal, "channel.promote_bundle", scope, { created_by, created_by_key, preview_id });
-		}
-		const wasLive = keepsStable || loaded.targets.some(({ version_id }) => version_id === id);
-		refuseNonPromoter(principal, channel, scope);
-		if (onlyProposes(principal, scope)) throw mayOnlyPropose(channel);
-		const isOther = id !== channel.version_id;
-		if (channel.requires_approval === 1 && isOther && !wasLive) throw neverLive(channel, target);
-		const endsRollout = channel.rollout_id !== null;
-		const values = differences({ version_id: id, ...(endsRollout ? NO_ROLLOUT : {}) }, channel);
+		// 1. What differs
+		const rollback = rollbackOf(context);
+		const { channel, answer, values } = rollback;
+		// 2. What it needs
+		requireRollback(context, rollback);
 		// A bundle that was live here ran on these store builds; any other one is a promotion by another name.
-		const compared = wasLive ? [] : [...loaded.bundle, ...loaded.packages];
-		refuseIncompatible(values, channel, compared);
-		const answer = {
-			status: "ok" as const,
-			id: channel.id,
-			channel: channel.name,
-			version: target.name,
-			previous_version: channel.version_name,
-			changed: isOther || endsRollout,
-			was_live: wasLive,
-			rollout_ended: endsRollout
-				? { version: channel.rollout_version_name, percentage_bps: channel.rollout_percentage_bps }
-				: null,
-		};
-		if (body.dry_run === true) {
+		refuseIncompatible(values, channel, answer.was_live ? [] : [...loaded.bundle, ...loaded.packages]);
+		if (input.body.dry_run === true) {
 			const mayCount = holds(principal, "app.read_devices", { orgId: scope.orgId, appId: scope.appId });
 			const app = { appId: scope.appId, publicAppId: scopeRow.app_id, telemetry_binding: scopeRow.telemetry_binding };
 			const change = { values, taken: NO_PLATFORMS, row: channel };
@@ -163,32 +134,110 @@ export const rollBackChannel = endpoint({
 		}
 		if (!answer.changed) return answer;
 		requireRecentPromoter(principal, channel, nowMs);
-		const reason = body.reason ?? null;
-		const { appId, channelId } = scope;
-		const wasDeleted = () => channelChanged(`lost bundle ${target.name}, which was deleted`);
-		await writeChannel(context, {
-			channel,
-			values,
-			audit: {
-				action: "channel.rollback",
-				versions: new Map(id === null || target.name === null ? [] : [[id, target.name]]),
-				details: {
-					...(reason === null ? {} : { reason }),
-					...(endsRollout ? { rollout_ended: answer.rollout_ended } : {}),
-				},
-			},
-			history: { isRollback: isOther, reason },
-			guards: [
-				...channelGuards(appId, channelId, channel),
-				guard(channelStillPointsTo(appId, channelId, channel.version_id, channel.rollout_version_id), changedByAnother),
-				guard(rolloutIs(appId, channelId, channel.rollout_id), changedByAnother),
-				...(wasLive ? [] : compatibilityGuards(appId, channelId, values, channel, changedByAnother)),
-			],
-			...(isNamed || keepsStable ? {} : { missing: wasDeleted }),
-		});
+		// 3. The statements
+		const batch = rollbackStatements(context, rollback);
+		// 4. Run
+		await runBatch(context, batch);
 		return answer;
 	},
 });
+
+type RollbackContext = Pick<
+	Context<string, undefined, typeof rollbackBody, ChannelScopeRow, ReturnType<typeof rollbackReads>>,
+	"actor" | "deps" | "input" | "loaded" | "nowMs" | "principal" | "scope" | "scopeRow"
+>;
+
+/** @throws {ApiError} if there is no bundle to return to, or it is not ready */
+function rollbackOf({ input: { body }, loaded }: Pick<RollbackContext, "input" | "loaded">) {
+	const [channel] = loaded.channel;
+	if (channel === undefined) throw channelNotFound();
+	const isNamed = body.version !== undefined;
+	// Devices of the rollout return to the stable bundle, which was never in doubt; a step further back would take it from all.
+	const keepsStable = !isNamed && channel.rollout_id !== null && channel.rollout_enabled === 1;
+	const target = targetOf(body.version, keepsStable, channel, loaded);
+	if (target instanceof ApiError) throw target;
+	const { id } = target;
+	if (id !== null && id === channel.rollout_version_id && id !== channel.version_id) {
+		const message = "is the bundle of the rollout; make it stable with POST /channel and promoteToStable: true";
+		throw invalidRequest([{ path: "version", message }]);
+	}
+	const isOther = id !== channel.version_id;
+	const endsRollout = channel.rollout_id !== null;
+	return {
+		channel,
+		target,
+		isOther,
+		/** The bundle comes from the history, so it may have been deleted since. */
+		isFromHistory: !isNamed && !keepsStable,
+		values: differences<ChannelValues>({ version_id: id, ...(endsRollout ? NO_ROLLOUT : {}) }, channel),
+		answer: {
+			status: "ok" as const,
+			id: channel.id,
+			channel: channel.name,
+			version: target.name,
+			previous_version: channel.version_name,
+			changed: isOther || endsRollout,
+			was_live: keepsStable || loaded.targets.some(({ version_id }) => version_id === id),
+			rollout_ended: endsRollout
+				? { version: channel.rollout_version_name, percentage_bps: channel.rollout_percentage_bps }
+				: null,
+		},
+	};
+}
+type Rollback = ReturnType<typeof rollbackOf>;
+
+function targetOf(
+	version: string | number | undefined,
+	keepsStable: boolean,
+	channel: ChannelRow,
+	loaded: RollbackContext["loaded"],
+): RollbackTarget | ApiError {
+	if (keepsStable) return { ...STORE_BUILD, id: channel.version_id, name: channel.version_name };
+	if (version === undefined) return loaded.previous[0] ?? nothingToRollBackTo(channel);
+	return version === "builtin" || version === "unknown" ? STORE_BUILD : readyBundle(loaded.bundle[0]);
+}
+
+/** @throws {ApiError} for a caller that may not return the channel to this bundle */
+function requireRollback(
+	{ principal, scope }: Pick<RollbackContext, "principal" | "scope">,
+	{ channel, target, isOther, answer }: Rollback,
+): void {
+	const { created_by, created_by_key, preview_id } = target;
+	if (created_by !== null) {
+		requireOwnWork(principal, "channel.promote_bundle", scope, { created_by, created_by_key, preview_id });
+	}
+	refuseNonPromoter(principal, channel, scope);
+	if (onlyProposes(principal, scope)) throw mayOnlyPropose(channel);
+	if (channel.requires_approval === 1 && isOther && !answer.was_live) throw neverLive(channel, target);
+}
+
+function rollbackStatements(context: RollbackContext, rollback: Rollback): ChannelBatch {
+	const { channel, target, values, answer } = rollback;
+	const { appId, channelId } = context.scope;
+	const reason = context.input.body.reason ?? null;
+	const wasDeleted = () => channelChanged(`lost bundle ${target.name}, which was deleted`);
+	return changeStatements(context, {
+		channel,
+		values,
+		signatures: promotedBundles(values, channel),
+		audit: {
+			action: "channel.rollback",
+			versions: new Map(target.id === null || target.name === null ? [] : [[target.id, target.name]]),
+			details: {
+				...(reason === null ? {} : { reason }),
+				...(answer.rollout_ended === null ? {} : { rollout_ended: answer.rollout_ended }),
+			},
+		},
+		history: { isRollback: rollback.isOther, reason },
+		guards: [
+			...channelGuards(appId, channelId, channel),
+			guard(channelStillPointsTo(appId, channelId, channel.version_id, channel.rollout_version_id), changedByAnother),
+			guard(rolloutIs(appId, channelId, channel.rollout_id), changedByAnother),
+			...(answer.was_live ? [] : compatibilityGuards(appId, channelId, values, channel, changedByAnother)),
+		],
+		...(rollback.isFromHistory ? { missing: wasDeleted } : {}),
+	});
+}
 
 function neverLive(channel: ChannelRow, target: RollbackTarget): ApiError {
 	return new ApiError(

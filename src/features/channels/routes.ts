@@ -25,17 +25,12 @@ import {
 import { channelNotFound, channelOrAppScope, channelsScope } from "../../http/scope";
 import { channelOf } from "../../snapshots/app-snapshot";
 import { channelBody } from "./body";
-import {
-	CHANNEL_CHANGE_ERRORS,
-	CHANNEL_CHANGE_PERMISSIONS,
-	changeChannel,
-	channelChangePermissions,
-	channelChangeReads,
-} from "./change";
+import { CHANNEL_CHANGE_ERRORS, CHANNEL_CHANGE_PERMISSIONS, changeChannel, channelChangePermissions } from "./change";
 import { answerOf, ROLLOUT_FIELDS, RULE_FIELDS, shown } from "./fields";
 import { problemSchema } from "./problems";
 import { pendingApproval, pendingApprovalAnswer } from "./propose";
 import { loosensProtection } from "./protection";
+import { channelChangeReads } from "./reads";
 import { rolloutEndedSchema } from "./served-bundles";
 import { reportedStoreBuilds } from "./store-builds";
 

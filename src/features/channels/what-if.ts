@@ -5,16 +5,18 @@
 import * as v from "valibot";
 import { EFFECT_DAYS } from "../../domain/defaults";
 import { requiredForm } from "../../domain/updates/package";
+import { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { optional, uuid } from "../../http/schemas";
 import { appScope } from "../../http/scope";
 import type { AppSnapshot } from "../../snapshots/app-snapshot";
 import { channelBody } from "./body";
-import { channelChangeReads, requestOf } from "./change";
 import { compatibilityAnswer, compatibilityFields, compatibilityOfChange, refuseIncompatible } from "./compatibility";
+import { differenceOf } from "./difference";
 import { outcomesSchema, readEffect, storeBuildsSchema } from "./effect";
-import { changeOf, plannedWrite } from "./plan";
-import { formRequired } from "./write";
+import { formRequired } from "./guards";
+import { channelChangeReads, requestOf } from "./reads";
+import { drawn } from "./values";
 
 export const whatIf = endpoint({
 	method: "POST",
@@ -123,11 +125,11 @@ export const whatIf = endpoint({
 	},
 	async handle({ db, deps, scope, scopeRow, input, loaded, nowMs }) {
 		const { body } = input;
-		const request = requestOf(body, loaded);
-		const { channel: row } = request;
-		const change = changeOf(request, deps.newId(), nowMs);
-		const { values, taken } = plannedWrite(change, row);
-		const packaged = [...change.promoted, ...loaded.packages];
+		const difference = differenceOf(requestOf({ input, loaded }));
+		if (difference instanceof ApiError) throw difference;
+		const { channel: row, promoted, taken } = difference;
+		const values = drawn(difference.values, deps.newId, nowMs);
+		const packaged = [...promoted, ...loaded.packages];
 		if (row !== undefined) refuseIncompatible(values, row, packaged);
 		const compatibility = row === undefined ? undefined : compatibilityOfChange(values, row, packaged);
 		const app = { appId: scope.appId, publicAppId: body.app_id, telemetry_binding: scopeRow.telemetry_binding };

@@ -41,7 +41,7 @@ import {
 } from "../../http/schemas";
 import { appScope, bundleNotFound, channelNotFound } from "../../http/scope";
 import type { OverrideChanged } from "../../messages";
-import { promoting } from "../signing/verify";
+import { batchPromoting, promotingRules } from "../signing/verify";
 import { deviceAnswer, deviceSchema, EXAMPLE_DEVICE_RECORD } from "./record";
 import { readDevice, readDevices } from "./reported";
 
@@ -147,7 +147,7 @@ export const setDevice = endpoint({
 		override: overrideOf(body.app_id, body.device_id),
 	}),
 	async handle(context) {
-		const { deps, db, scope, scopeRow, input, loaded, nowMs, actor, principal, waitUntil } = context;
+		const { deps, scope, scopeRow, input, loaded, nowMs, actor, principal, waitUntil } = context;
 		const { body } = input;
 		const [channel] = loaded.channel;
 		const [bundle] = loaded.bundle;
@@ -165,36 +165,35 @@ export const setDevice = endpoint({
 		const promoted = [bundle?.id, channel?.version_id, channel?.rollout_version_id].filter(
 			(id) => typeof id === "number",
 		);
-		await promoting(context, scope.appId, promoted, (signed) =>
-			db.batch([
-				...signed,
-				...(channel === undefined ? [] : [guard(channelExists(scope.appId, channel.id as ChannelId), channelNotFound)]),
-				...(bundle === undefined ? [] : [guard(bundleIsReady(scope.appId, bundle.id), bundleNotFound)]),
-				setOverride(
-					scope.appId,
-					{
-						device_id: body.device_id,
-						channel_id: channel?.id ?? null,
-						version_id: bundle?.id ?? null,
-						created_by: principal.userId,
-					},
-					nowMs,
-				),
-				...(bundle === undefined ? [] : [markUsedByDevice(scope.appId, bundle.id)]),
-				bumpRevision(scope.appId),
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: "device.override",
-					target: { type: "device", id: body.device_id, name: body.device_id },
-					app: { uuid: scope.appId, id: scopeRow.app_id },
-					before: shownOverride(override),
-					after: {
-						...(channel === undefined ? {} : { channel: channel.name }),
-						...(bundle === undefined ? {} : { version: bundle.name }),
-					},
-				}),
-			]),
-		);
+		const signatures = promotingRules(scope.appId, promoted);
+		await batchPromoting(context, signatures, [
+			...signatures.guards,
+			...(channel === undefined ? [] : [guard(channelExists(scope.appId, channel.id as ChannelId), channelNotFound)]),
+			...(bundle === undefined ? [] : [guard(bundleIsReady(scope.appId, bundle.id), bundleNotFound)]),
+			setOverride(
+				scope.appId,
+				{
+					device_id: body.device_id,
+					channel_id: channel?.id ?? null,
+					version_id: bundle?.id ?? null,
+					created_by: principal.userId,
+				},
+				nowMs,
+			),
+			...(bundle === undefined ? [] : [markUsedByDevice(scope.appId, bundle.id)]),
+			bumpRevision(scope.appId),
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "device.override",
+				target: { type: "device", id: body.device_id, name: body.device_id },
+				app: { uuid: scope.appId, id: scopeRow.app_id },
+				before: shownOverride(override),
+				after: {
+					...(channel === undefined ? {} : { channel: channel.name }),
+					...(bundle === undefined ? {} : { version: bundle.name }),
+				},
+			}),
+		]);
 		// For lists; if it fails, clean-up creates the row (named.ts).
 		const named = insertNamedDevices([{ appId: scope.appId, deviceId: body.device_id }], nowMs);
 		waitUntil(tryTelemetry(deps, scopeRow.telemetry_binding, ...named));

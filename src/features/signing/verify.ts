@@ -11,6 +11,7 @@ import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
 import { updateBundle } from "../../db/bundles";
 import { type Database, guard, type Statement } from "../../db/client";
+import type { Quota } from "../../db/quotas";
 import { bundlesAreSigned, type SignatureRow, signaturesOfBundles } from "../../db/signing-keys";
 import type { Deps } from "../../deps";
 import { sha256OfDecrypted } from "../../domain/bundles/encrypted-bytes";
@@ -22,6 +23,7 @@ import {
 	signingKeyOf,
 } from "../../domain/bundles/signing-key";
 import { ApiError } from "../../errors";
+import { batchInQuotas } from "../../http/quotas";
 import { getObject } from "../../storage/objects";
 
 export interface SigningRules {
@@ -164,32 +166,57 @@ export function bundleNotSigned(): ApiError {
 	);
 }
 
+/** The signing policy of a promotion, as data: the bundles to check, and the guards of the batch that promotes them. */
+export interface PromotingRules {
+	readonly appId: AppId;
+	readonly bundleIds: readonly number[];
+	/** Abort the batch with `bundle_not_signed`. */
+	readonly guards: readonly Statement[];
+}
+
+export const promotingRules = (appId: AppId, bundleIds: readonly number[]): PromotingRules => ({
+	appId,
+	bundleIds,
+	guards: bundleIds.length === 0 ? [] : [guard(bundlesAreSigned(appId, bundleIds), bundleNotSigned)],
+});
+
 /**
- * Runs a promotion under the organization's signing policy. If the policy refuses a bundle, the bundle is verified and the promotion runs
- * again, because its key may have been registered after the upload; other promotions verify nothing.
+ * Runs the batch of a promotion. If the policy refuses a bundle, the bundle is verified and the batch runs again, because its key may have
+ * been registered after the upload; other promotions verify nothing.
  *
- * @param run runs a batch that starts with the given statements
+ * @param statements contain the guards of `rules`
  */
-export async function promoting<Result>(
-	{ deps, db }: { readonly deps: Pick<Deps, "bundles">; readonly db: Database },
-	appId: AppId,
-	bundleIds: readonly number[],
-	run: (signed: readonly Statement[]) => Promise<Result>,
-): Promise<Result> {
-	const guards = bundleIds.length === 0 ? [] : [guard(bundlesAreSigned(appId, bundleIds), bundleNotSigned)];
+export async function batchPromoting<const Statements extends readonly Statement[]>(
+	context: { readonly deps: Pick<Deps, "bundles" | "config">; readonly db: Database },
+	rules: PromotingRules,
+	statements: Statements,
+	quotas: readonly Quota[] = [],
+) {
+	const { db, deps } = context;
 	try {
-		return await run(guards);
+		return await batchInQuotas(db, deps.config.quotas, quotas, statements);
 	} catch (error) {
 		if (!(error instanceof ApiError && error.code === "bundle_not_signed")) throw error;
-		const [{ rows }] = await db.batch([signaturesOfBundles(appId, bundleIds)]);
-		const verified: Statement[] = [];
-		for (const bundle of rows) {
-			const signature = await signatureOf(deps, bundle);
-			if (signature === undefined) throw error;
-			verified.push(updateBundle(appId, bundle.id, signature));
-		}
-		return run([...verified, ...guards]);
+		const verified = await verifiedLater(context, rules, error);
+		const results = await batchInQuotas(db, deps.config.quotas, quotas, [...verified, ...statements]);
+		return results.slice(verified.length) as Awaited<ReturnType<typeof batchInQuotas<Statements>>>;
 	}
+}
+
+/** Statements that record the keys of the bundles. @throws the refusal if no registered key verifies one of them */
+async function verifiedLater(
+	{ deps, db }: Pick<Parameters<typeof batchPromoting>[0], "deps" | "db">,
+	{ appId, bundleIds }: PromotingRules,
+	refusal: ApiError,
+): Promise<Statement[]> {
+	const [{ rows }] = await db.batch([signaturesOfBundles(appId, bundleIds)]);
+	const verified: Statement[] = [];
+	for (const bundle of rows) {
+		const signature = await signatureOf(deps, bundle);
+		if (signature === undefined) throw refusal;
+		verified.push(updateBundle(appId, bundle.id, signature));
+	}
+	return verified;
 }
 
 /** The columns that record the key that verifies a stored bundle; undefined if no registered key does. */
