@@ -372,8 +372,8 @@ CREATE UNIQUE INDEX channels_public_android ON channels (app_id) WHERE public = 
 CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public = 1 AND electron = 1;
 CREATE INDEX channels_of_previews ON channels (id) WHERE is_preview = 1;
 CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
-CREATE INDEX channels_by_version ON channels (version_id);
-CREATE INDEX channels_by_rollout_version ON channels (rollout_version_id);
+CREATE INDEX channels_by_version ON channels (version_id, app_id);
+CREATE INDEX channels_by_rollout_version ON channels (rollout_version_id, app_id);
 CREATE TABLE bundles (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
@@ -491,8 +491,8 @@ CREATE TABLE role_bindings (
 ) STRICT;
 CREATE UNIQUE INDEX role_bindings_unique
   ON role_bindings (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0));
-CREATE INDEX role_bindings_by_key ON role_bindings (api_key_id);
-CREATE INDEX role_bindings_by_user ON role_bindings (user_id);
+CREATE INDEX role_bindings_by_key ON role_bindings (api_key_id, org_id);
+CREATE INDEX role_bindings_by_user ON role_bindings (user_id, org_id);
 CREATE INDEX role_bindings_by_org ON role_bindings (org_id);
 CREATE INDEX role_bindings_by_app ON role_bindings (app_id);
 CREATE INDEX role_bindings_by_channel ON role_bindings (channel_id);

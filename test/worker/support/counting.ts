@@ -9,9 +9,11 @@ export interface CountedDatabase {
 	readonly trips: number;
 	/** The statements that read or wrote most. */
 	readonly statements: readonly { readonly text: string; readonly read: number; readonly written: number }[];
+	/** Forgets the statements so far. */
+	begin(): void;
 }
 
-export function countingRows(d1: D1Database): CountedDatabase {
+export function countingRows(d1: D1Database, longest = 120): CountedDatabase {
 	let [read, written, trips] = [0, 0, 0];
 	let statements: { text: string; read: number; written: number }[] = [];
 	const counting = {
@@ -27,7 +29,7 @@ export function countingRows(d1: D1Database): CountedDatabase {
 					for (const [index, { meta }] of results.entries()) {
 						read += meta.rows_read;
 						written += meta.rows_written;
-						const text = list[index]?.text.replaceAll(/\s+/g, " ").slice(0, 120) ?? "";
+						const text = list[index]?.text.replaceAll(/\s+/g, " ").slice(0, longest) ?? "";
 						statements.push({ text, read: meta.rows_read, written: meta.rows_written });
 					}
 					statements = statements
@@ -51,6 +53,9 @@ export function countingRows(d1: D1Database): CountedDatabase {
 		},
 		get statements() {
 			return statements;
+		},
+		begin() {
+			statements = [];
 		},
 	};
 }

@@ -1,0 +1,92 @@
+/**
+ * Rows that each endpoint reads in a large installation. They are billed, and devices wait for D1's one thread, so a request reads its page and
+ * not its app: a statement that becomes a scan fails here. `npm run bench -- --only growth` prints the same at two larger sizes.
+ */
+import { beforeAll, expect, test } from "vitest";
+import { mainRows, telemetryRows } from "../../../bench/growth-fill";
+import { type CountedDatabase, countingRows } from "../support/counting";
+import { withinLimits } from "../support/d1-limits";
+import { GROWTH_REQUESTS } from "../support/growth-requests";
+import type { Prepare } from "../support/request-parts";
+import { MORE_REQUESTS, REQUESTS } from "../support/requests";
+import {
+	createTestApp,
+	createWorld,
+	NOW_MS,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "../support/world";
+
+/** More of everything than a request may read. */
+const SIZE = { apps: 900, channels: 1_500, bundles: 1_500, devices: 3_000, members: 300, auditEntries: 3_000 };
+
+/** For a page of 50; a list of more items reads 20 rows for each. */
+const MOST_ROWS = 1_000;
+const ROWS_PER_ITEM = 20;
+/** Requests of the busiest users: CI jobs that upload and promote. */
+const FREQUENT = ["POST /channel", "POST /bundle"];
+const MOST_ROWS_OF_FREQUENT = 200;
+
+/** Requests that read in proportion to their subject, and why. */
+const READS_MORE: Readonly<Record<string, string>> = {};
+
+/** They end the app or the organization, so they come last. */
+const isLast = (name: string) =>
+	["DELETE /organization", "DELETE /app/:app_id", "POST /app/transfer/accept"].includes(name);
+
+let world: World;
+let app: TestApp;
+let main: CountedDatabase;
+let reports: CountedDatabase;
+beforeAll(async () => {
+	main = countingRows(withinLimits(testEnv.DB), 4_000);
+	reports = countingRows(withinLimits(testEnv.TELEMETRY), 4_000);
+	world = await createWorld({ bindings: { d1: main.d1, telemetry: { TELEMETRY: reports.d1 } } });
+	app = await createTestApp(world);
+	await uploadTestBundle(world, app, "1.0.0");
+	const ids = { orgId: world.orgId, userId: world.userId, app: app.uuid, appId: app.appId };
+	const scene = { ...ids, telemetryBinding: "TELEMETRY", nowMs: NOW_MS };
+	for (const text of mainRows(scene, SIZE)) await testEnv.DB.prepare(text).run();
+	const firstChannel = await testEnv.DB.prepare("SELECT min(id) AS id FROM channels WHERE app_id = ?")
+		.bind(app.uuid)
+		.first<number>("id");
+	for (const text of telemetryRows(scene, SIZE, firstChannel ?? 0)) await testEnv.TELEMETRY.prepare(text).run();
+});
+
+const ALL: readonly (readonly [name: string, prepare: Prepare])[] = [
+	...Object.entries(REQUESTS),
+	...Object.entries(MORE_REQUESTS).flatMap(([name, further]) =>
+		Object.entries(further).map(([what, prepare]) => [`${name} ${what}`, prepare] as const),
+	),
+	...GROWTH_REQUESTS,
+].sort(([one], [other]) => Number(isLast(one)) - Number(isLast(other)));
+
+const mostRowsOf = (name: string, body: unknown) => {
+	if (FREQUENT.includes(name)) return MOST_ROWS_OF_FREQUENT;
+	const items = Array.isArray(body) ? body.length : 0;
+	return Math.max(MOST_ROWS, ROWS_PER_ITEM * items);
+};
+
+test("a request reads its page, and not the app or the organization", async () => {
+	const tooMany: string[] = [];
+	const statements: string[] = [];
+	for (const [name, prepare] of ALL) {
+		const { path, ...request } = await prepare(world, app);
+		main.begin();
+		reports.begin();
+		const before = main.read + reports.read;
+		const [method = ""] = name.split(" ");
+		const { status, body } = await world.request(method, path, { key: world.adminKey, mostTrips: 9, ...request });
+		const read = main.read + reports.read - before;
+		expect(status, `${name}: ${JSON.stringify(body)}`).toBeLessThan(500);
+		const most = mostRowsOf(name, body);
+		if (read <= most || name in READS_MORE) continue;
+		tooMany.push(`${read} rows, at most ${most}: ${name} (${status})`);
+		for (const one of [...main.statements, ...reports.statements])
+			if (one.read > 100) statements.push(`${one.read}\tM\t${name}\t${one.text}`);
+	}
+	console.log(`STATEMENTS\n${statements.join("\n")}\nDONE`);
+	expect(tooMany).toEqual([]);
+}, 300_000);
