@@ -137,7 +137,9 @@ CREATE TABLE organizations (
   -- already that old.
   deleted_at_ms INTEGER,
   -- Policy: bundles become ready and are promoted only if a registered signing key verifies them.
-  require_signed_bundles INTEGER NOT NULL DEFAULT 0 CHECK (require_signed_bundles IN (0, 1))
+  require_signed_bundles INTEGER NOT NULL DEFAULT 0 CHECK (require_signed_bundles IN (0, 1)),
+  -- Bytes of its apps and of its deleted apps that can be restored, kept by the triggers of src/db/count-triggers.ts.
+  storage_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX organizations_by_creator ON organizations (created_by);
 CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
@@ -259,8 +261,11 @@ CREATE TABLE apps (
   -- Store pages for testers.
   ios_store_url TEXT,
   android_store_url TEXT,
-  -- Bytes of the app's bundles, files and open uploads, kept by the triggers of src/db/storage-triggers.ts.
+  -- Bytes of the app's bundles, files and open uploads, kept by the triggers of src/db/count-triggers.ts.
   storage_bytes INTEGER NOT NULL DEFAULT 0,
+  -- Live bundles and channels, kept by the same triggers, for quotas.
+  bundle_count INTEGER NOT NULL DEFAULT 0,
+  channel_count INTEGER NOT NULL DEFAULT 0,
   -- Prefix of the names of preview channels. NULL: `pr-` (src/domain/ci/preview-names.ts).
   preview_channel_prefix TEXT,
   -- 1: preview keys register only pre-releases, so that they cannot take the version of a release.
@@ -533,7 +538,8 @@ CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public =
 CREATE INDEX channels_of_previews ON channels (id) WHERE is_preview = 1;
 CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id, app_id);
-CREATE INDEX channels_by_rollout_version ON channels (rollout_version_id, app_id);
+CREATE INDEX channels_live ON channels (app_id, version_id);
+CREATE INDEX channels_by_rollout_version ON channels (rollout_version_id, app_id) WHERE rollout_version_id IS NOT NULL;
 
 -- An uploaded web build: `pending` when registered, `ready` when every byte is stored and checked. A deleted bundle keeps its row for
 -- history, but neither its name nor its bytes.
@@ -584,6 +590,8 @@ CREATE TABLE bundles (
   used_by INTEGER,
   -- The used version that the bundle takes again: `1.0.5` for a bundle named `1.0.5+reuse.2`. Requests may name it by either.
   reuse_of TEXT,
+  -- Orders as versions do (src/domain/updates/version.ts).
+  version_order TEXT,
   CHECK ((status = 'deleted') = (deleted_at_ms IS NOT NULL))
 ) STRICT;
 -- The name of a deleted bundle can be used again, unless `used_by` is set.
@@ -592,6 +600,10 @@ CREATE UNIQUE INDEX bundles_by_name ON bundles (app_id, name) WHERE deleted_at_m
 CREATE INDEX bundles_by_app ON bundles (app_id, name);
 -- For retention: finds expired bundles without reading younger ones.
 CREATE INDEX bundles_by_age ON bundles (app_id, created_at_ms) WHERE deleted_at_ms IS NULL;
+CREATE INDEX bundles_by_version_order ON bundles (app_id, version_order) WHERE deleted_at_ms IS NULL;
+CREATE INDEX bundles_by_size ON bundles (app_id, size_bytes) WHERE deleted_at_ms IS NULL;
+CREATE INDEX bundles_unfinished ON bundles (app_id, created_at_ms) WHERE status = 'pending';
+CREATE INDEX bundles_removed ON bundles (app_id, created_at_ms) WHERE deleted_at_ms IS NOT NULL;
 CREATE INDEX bundles_by_creator ON bundles (app_id, created_by_key) WHERE deleted_at_ms IS NULL;
 CREATE INDEX bundles_pending ON bundles (expires_at_ms) WHERE status = 'pending';
 -- For the clean-up of rows of bundles that were deleted long ago.
@@ -646,9 +658,12 @@ CREATE TABLE uploads (
   reserved_bytes INTEGER NOT NULL DEFAULT 0,
   -- Hash of the key of the CI job that began it (ci_keys): links of the upload end with that key.
   created_by_job TEXT,
+  -- The organization of the app while the upload is open; kept by a trigger when the app moves.
+  owner_org TEXT,
   CHECK ((bundle_id IS NULL) <> (delta_path IS NULL))
 ) STRICT;
 CREATE INDEX uploads_open_by_app ON uploads (app_id, expires_at_ms) WHERE completed_at_ms IS NULL;
+CREATE INDEX uploads_open_by_org ON uploads (owner_org, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_open_by_creator ON uploads (created_by, created_by_key, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_by_app ON uploads (app_id);
 CREATE INDEX uploads_by_bundle ON uploads (bundle_id);

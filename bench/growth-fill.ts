@@ -90,8 +90,8 @@ export function mainRows(scene: GrowthScene, size: GrowthSize): string[] {
 			${series(few)} SELECT ${uuid("a9")}, '${app}', ${uuid("a7")}, 'publisher ' || i, 'github', 'https://token.actions.githubusercontent.com', 'upload', '{}', 'repository_id=' || i, '${userId}', ${nowMs}, ${nowMs} FROM n`,
 		`INSERT INTO apps (id, app_id, owner_org, name, created_at_ms, updated_at_ms, telemetry_binding)
 			${series(size.apps)} SELECT ${uuid("b1")}, 'com.example.growth' || i, '${orgId}', 'App ' || i, ${nowMs}, ${nowMs}, '${scene.telemetryBinding}' FROM n`,
-		`INSERT INTO bundles (app_id, name, status, checksum, sha256, size_bytes, storage_provider, object_key, comment, created_by, created_at_ms, updated_at_ms)
-			${series(size.bundles)} SELECT '${app}', ${version("i")}, 'ready', 'abc', 'abc', 1000 + (i * 7919) % 100000, 'r2', 'growth/' || i, 'notes of ' || i, '${userId}', ${nowMs - 200 * DAY_MS} + i * 60000, ${nowMs} FROM n`,
+		`INSERT INTO bundles (app_id, name, version_order, status, checksum, sha256, size_bytes, storage_provider, object_key, comment, created_by, created_at_ms, updated_at_ms)
+			${series(size.bundles)} SELECT '${app}', ${version("i")}, printf('012%02d%d%02d%d~', length(i / 100), i / 100, length(i % 100), i % 100), 'ready', 'abc', 'abc', 1000 + (i * 7919) % 100000, 'r2', 'growth/' || i, 'notes of ' || i, '${userId}', ${nowMs - 200 * DAY_MS} + i * 60000, ${nowMs} FROM n`,
 		`INSERT INTO bundles (app_id, name, status, storage_provider, created_by, created_at_ms, updated_at_ms, deleted_at_ms)
 			${series(size.bundles)} SELECT '${app}', '3.0.' || i, 'deleted', 'r2', '${userId}', ${nowMs - 200 * DAY_MS} + i * 60000, ${nowMs}, ${nowMs} FROM n`,
 		`INSERT INTO channels (app_id, name, version_id, created_by, created_at_ms, updated_at_ms)

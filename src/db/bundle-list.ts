@@ -1,9 +1,10 @@
 /**
- * The list of an app's bundles: all or those of a filter, in an order. The newest first without a filter reads only its page; every other
- * list, and a total, reads the bundles of one app, whose number a quota limits.
+ * The list of an app's bundles: all or those of a filter, in an order. A page without a filter reads its entries of an index; a filter looks at
+ * the first bundles of the order only, and the totals say so. Columns that need further reads are for the bundles of the page alone.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
-import { type BundleListRow, bundleRows, IN_NO_CHANNEL, isVersion, UNUSED } from "./bundles";
+import { type BundleListRow, bundleRows, UNUSED, versionIds } from "./bundles";
+import { query } from "./client";
 import { appIdOf } from "./public-app-id";
 
 export const BUNDLE_STATES = ["live", "unused", "preview", "unfinished", "deleted"] as const;
@@ -24,60 +25,129 @@ export interface BundleOrder {
 	readonly order?: "asc" | "desc" | undefined;
 }
 
+/** The bundles that a filter looks at. */
+export const MOST_FILTERED = 200;
+/** The same for a text search, which reads nothing else of a bundle. */
+export const MOST_SEARCHED = 1_000;
+
 const isReady = sql<boolean>`bundles.status = 'ready'`;
 const CONDITIONS: Readonly<Record<BundleState, RawBuilder<boolean>>> = {
-	live: sql<boolean>`${isReady} AND NOT (${IN_NO_CHANNEL})`,
+	// A channel serves every one that it looks at.
+	live: isReady,
 	unused: sql<boolean>`${isReady} AND ${UNUSED}`,
 	preview: sql<boolean>`${isReady} AND (bundles.by_preview_key = 1 OR bundles.preview_id IS NOT NULL)`,
 	unfinished: sql<boolean>`bundles.status = 'pending'`,
 	deleted: sql<boolean>`bundles.status = 'deleted'`,
 };
 
-/** The numbers of a version as a JSON array. */
-const numbers = sql`'[' || replace(substr(bundles.name, 1, instr(replace(bundles.name, '+', '-') || '-', '-') - 1), '.', ',') || ']'`;
-const part = (index: number) => sql`json_extract(${numbers}, ${sql.lit(`$[${index}]`)})`;
-/** Pre-releases precede their release; the longer of two has the greater number as a rule. */
-const VERSION_ORDER = [
-	...[0, 1, 2].map(part),
-	sql`instr(bundles.name, '-') = 0`,
-	sql`length(bundles.name)`,
-	sql`bundles.name`,
-];
-const ORDERS: Readonly<Record<(typeof BUNDLE_ORDERS)[number], readonly RawBuilder<unknown>[]>> = {
-	created: [sql`bundles.created_at_ms`],
-	version: VERSION_ORDER,
-	size: [sql`bundles.size_bytes`],
+const ORDERS: Readonly<Record<(typeof BUNDLE_ORDERS)[number], RawBuilder<unknown>>> = {
+	created: sql`bundles.created_at_ms`,
+	version: sql`bundles.version_order`,
+	size: sql`bundles.size_bytes`,
 };
-
-/** `total` is the number of all that the filter finds; only if it was requested. */
-type ListedBundle = BundleListRow & { readonly total?: number };
 
 export interface BundlePage {
 	readonly limit: number;
 	readonly offset: number;
-	readonly hasTotal?: boolean;
+}
+
+export interface FoundBundles {
+	readonly total: number;
+	/** 1: the filter has looked at every bundle. */
+	readonly complete: number;
+}
+
+const ordered = ({ sort = "created", order = "desc" }: BundleOrder) => {
+	const direction = sql.raw(order);
+	return sql`${ORDERS[sort]} ${direction}, bundles.id ${direction}`;
+};
+
+/**
+ * The newest bundles that channels serve, each found from the one before by an index. Rollouts under way are few, and their bundles are live as
+ * well.
+ */
+const servedBundles = (app: RawBuilder<unknown>, most: number) => sql`(
+	WITH RECURSIVE served (id) AS (
+		SELECT max(version_id) FROM channels WHERE app_id = ${app}
+		UNION ALL
+		SELECT (SELECT max(version_id) FROM channels WHERE app_id = ${app} AND version_id < served.id) FROM served
+		WHERE served.id IS NOT NULL LIMIT ${most})
+	SELECT id FROM served WHERE id IS NOT NULL
+	UNION SELECT id FROM (SELECT version_id AS id FROM rollouts WHERE app_id = ${app} AND ended_at_ms IS NULL LIMIT ${most}))`;
+
+/** The bundles that a filter looks at: the first of the order, or those of an index that has no others. */
+function candidates(publicAppId: string, { search, state }: BundleFilter, by: BundleOrder, most: number) {
+	const app = appIdOf(publicAppId);
+	if (state === "live") {
+		return sql`(SELECT bundles.* FROM ${servedBundles(app, most)} AS live CROSS JOIN bundles ON bundles.id = live.id)`;
+	}
+	const within =
+		state === "unfinished"
+			? sql`bundles.status = 'pending'`
+			: state === "deleted"
+				? sql`bundles.deleted_at_ms IS NOT NULL`
+				: sql`bundles.deleted_at_ms IS NULL`;
+	// Bundles under way and deleted ones have an index by their age only.
+	const isByAge = state === "unfinished" || state === "deleted";
+	return sql`(SELECT * FROM bundles WHERE bundles.app_id = ${app} AND ${within}
+		ORDER BY ${isByAge && search === undefined ? sql`bundles.created_at_ms DESC, bundles.id DESC` : ordered(by)} LIMIT ${most})`;
+}
+
+function condition({ search, state }: BundleFilter): RawBuilder<boolean> {
+	const inState = state === undefined ? isReady : CONDITIONS[state];
+	if (search === undefined) return inState;
+	return sql<boolean>`${inState} AND (instr(lower(bundles.name), ${search}) > 0 OR instr(lower(coalesce(bundles.comment, '')), ${search}) > 0)`;
+}
+
+const isFiltered = ({ search, version, state }: BundleFilter) =>
+	search !== undefined || version !== undefined || state !== undefined;
+/** A version alone has an index. */
+const isOfVersion = ({ search, version, state }: BundleFilter) =>
+	version !== undefined && search === undefined && state === undefined;
+const mostOf = ({ search }: BundleFilter) => (search === undefined ? MOST_FILTERED : MOST_SEARCHED);
+
+/** The source and the condition of a filter. */
+function filtered(publicAppId: string, filter: BundleFilter, by: BundleOrder) {
+	const from = isOfVersion(filter) ? sql`bundles` : sql`${candidates(publicAppId, filter, by, mostOf(filter))} AS bundles`;
+	return sql`${from} WHERE ${condition(publicAppId, filter)}`;
+}
+
+/** Ids of a page, in no order. */
+function pageIds(publicAppId: string, filter: BundleFilter, by: BundleOrder, { limit, offset }: BundlePage) {
+	const found = isFiltered(filter)
+		? filtered(publicAppId, filter, by)
+		: sql`bundles WHERE bundles.app_id = ${appIdOf(publicAppId)} AND bundles.deleted_at_ms IS NULL AND ${isReady}`;
+	return sql`(SELECT bundles.id FROM ${found} ORDER BY ${ordered(by)} LIMIT ${limit} OFFSET ${offset})`;
 }
 
 /** A page of the app's bundles, the newest first unless another order is given. For loading beside the decision. */
 export function bundlesPage(
 	publicAppId: string,
-	{ search, version, state }: BundleFilter,
-	{ sort = "created", order = "desc" }: BundleOrder,
-	{ limit, offset, hasTotal = false }: BundlePage,
-): CompiledQuery<ListedBundle> {
-	let rows = bundleRows()
-		.$if(hasTotal, (counted) => counted.select(sql<number>`count(*) OVER ()`.as("total")))
-		.where("bundles.app_id", "=", appIdOf(publicAppId))
-		.where(state === undefined ? isReady : CONDITIONS[state]);
-	// For the index by age, which has the newest first. A list that reads all bundles reads fewer rows without it.
-	const isByAge = !hasTotal && state === undefined && search === undefined && sort === "created";
-	if (isByAge) rows = rows.where("bundles.deleted_at_ms", "is", null);
-	if (version !== undefined) rows = rows.where(isVersion(version));
-	if (search !== undefined) {
-		rows = rows.where(
-			sql<boolean>`(instr(lower(bundles.name), ${search}) > 0 OR instr(lower(coalesce(bundles.comment, '')), ${search}) > 0)`,
+	filter: BundleFilter,
+	by: BundleOrder,
+	page: BundlePage,
+): CompiledQuery<BundleListRow> {
+	const direction = by.order ?? "desc";
+	return bundleRows()
+		.where("bundles.id", "in", pageIds(publicAppId, filter, by, page) as RawBuilder<number>)
+		.orderBy(ORDERS[by.sort ?? "created"], direction)
+		.orderBy("bundles.id", direction)
+		.compile();
+}
+
+/** The number of bundles that a filter finds. */
+export function foundBundles(publicAppId: string, filter: BundleFilter, by: BundleOrder): CompiledQuery<FoundBundles> {
+	const app = appIdOf(publicAppId);
+	if (!isFiltered(filter)) {
+		return sql<FoundBundles>`SELECT (SELECT bundle_count FROM apps WHERE id = ${app})
+			- (SELECT count(*) FROM bundles WHERE app_id = ${app} AND status = 'pending') AS total, 1 AS complete`.compile(
+			query,
 		);
 	}
-	for (const column of [...ORDERS[sort], sql`bundles.id`]) rows = rows.orderBy(column, order);
-	return rows.limit(limit).offset(offset).compile();
+	const most = mostOf(filter);
+	if (isOfVersion(filter)) {
+		return sql<FoundBundles>`SELECT count(*) AS total, 1 AS complete FROM ${filtered(publicAppId, filter, by)}`.compile(query);
+	}
+	return sql<FoundBundles>`SELECT count(*) FILTER (WHERE ${condition(publicAppId, filter)}) AS total, count(*) < ${most} AS complete
+		FROM ${candidates(publicAppId, filter, by, most)} AS bundles`.compile(query);
 }

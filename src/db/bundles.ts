@@ -6,6 +6,7 @@ import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, 
 import type { AppId } from "../authz/decide";
 import { REFRESHED_AFTER_DAYS } from "../domain/statistics/device-record";
 import { DAY_MS } from "../domain/time";
+import { versionOrder } from "../domain/updates/version";
 import { KEPT_FOR_ROLLBACK, rollbackTargetOf } from "./channel-history";
 import { isOfApp, jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
@@ -27,11 +28,15 @@ export interface BundleListRow extends BundleRow {
 	readonly kept_until_ms: number | null;
 }
 
-const channelsOfBundle = sql<string>`(SELECT json_group_array(channels.name) FROM channels
-	WHERE channels.app_id = bundles.app_id AND (channels.version_id = bundles.id OR channels.rollout_version_id = bundles.id))`;
-
 /** Two conditions, because each has an index; with an OR, every channel of the app would be read for every bundle. */
-export const IN_NO_CHANNEL = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels
+const channelsOfBundle = sql<string>`(SELECT json_group_array(name) FROM (
+	SELECT channels.name FROM channels WHERE channels.app_id = bundles.app_id AND channels.version_id = bundles.id
+	UNION ALL
+	SELECT channels.name FROM channels WHERE channels.app_id = bundles.app_id AND channels.rollout_version_id = bundles.id
+		AND channels.version_id IS NOT channels.rollout_version_id))`;
+
+/** Two conditions for the same reason. */
+const IN_NO_CHANNEL = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels
 		WHERE channels.app_id = bundles.app_id AND channels.version_id = bundles.id)
 	AND NOT EXISTS (SELECT 1 FROM channels
 		WHERE channels.app_id = bundles.app_id AND channels.rollout_version_id = bundles.id)`;
@@ -95,13 +100,19 @@ export function newestRelease(publicAppId: string): CompiledQuery<BundleListRow>
 		.compile();
 }
 
-/** A live bundle has the version, or takes it again. At most one of an app does, because the version itself stays taken. */
-export const isVersion = (version: string) =>
-	sql<boolean>`(bundles.name = ${version} OR bundles.reuse_of = ${version})`;
+/**
+ * Ids of the live bundles that have the version, or take it again: at most one, because the version itself stays taken. Two conditions, because
+ * each has an index.
+ */
+export const versionIds = (app: RawBuilder<unknown>, version: string) =>
+	sql<number>`(SELECT id FROM bundles WHERE app_id = ${app} AND name = ${version} AND deleted_at_ms IS NULL
+		UNION ALL SELECT id FROM bundles WHERE app_id = ${app} AND reuse_of = ${version} AND deleted_at_ms IS NULL)`;
 
 /** A live bundle (pending or ready) by its version; for loading beside the decision. */
 export function bundleByName(publicAppId: string, version: string): CompiledQuery<BundleListRow> {
-	return bundleListRows().where("bundles.app_id", "=", appIdOf(publicAppId)).where(isVersion(version)).compile();
+	return bundleListRows()
+		.where("bundles.id", "in", versionIds(appIdOf(publicAppId), version))
+		.compile();
 }
 
 /** Live bundles by a few versions; for loading beside the decision. */
@@ -127,12 +138,12 @@ export function bundleRecord(appId: AppId, name: string): CompiledQuery<BundleLi
 	return bundleListRows().where("bundles.app_id", "=", appId).where("bundles.name", "=", name).compile();
 }
 
-type NewBundle = Omit<Insertable<BundlesTable>, "app_id" | "id">;
+type NewBundle = Omit<Insertable<BundlesTable>, "app_id" | "id" | "version_order">;
 
 export function insertBundle(appId: AppId, values: NewBundle): CompiledQuery<{ id: number }> {
 	return query
 		.insertInto("bundles")
-		.values({ ...values, app_id: appId })
+		.values({ ...values, app_id: appId, version_order: versionOrder(values.name) })
 		.returning("id")
 		.compile();
 }
@@ -236,11 +247,12 @@ export const expiredBundles = (appId: AppId, ids: readonly number[], nowMs: numb
 	sql<boolean>`${liveBundles(appId, ids)} AND status = 'ready' AND ${UNUSED} AND ${isExpired(nowMs)}`;
 export const pendingBundle = (appId: AppId, bundleId: number) =>
 	sql<boolean>`app_id = ${appId} AND id = ${bundleId} AND status = 'pending'`;
+const isShownHere = sql`channels.app_id = bundles.app_id
+	AND (channels.protected = 1 OR (channels.is_preview = 0 AND bundles.by_preview_key = 1))`;
 /** The + keeps SQLite from turning this into a join, which it would test after the channels. */
 const shownOnProtected = sql<boolean>`+EXISTS (SELECT 1 FROM apps WHERE apps.id = bundles.app_id AND apps.expose_metadata = 1)
-	AND EXISTS (SELECT 1 FROM channels WHERE channels.app_id = bundles.app_id
-		AND (channels.protected = 1 OR (channels.is_preview = 0 AND bundles.by_preview_key = 1))
-		AND bundles.id IN (channels.version_id, channels.rollout_version_id))`;
+	AND (EXISTS (SELECT 1 FROM channels WHERE ${isShownHere} AND channels.version_id = bundles.id)
+		OR EXISTS (SELECT 1 FROM channels WHERE ${isShownHere} AND channels.rollout_version_id = bundles.id))`;
 
 /**
  * One row if devices of a protected channel see the notes of the bundle, or those of any channel outside of previews although a preview role

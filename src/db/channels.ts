@@ -242,6 +242,7 @@ export function channelExists(appId: AppId, channelId: ChannelId) {
 
 /** Guard condition: no channel uses the bundle, `channelId` apart (0: no exception). */
 export function bundleUnusedExceptBy(appId: AppId, bundleId: number, channelId: number) {
-	return sql<boolean>`NOT EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id <> ${channelId}
-		AND (version_id = ${bundleId} OR rollout_version_id = ${bundleId}))`;
+	const other = sql`app_id = ${appId} AND id <> ${channelId}`;
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM channels WHERE ${other} AND version_id = ${bundleId})
+		AND NOT EXISTS (SELECT 1 FROM channels WHERE ${other} AND rollout_version_id = ${bundleId})`;
 }

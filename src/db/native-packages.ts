@@ -32,6 +32,9 @@ export function packagesOfProposal(publicAppId: string, proposalId: string) {
 /** Enough to know the store builds of an app, whose bundles mostly share one list. */
 const MOST_SAME = 200;
 
+/** Bundles that are compared with one, the newest of the app. */
+const MOST_COMPARED = 500;
+
 /** Newest bundles with the packages of this one; for loading beside the decision. */
 export function bundlesWithSamePackages(
 	publicAppId: string,
@@ -44,14 +47,19 @@ export function bundlesWithSamePackages(
 		.where("app_id", "=", app)
 		.where("name", "=", version)
 		.where("deleted_at_ms", "is", null);
+	const newest = query
+		.selectFrom("bundles")
+		.select(["name", "status", "native_packages"])
+		.where("app_id", "=", app)
+		.where("deleted_at_ms", "is", null)
+		.orderBy("created_at_ms", "desc")
+		.orderBy("id", "desc")
+		.limit(MOST_COMPARED);
 	return query
-		.selectFrom("bundles as b")
+		.selectFrom(newest.as("b"))
 		.select("b.name")
-		.where("b.app_id", "=", app)
 		.where("b.status", "=", "ready")
 		.where("b.native_packages", "=", packages)
-		.orderBy("b.created_at_ms", "desc")
-		.orderBy("b.id", "desc")
 		.limit(MOST_SAME)
 		.compile();
 }

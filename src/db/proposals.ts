@@ -7,7 +7,7 @@ import type { AppId, ChannelId, OrgId } from "../authz/decide";
 import { DAY_MS } from "../domain/time";
 import { ACCOUNT_BINDINGS } from "./account-bindings";
 import { type ChannelValues, differsFrom } from "./channels";
-import { jsonList, query } from "./client";
+import { isOfApp, jsonList, query } from "./client";
 import { customGrantsAll } from "./custom-roles";
 import { appIdOf } from "./public-app-id";
 import type { ProposalsTable, StoredProposalState } from "./schema";
@@ -220,7 +220,7 @@ export interface ComparableBundle {
 export function comparableBundles(appId: AppId, ids: readonly number[]): CompiledQuery<ComparableBundle> {
 	return sql<ComparableBundle>`SELECT id, object_key, size_bytes, session_key,
 			(object_key IS NOT NULL OR external_url IS NOT NULL) AS has_zip, EXISTS (SELECT 1 FROM bundle_files WHERE bundle_files.bundle_id = bundles.id) AS has_manifest
-		FROM bundles WHERE app_id = ${appId} AND id IN ${jsonList(JSON.stringify(ids))} AND status = 'ready'`.compile(
+		FROM bundles WHERE ${isOfApp(appId)} AND id IN ${jsonList(JSON.stringify(ids))} AND status = 'ready'`.compile(
 		query,
 	);
 }

@@ -1,6 +1,7 @@
 /**
  * The count of each quota, as SQL for a guard of the batch that adds to it. The guard runs after the write and reads its result, so concurrent
- * requests never exceed a quota together. Counts stop at the quota; stored bytes are kept in the app's row.
+ * requests never exceed a quota together. Stored bytes, bundles and channels are kept in the rows of
+ * apps and organizations (count-triggers.ts).
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -45,17 +46,15 @@ export const storageOfOrganization = (orgId: string): Quota =>
 
 /** Bytes of the organization's apps and of its deleted apps that can be restored. */
 export function storedBytes(orgId: RawBuilder<unknown>): RawBuilder<number> {
-	// Aliases, because the id may be a column of an outer `apps`.
-	return sql<number>`((SELECT coalesce(sum(stored.storage_bytes), 0) FROM apps AS stored WHERE stored.owner_org = ${orgId})
-		+ (SELECT coalesce(sum(stored.storage_bytes), 0) FROM deleted_apps AS deleted
-			INNER JOIN apps AS stored ON stored.id = deleted.app_id WHERE deleted.org_id = ${orgId}))`;
+	// An alias, because the id may be a column of an outer `organizations`.
+	return sql<number>`(SELECT owner.storage_bytes FROM organizations AS owner WHERE owner.id = ${orgId})`;
 }
 
 export const channelsOfApp = (appId: string): Quota =>
-	quota("channels_per_app", sql`(SELECT count(*) FROM channels WHERE app_id = ${appId})`);
+	quota("channels_per_app", sql`(SELECT counted.channel_count FROM apps AS counted WHERE counted.id = ${appId})`);
 
 export const bundlesOfApp = (appId: string): Quota =>
-	quota("bundles_per_app", sql`(SELECT count(*) FROM bundles WHERE app_id = ${appId} AND deleted_at_ms IS NULL)`);
+	quota("bundles_per_app", sql`(SELECT counted.bundle_count FROM apps AS counted WHERE counted.id = ${appId})`);
 
 /** Without those that were closed before they were opened (`insertClosedPreview`). */
 export const previewsOfApp = (appId: string): Quota =>
@@ -73,9 +72,7 @@ const openUploadsOfApp = (appId: string, nowMs: number): Quota =>
 export const openUploadsOfOrganization = (orgId: string, nowMs: number): Quota =>
 	quota(
 		"open_uploads_per_organization",
-		// CROSS JOIN keeps the order: apps first, then the index of open uploads of each.
-		sql`(SELECT count(*) FROM apps AS owned CROSS JOIN uploads ON uploads.app_id = owned.id
-			WHERE owned.owner_org = ${orgId} AND uploads.completed_at_ms IS NULL AND uploads.expires_at_ms > ${nowMs})`,
+		sql`(SELECT count(*) FROM uploads WHERE owner_org = ${orgId} AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs})`,
 	);
 
 const openUploadsOfCaller = ({ userId, keyId }: Holder, nowMs: number): Quota =>
@@ -141,8 +138,7 @@ interface AppUsageRow {
 /** A page of an organization's apps with the counts of each, the largest first; for loading beside the decision. */
 export function appUsagePage(orgId: string, nowMs: number, limit: number, offset: number): CompiledQuery<AppUsageRow> {
 	return sql<AppUsageRow>`SELECT a.id, a.app_id, a.name, a.storage_bytes,
-			(SELECT count(*) FROM channels WHERE app_id = a.id) AS channels,
-			(SELECT count(*) FROM bundles WHERE app_id = a.id AND deleted_at_ms IS NULL) AS bundles,
+			a.channel_count AS channels, a.bundle_count AS bundles,
 			(SELECT count(*) FROM uploads WHERE app_id = a.id AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs}) AS open_uploads
 		FROM apps a WHERE a.owner_org = ${orgId}
 		ORDER BY a.storage_bytes DESC, a.id LIMIT ${limit} OFFSET ${offset}`.compile(query);

@@ -91,8 +91,15 @@ export const uploaderColumns = (principal: Principal) => ({
 	created_by_job: principal.kind === "key" && principal.publisher !== undefined ? principal.secretHash : null,
 });
 
-export function insertUpload(values: Insertable<UploadsTable> & Pick<UploadRow, "created_by_job">): CompiledQuery {
-	return query.insertInto("uploads").values(values).compile();
+const ownerOf = (appId: string) => query.selectFrom("apps").select("owner_org").where("id", "=", appId);
+
+type NewUpload = Omit<Insertable<UploadsTable>, "owner_org"> & Pick<UploadRow, "created_by_job">;
+
+export function insertUpload(values: NewUpload): CompiledQuery {
+	return query
+		.insertInto("uploads")
+		.values({ ...values, owner_org: ownerOf(values.app_id) })
+		.compile();
 }
 
 /** For a bundle that the same batch inserted, by its version, because its id is not known yet. */
@@ -101,7 +108,7 @@ export function insertUploadForNewBundle(
 	bundleName: string,
 	values: Omit<
 		UploadRow,
-		"reserved_bytes" | "app_id" | "bundle_id" | "delta_path" | "length_bytes" | "completed_at_ms"
+		"reserved_bytes" | "app_id" | "bundle_id" | "delta_path" | "length_bytes" | "completed_at_ms" | "owner_org"
 	>,
 ): CompiledQuery {
 	const bundle = query
@@ -113,6 +120,7 @@ export function insertUploadForNewBundle(
 		...values,
 		app_id: eb.ref("app_id"),
 		bundle_id: eb.ref("bundles.id"),
+		owner_org: ownerOf(appId),
 	})).compile();
 }
 

@@ -90,7 +90,8 @@ CREATE TABLE organizations (
   require_apikey_expiration INTEGER NOT NULL DEFAULT 0 CHECK (require_apikey_expiration IN (0, 1)),
   max_apikey_expiration_days INTEGER CHECK (max_apikey_expiration_days BETWEEN 1 AND 365),
   deleted_at_ms INTEGER,
-  require_signed_bundles INTEGER NOT NULL DEFAULT 0 CHECK (require_signed_bundles IN (0, 1))
+  require_signed_bundles INTEGER NOT NULL DEFAULT 0 CHECK (require_signed_bundles IN (0, 1)),
+  storage_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX organizations_by_creator ON organizations (created_by);
 CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
@@ -177,6 +178,8 @@ CREATE TABLE apps (
   ios_store_url TEXT,
   android_store_url TEXT,
   storage_bytes INTEGER NOT NULL DEFAULT 0,
+  bundle_count INTEGER NOT NULL DEFAULT 0,
+  channel_count INTEGER NOT NULL DEFAULT 0,
   preview_channel_prefix TEXT,
   preview_prereleases_only INTEGER NOT NULL DEFAULT 0 CHECK (preview_prereleases_only IN (0, 1)),
   revision_token TEXT,
@@ -373,7 +376,8 @@ CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public =
 CREATE INDEX channels_of_previews ON channels (id) WHERE is_preview = 1;
 CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id, app_id);
-CREATE INDEX channels_by_rollout_version ON channels (rollout_version_id, app_id);
+CREATE INDEX channels_live ON channels (app_id, version_id);
+CREATE INDEX channels_by_rollout_version ON channels (rollout_version_id, app_id) WHERE rollout_version_id IS NOT NULL;
 CREATE TABLE bundles (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
@@ -405,11 +409,16 @@ CREATE TABLE bundles (
   by_preview_key INTEGER NOT NULL DEFAULT 0 CHECK (by_preview_key IN (0, 1)),
   used_by INTEGER,
   reuse_of TEXT,
+  version_order TEXT,
   CHECK ((status = 'deleted') = (deleted_at_ms IS NOT NULL))
 ) STRICT;
 CREATE UNIQUE INDEX bundles_by_name ON bundles (app_id, name) WHERE deleted_at_ms IS NULL;
 CREATE INDEX bundles_by_app ON bundles (app_id, name);
 CREATE INDEX bundles_by_age ON bundles (app_id, created_at_ms) WHERE deleted_at_ms IS NULL;
+CREATE INDEX bundles_by_version_order ON bundles (app_id, version_order) WHERE deleted_at_ms IS NULL;
+CREATE INDEX bundles_by_size ON bundles (app_id, size_bytes) WHERE deleted_at_ms IS NULL;
+CREATE INDEX bundles_unfinished ON bundles (app_id, created_at_ms) WHERE status = 'pending';
+CREATE INDEX bundles_removed ON bundles (app_id, created_at_ms) WHERE deleted_at_ms IS NOT NULL;
 CREATE INDEX bundles_by_creator ON bundles (app_id, created_by_key) WHERE deleted_at_ms IS NULL;
 CREATE INDEX bundles_pending ON bundles (expires_at_ms) WHERE status = 'pending';
 CREATE INDEX bundles_deleted ON bundles (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
@@ -449,9 +458,11 @@ CREATE TABLE uploads (
   created_at_ms INTEGER NOT NULL,
   reserved_bytes INTEGER NOT NULL DEFAULT 0,
   created_by_job TEXT,
+  owner_org TEXT,
   CHECK ((bundle_id IS NULL) <> (delta_path IS NULL))
 ) STRICT;
 CREATE INDEX uploads_open_by_app ON uploads (app_id, expires_at_ms) WHERE completed_at_ms IS NULL;
+CREATE INDEX uploads_open_by_org ON uploads (owner_org, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_open_by_creator ON uploads (created_by, created_by_key, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_by_app ON uploads (app_id);
 CREATE INDEX uploads_by_bundle ON uploads (bundle_id);

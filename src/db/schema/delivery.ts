@@ -24,6 +24,8 @@ export interface AppsTable {
 	ios_store_url: string | null;
 	android_store_url: string | null;
 	storage_bytes: Generated<number>;
+	bundle_count: Generated<number>;
+	channel_count: Generated<number>;
 	preview_channel_prefix: string | null;
 	preview_prereleases_only: Generated<Flag>;
 	revision_token: string | null;
@@ -155,6 +157,7 @@ export interface BundlesTable {
 	by_preview_key: Generated<Flag>;
 	used_by: Generated<number | null>;
 	reuse_of: Generated<string | null>;
+	version_order: Generated<string | null>;
 }
 
 export interface DeltaObjectsTable {
@@ -187,6 +190,7 @@ export interface UploadsTable {
 	created_at_ms: number;
 	reserved_bytes: Generated<number>;
 	created_by_job: string | null;
+	owner_org: string | null;
 }
 
 export interface GarbageObjectsTable {

@@ -92,6 +92,7 @@ export interface OrganizationsTable {
 	max_apikey_expiration_days: number | null;
 	deleted_at_ms: number | null;
 	require_signed_bundles: Generated<Flag>;
+	storage_bytes: Generated<number>;
 }
 
 export interface SigningKeysTable {

@@ -39,6 +39,20 @@ export function equalVersion(storeVersion: string): string | null {
 	return isWhole ? (readVersion(text)?.version ?? null) : null;
 }
 
+/** Length first, so that longer numbers are greater as text. */
+const numberOrder = (digits: string) => String(digits.length).padStart(2, "0") + digits;
+
+/**
+ * Text whose order is the order of bundle versions, for an index. Build metadata, which has no order, comes last.
+ * @param version SemVer
+ */
+export function versionOrder(version: string): string {
+	const [, numbers = "", preRelease, build = ""] = /^([^-+]*)(?:-([^+]*))?(.*)$/s.exec(version) ?? [];
+	const parts = preRelease?.split(".").map((part) => (/^\d+$/.test(part) ? `0${numberOrder(part)}` : `1${part}`));
+	// A pre-release precedes its release, and a shorter list of equal parts the longer one.
+	return `${numbers.split(".").map(numberOrder).join("")}${parts === undefined ? "~" : `!${parts.join(",")}`}${build}`;
+}
+
 /** A fleet has a few dozen versions, and each update check parses about ten. */
 const READ = new Map<string, SemVer | null>();
 const MOST_READ = 1_000;

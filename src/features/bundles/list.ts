@@ -3,8 +3,16 @@
  */
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
-import { BUNDLE_ORDERS, BUNDLE_STATES, bundlesPage } from "../../db/bundle-list";
+import {
+	BUNDLE_ORDERS,
+	BUNDLE_STATES,
+	bundlesPage,
+	foundBundles,
+	MOST_FILTERED,
+	MOST_SEARCHED,
+} from "../../db/bundle-list";
 import { type BundleListRow, keptUntilMs, MOST_DEVICES_READ } from "../../db/bundles";
+import type { NamedRows } from "../../db/named-reads";
 import { lastSeenRunning, tryTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
 import { packagesOf } from "../../domain/bundles/native-packages";
@@ -114,15 +122,20 @@ const listedFields = { ...bundleFields, native_packages: v.optional(nativePackag
 export const bundleListSchema = v.array(v.strictObject(listedFields));
 export const bundleTotalsSchema = v.strictObject({
 	total: v.number(),
+	complete: v.boolean(),
 	bundles: v.array(v.strictObject({ ...listedFields, deleted_at: nullableTime })),
 });
 
 function load(query: Query) {
-	const { app_id, page, limit: size = PAGE_SIZE, totals: hasTotal = false } = query;
+	const { app_id, page, limit: size = PAGE_SIZE, totals } = query;
 	// The extra row of an array says if more follow; the total does so as well.
-	const bounds = hasTotal ? { limit: size, offset: page * size } : pageBounds(page, size);
-	return { bundles: bundlesPage(app_id, query, query, { ...bounds, hasTotal }) };
+	const bounds = totals ? { limit: size, offset: page * size } : pageBounds(page, size);
+	return {
+		bundles: bundlesPage(app_id, query, query, bounds),
+		found: totals ? foundBundles(app_id, query, query) : undefined,
+	};
 }
+type Loaded = NamedRows<ReturnType<typeof load>>;
 
 const shownFor =
 	({ version }: Query) =>
@@ -134,11 +147,12 @@ const shownFor =
 /** The answer with the total. */
 function totalsOf(
 	query: Query,
-	rows: readonly (BundleListRow & { readonly total?: number })[],
+	{ found: [found] }: Loaded,
+	rows: readonly BundleListRow[],
 ): v.InferOutput<typeof bundleTotalsSchema> {
 	const shown = shownFor(query);
 	const bundles = rows.map((row) => ({ ...shown(row), deleted_at: nullableRfc3339(row.deleted_at_ms) }));
-	return { total: rows[0]?.total ?? 0, bundles };
+	return { total: found?.total ?? 0, complete: found?.complete !== 0, bundles };
 }
 
 export const listBundles = endpoint({
@@ -148,7 +162,8 @@ export const listBundles = endpoint({
 	summary: "List an app's bundles, newest first or sorted",
 	description: [
 		"`expires_at` is the time after which automatic clean-up may delete the bundle, by the app's `retention`; a time in the past means the next run, within 15 minutes. Each check of a device that runs the bundle extends it. It is null for a bundle that is kept: the app's newest bundle, one that a channel or a rollout serves, one of the last that were live on a channel (`keep_live_bundles`), one that an operator set for a device, and every bundle of an app with retention 0. With `version` the answer has `native_packages`, null if the uploader named none.",
-		"`search` finds a part of the version or of the notes. `state`: `live` (a channel or a rollout serves it), `unused` (no channel serves it or keeps it for a rollback), `preview` (uploaded for a preview), `unfinished` (its upload is not complete) or `deleted`. Without `state` the list has every bundle that is complete. `sort` is created, version or size, `order` asc or desc. With `totals=true` the answer is `{total, bundles}`: `total` is the number of bundles that the filters find, and each bundle has `deleted_at`.",
+		"`search` finds a part of the version or of the notes. `state`: `live` (a channel or a rollout serves it), `unused` (no channel serves it or keeps it for a rollback), `preview` (uploaded for a preview), `unfinished` (its upload is not complete) or `deleted`. Without `state` the list has every bundle that is complete. `sort` is created, version or size, `order` asc or desc. With `totals=true` the answer is `{total, complete, bundles}`, and each bundle has `deleted_at`. `total` is the number of bundles that the filters find.",
+		`A filter looks at the first ${MOST_FILTERED} bundles of the order, a search at ${MOST_SEARCHED.toLocaleString("en-US")}; \`complete\` is false if the app has more. \`state=live\` looks at the newest that channels serve; unfinished and deleted bundles are looked at by their age.`,
 	].join("\n\n"),
 	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
 	query,
@@ -158,7 +173,7 @@ export const listBundles = endpoint({
 	load: ({ query }) => load(query),
 	async handle({ deps, loaded, input: { query }, scope, scopeRow, request, origin }) {
 		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry_binding, loaded.bundles);
-		if (query.totals === true) return totalsOf(query, rows);
+		if (query.totals === true) return totalsOf(query, loaded, rows);
 		return pageReply({ request, origin }, query.page, rows, shownFor(query), query.limit);
 	},
 });
@@ -175,11 +190,11 @@ export const findBundles = endpoint({
 	errors: [],
 	example: {
 		query: { app_id: "com.example.app", search: "1.4", sort: "size" },
-		response: { total: 1, bundles: [{ ...EXAMPLE_BUNDLE, deleted_at: null }] },
+		response: { total: 1, complete: true, bundles: [{ ...EXAMPLE_BUNDLE, deleted_at: null }] },
 	},
 	load: ({ query }) => load({ ...query, totals: true, limit: undefined }),
 	async handle({ deps, loaded, input: { query }, scope, scopeRow }) {
-		return totalsOf(query, await withDevices(deps, scope.appId, scopeRow.telemetry_binding, loaded.bundles));
+		return totalsOf(query, loaded, await withDevices(deps, scope.appId, scopeRow.telemetry_binding, loaded.bundles));
 	},
 });
 

@@ -32,7 +32,7 @@ const STATISTICS_TABLES = {
 } as const;
 
 /**
- * Storage is what triggers count for the quota (src/db/storage-triggers.ts), without what is not stored yet. Reads one row per app, pending
+ * Storage is what triggers count for the quota (src/db/count-triggers.ts), without what is not stored yet. Reads one row per app, pending
  * bundle and open upload, and writes one per app whose storage changed since the last run.
  */
 export async function measureStorage(deps: Deps): Promise<void> {

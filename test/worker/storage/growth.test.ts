@@ -30,7 +30,13 @@ const FREQUENT = ["POST /channel", "POST /bundle"];
 const MOST_ROWS_OF_FREQUENT = 200;
 
 /** Requests that read in proportion to their subject, and why. */
-const READS_MORE: Readonly<Record<string, string>> = {};
+const READS_MORE: Readonly<Record<string, string>> = {
+	"DELETE /bundle all of them": "deletes each bundle that no channel uses",
+	"GET /bundle?totals=true&search=not+found":
+		"a search looks at 1,000 bundles, once for the page and once for the total",
+	"GET /bundle?totals=true&search=notes+of+7": "the same",
+	"GET /bundle?totals=true&state=live": "looks at 200 live bundles, each found from the one before",
+};
 
 /** They end the app or the organization, so they come last. */
 const isLast = (name: string) =>

@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, test } from "vitest";
 import { cliChannels, deltaObject, missingDeltaPaths } from "../../../src/compat/capgo-cli/queries";
-import { type BUNDLE_STATES, bundlesPage } from "../../../src/db/bundle-list";
+import { type BUNDLE_STATES, bundlesPage, foundBundles } from "../../../src/db/bundle-list";
 import {
 	bundleById,
 	bundleByName,
@@ -28,7 +28,6 @@ import { expectReads, type Read, type Row } from "../support/tenant-statements";
 import { KEY_ID, otherThan, type TenantRows } from "../support/tenants";
 
 const ALL = { limit: 100, offset: 0 } as const;
-const COUNTED = { ...ALL, hasTotal: true } as const;
 const stable = (of: TenantRows): Row => bundle(of, of.stable, "production");
 
 const bundle = (of: TenantRows, id: number, ...channels: string[]): Row => {
@@ -38,14 +37,11 @@ const bundle = (of: TenantRows, id: number, ...channels: string[]): Row => {
 type BundleState = (typeof BUNDLE_STATES)[number];
 /** The bundles of each state. */
 const FOUND: Readonly<Record<BundleState, Read[1]>> = {
-	live: (of) => [
-		{ ...bundle(of, of.next, "production"), total: 2 },
-		{ ...stable(of), total: 2 },
-	],
-	unused: (of) => [{ ...bundle(of, of.unused), total: 1 }],
+	live: (of) => [bundle(of, of.next, "production"), stable(of)],
+	unused: (of) => [bundle(of, of.unused)],
 	preview: () => [],
-	unfinished: (of) => [{ id: of.pending, total: 1 }],
-	deleted: (of) => [{ id: of.deleted, total: 1 }],
+	unfinished: (of) => [{ id: of.pending }],
+	deleted: (of) => [{ id: of.deleted }],
 };
 
 const BUNDLES: Readonly<Record<string, Read>> = {
@@ -108,14 +104,32 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 		(of) => unsignedChannels(of.org, `signing-${otherThan(of).name}`, ALL.limit),
 		() => [{ version: "1.1.0", total: 1 }],
 	],
-	"bundlesPage with a total, found by a part and sorted": [
-		(of) => bundlesPage(of.publicAppId, { search: "1." }, { sort: "size", order: "asc" }, COUNTED),
-		(of) => [stable(of), bundle(of, of.next, "production"), bundle(of, of.unused)].map((row) => ({ ...row, total: 3 })),
+	"bundlesPage found by a part and sorted": [
+		(of) => bundlesPage(of.publicAppId, { search: "1." }, { sort: "size", order: "asc" }, ALL),
+		(of) => [stable(of), bundle(of, of.next, "production"), bundle(of, of.unused)],
 	],
 	...Object.fromEntries(
 		Object.entries(FOUND).map(([state, expected]): [string, Read] => [
 			`bundlesPage of state ${state}`,
-			[(of) => bundlesPage(of.publicAppId, { state: state as BundleState }, {}, COUNTED), expected],
+			[(of) => bundlesPage(of.publicAppId, { state: state as BundleState }, {}, ALL), expected],
+		]),
+	),
+	foundBundles: [(of) => foundBundles(of.publicAppId, {}, {}), () => [{ total: 3, complete: 1 }]],
+	"foundBundles of a version": [
+		(of) => foundBundles(of.publicAppId, { version: "1.0.0" }, {}),
+		() => [{ total: 1, complete: 1 }],
+	],
+	"foundBundles of a part": [
+		(of) => foundBundles(of.publicAppId, { search: "1." }, {}),
+		() => [{ total: 3, complete: 1 }],
+	],
+	...Object.fromEntries(
+		Object.entries(FOUND).map(([state, expected]): [string, Read] => [
+			`foundBundles of state ${state}`,
+			[
+				(of) => foundBundles(of.publicAppId, { state: state as BundleState }, {}),
+				(of) => [{ total: expected(of).length, complete: 1 }],
+			],
 		]),
 	),
 	manifestFiles: [(of) => manifestFiles(of.app, of.stable, "", ALL.limit), () => [{ files: 1, found: 1 }]],
