@@ -21,7 +21,8 @@ const appRows = () =>
 				.selectFrom("channels")
 				.select("channels.name")
 				.whereRef("channels.app_id", "=", "apps.id")
-				.where("channels.public", "=", 1)
+				// A literal, because the index has this condition.
+				.where("channels.public", "=", sql.lit(1))
 				.orderBy("channels.android", "desc")
 				.orderBy("channels.ios", "desc")
 				.limit(1)

@@ -27,8 +27,9 @@ export interface BundleListRow extends BundleRow {
 	readonly kept_until_ms: number | null;
 }
 
-const channelsOfBundle = sql<string>`(SELECT json_group_array(channels.name) FROM channels
-	WHERE channels.app_id = bundles.app_id AND (channels.version_id = bundles.id OR channels.rollout_version_id = bundles.id))`;
+const channelsOfBundle = sql<string>`(SELECT json_group_array(name) FROM (
+	SELECT id, name FROM channels WHERE channels.app_id = bundles.app_id AND channels.version_id = bundles.id
+	UNION SELECT id, name FROM channels WHERE channels.app_id = bundles.app_id AND channels.rollout_version_id = bundles.id))`;
 
 /** Two conditions, because each has an index; with an OR, every channel of the app would be read for every bundle. */
 export const IN_NO_CHANNEL = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels

@@ -70,7 +70,7 @@ export const channelsPageOf = prepared<
 	{ publicAppId: string; ids: string; limit: number; offset: number },
 	ListedChannelRow
 >((value) =>
-	sql<ListedChannelRow>`${listedRows()} WHERE channels.app_id = ${appIdOf(value("publicAppId"))}
+	sql<ListedChannelRow>`${listedRows()} WHERE +channels.app_id = ${appIdOf(value("publicAppId"))}
 		AND channels.id IN ${jsonList(value("ids"))}
 		ORDER BY channels.created_at_ms, channels.id LIMIT ${value("limit")} OFFSET ${value("offset")}`.compile(query),
 );
@@ -78,8 +78,10 @@ export const channelsPageOf = prepared<
 /** A page of the app's channels, oldest first; for loading beside the decision. */
 export const channelsPage = prepared<{ publicAppId: string; limit: number; offset: number }, ListedChannelRow>(
 	(value) =>
-		sql<ListedChannelRow>`${listedRows()} WHERE channels.app_id = ${appIdOf(value("publicAppId"))}
-		ORDER BY channels.created_at_ms, channels.id LIMIT ${value("limit")} OFFSET ${value("offset")}`.compile(query),
+		// The ids first, so that a deep page reads only the index for the channels before it.
+		sql<ListedChannelRow>`${listedRows()} WHERE channels.id IN (SELECT id FROM channels WHERE app_id = ${appIdOf(value("publicAppId"))}
+			ORDER BY created_at_ms, id LIMIT ${value("limit")} OFFSET ${value("offset")})
+		ORDER BY channels.created_at_ms, channels.id`.compile(query),
 );
 
 /** A channel by its id and the UUID of its app. */
@@ -242,6 +244,8 @@ export function channelExists(appId: AppId, channelId: ChannelId) {
 
 /** Guard condition: no channel uses the bundle, `channelId` apart (0: no exception). */
 export function bundleUnusedExceptBy(appId: AppId, bundleId: number, channelId: number) {
-	return sql<boolean>`NOT EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id <> ${channelId}
-		AND (version_id = ${bundleId} OR rollout_version_id = ${bundleId}))`;
+	// Two conditions, because each has an index.
+	const isUsedAs = (column: "version_id" | "rollout_version_id") =>
+		sql`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id <> ${channelId} AND ${sql.ref(column)} = ${bundleId})`;
+	return sql<boolean>`(NOT ${isUsedAs("version_id")} AND NOT ${isUsedAs("rollout_version_id")})`;
 }

@@ -370,6 +370,8 @@ CREATE TABLE channels (
 CREATE UNIQUE INDEX channels_public_ios ON channels (app_id) WHERE public = 1 AND ios = 1;
 CREATE UNIQUE INDEX channels_public_android ON channels (app_id) WHERE public = 1 AND android = 1;
 CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public = 1 AND electron = 1;
+CREATE INDEX channels_public ON channels (app_id, public) WHERE public = 1;
+CREATE INDEX channels_by_age ON channels (app_id, created_at_ms);
 CREATE INDEX channels_of_previews ON channels (id) WHERE is_preview = 1;
 CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id, app_id);
@@ -679,6 +681,8 @@ CREATE TABLE previews (
   UNIQUE (app_id, channel_name)
 ) STRICT;
 CREATE INDEX previews_by_channel ON previews (channel_id) WHERE channel_id IS NOT NULL;
+CREATE INDEX previews_by_change ON previews (app_id, updated_at_ms);
+CREATE INDEX previews_open_by_change ON previews (app_id, updated_at_ms) WHERE state = 'open';
 CREATE INDEX previews_open ON previews (expires_at_ms) WHERE state = 'open';
 CREATE INDEX previews_ended ON previews (updated_at_ms) WHERE state <> 'open';
 CREATE INDEX previews_never_opened ON previews (app_id, created_by, updated_at_ms) WHERE opened_at_ms IS NULL;
@@ -723,8 +727,11 @@ CREATE TABLE proposals (
   comment TEXT
 ) STRICT;
 CREATE UNIQUE INDEX proposals_pending ON proposals (channel_id) WHERE state = 'pending';
-CREATE INDEX proposals_by_channel ON proposals (channel_id);
+CREATE INDEX proposals_by_channel ON proposals (channel_id, created_at_ms);
 CREATE INDEX proposals_by_app ON proposals (app_id, created_at_ms);
+CREATE INDEX proposals_waiting ON proposals (app_id, created_at_ms) WHERE state = 'pending';
+CREATE INDEX proposals_declined ON proposals (app_id, decided_at_ms)
+  WHERE state IN ('rejected', 'withdrawn') AND decided_by IS NOT NULL;
 CREATE INDEX proposals_pending_by_version ON proposals (version_id) WHERE state = 'pending';
 CREATE TABLE audit_log (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
