@@ -261,6 +261,9 @@ CREATE TABLE apps (
   android_store_url TEXT,
   -- Bytes of the app's bundles, files and open uploads, kept by the triggers of src/db/storage-triggers.ts.
   storage_bytes INTEGER NOT NULL DEFAULT 0,
+  -- Channels, and previews that were opened, kept by the triggers of src/db/count-triggers.ts.
+  channel_count INTEGER NOT NULL DEFAULT 0,
+  preview_count INTEGER NOT NULL DEFAULT 0,
   -- Prefix of the names of preview channels. NULL: `pr-` (src/domain/ci/preview-names.ts).
   preview_channel_prefix TEXT,
   -- 1: preview keys register only pre-releases, so that they cannot take the version of a release.
@@ -910,8 +913,10 @@ CREATE TABLE channel_history (
   ci TEXT
 ) STRICT;
 CREATE INDEX channel_history_by_channel ON channel_history (channel_id, id);
--- For the release timeline of an app.
+-- For the release timeline of an app, of a channel and of an actor.
 CREATE INDEX channel_history_by_time ON channel_history (app_id, at_ms);
+CREATE INDEX channel_history_of_channel ON channel_history (channel_id, at_ms);
+CREATE INDEX channel_history_by_actor ON channel_history (app_id, actor_id, at_ms);
 -- For the channels on which a bundle was live.
 CREATE INDEX channel_history_by_version ON channel_history (app_id, version_name, at_ms);
 -- For targets of rollbacks, and for bundles that were live recently.
@@ -975,8 +980,8 @@ CREATE TABLE previews (
 ) STRICT;
 CREATE INDEX previews_by_channel ON previews (channel_id) WHERE channel_id IS NOT NULL;
 -- For pages of previews, of all and of the open ones.
-CREATE INDEX previews_by_change ON previews (app_id, updated_at_ms);
-CREATE INDEX previews_open_by_change ON previews (app_id, updated_at_ms) WHERE state = 'open';
+CREATE INDEX previews_by_change ON previews (app_id, updated_at_ms DESC, id);
+CREATE INDEX previews_open_by_change ON previews (app_id, updated_at_ms DESC, id) WHERE state = 'open';
 CREATE INDEX previews_open ON previews (expires_at_ms) WHERE state = 'open';
 CREATE INDEX previews_ended ON previews (updated_at_ms) WHERE state <> 'open';
 -- Pull requests that were closed before their preview was opened: only the newest ones of each caller are kept.
@@ -1038,9 +1043,13 @@ CREATE UNIQUE INDEX proposals_pending ON proposals (channel_id) WHERE state = 'p
 CREATE INDEX proposals_by_channel ON proposals (channel_id, created_at_ms);
 CREATE INDEX proposals_by_app ON proposals (app_id, created_at_ms);
 CREATE INDEX proposals_waiting ON proposals (app_id, created_at_ms) WHERE state = 'pending';
--- For the release timeline of an app.
+-- For the release timeline of an app: all, of a version and of an actor.
 CREATE INDEX proposals_declined ON proposals (app_id, decided_at_ms)
   WHERE state IN ('rejected', 'withdrawn') AND decided_by IS NOT NULL;
+CREATE INDEX proposals_declined_by ON proposals (app_id, decided_by, decided_at_ms)
+  WHERE state IN ('rejected', 'withdrawn') AND decided_by IS NOT NULL;
+CREATE INDEX proposals_of_version ON proposals (app_id, version_name, created_at_ms);
+CREATE INDEX proposals_by_proposer ON proposals (app_id, coalesce(proposed_by_key, proposed_by), created_at_ms);
 CREATE INDEX proposals_pending_by_version ON proposals (version_id) WHERE state = 'pending';
 
 -- What was changed and by whom, written in the batch of the change. Names are copied, so entries outlive their actors.

@@ -1,6 +1,6 @@
 /**
  * The count of each quota, as SQL for a guard of the batch that adds to it. The guard runs after the write and reads its result, so concurrent
- * requests never exceed a quota together. Counts stop at the quota; stored bytes are kept in the app's row.
+ * requests never exceed a quota together. Stored bytes, channels and previews are kept in the app's row.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -52,14 +52,14 @@ export function storedBytes(orgId: RawBuilder<unknown>): RawBuilder<number> {
 }
 
 export const channelsOfApp = (appId: string): Quota =>
-	quota("channels_per_app", sql`(SELECT count(*) FROM channels WHERE app_id = ${appId})`);
+	quota("channels_per_app", sql`(SELECT channel_count FROM apps WHERE id = ${appId})`);
 
 export const bundlesOfApp = (appId: string): Quota =>
 	quota("bundles_per_app", sql`(SELECT count(*) FROM bundles WHERE app_id = ${appId} AND deleted_at_ms IS NULL)`);
 
 /** Without those that were closed before they were opened (`insertClosedPreview`). */
 export const previewsOfApp = (appId: string): Quota =>
-	quota("previews_per_app", sql`(SELECT count(*) FROM previews WHERE app_id = ${appId} AND opened_at_ms IS NOT NULL)`);
+	quota("previews_per_app", sql`(SELECT preview_count FROM apps WHERE id = ${appId})`);
 
 export const hooksOfAppQuota = (appId: string): Quota =>
 	quota("preview_hooks_per_app", sql`(SELECT count(*) FROM preview_hooks WHERE app_id = ${appId})`);
@@ -141,7 +141,7 @@ interface AppUsageRow {
 /** A page of an organization's apps with the counts of each, the largest first; for loading beside the decision. */
 export function appUsagePage(orgId: string, nowMs: number, limit: number, offset: number): CompiledQuery<AppUsageRow> {
 	return sql<AppUsageRow>`SELECT a.id, a.app_id, a.name, a.storage_bytes,
-			(SELECT count(*) FROM channels WHERE app_id = a.id) AS channels,
+			a.channel_count AS channels,
 			(SELECT count(*) FROM bundles WHERE app_id = a.id AND deleted_at_ms IS NULL) AS bundles,
 			(SELECT count(*) FROM uploads WHERE app_id = a.id AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs}) AS open_uploads
 		FROM apps a WHERE a.owner_org = ${orgId}

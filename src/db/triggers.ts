@@ -11,6 +11,7 @@ import type { CompiledQuery } from "kysely";
 import type { Deps } from "../deps";
 import { type Database, openDb } from "./batch";
 import { CHANGE_TRIGGERS, FEED_ROWS } from "./change-triggers";
+import { COUNT_TRIGGERS, RECOUNT } from "./count-triggers";
 import { plain } from "./plain";
 import { RECOUNT_STORAGE, STORAGE_TRIGGERS } from "./storage-triggers";
 import { WEBHOOK_TRIGGERS } from "./webhook-triggers";
@@ -24,6 +25,7 @@ interface Group {
 
 const GROUPS: readonly Group[] = [
 	{ triggers: STORAGE_TRIGGERS, afterwards: [RECOUNT_STORAGE] },
+	{ triggers: COUNT_TRIGGERS, afterwards: [RECOUNT] },
 	// Changes may be missing from the feed: without its rows, every isolate starts again.
 	{ triggers: CHANGE_TRIGGERS, afterwards: ["DELETE FROM changes", ...FEED_ROWS] },
 	// Events that were missed were not to be sent yet.

@@ -177,6 +177,8 @@ CREATE TABLE apps (
   ios_store_url TEXT,
   android_store_url TEXT,
   storage_bytes INTEGER NOT NULL DEFAULT 0,
+  channel_count INTEGER NOT NULL DEFAULT 0,
+  preview_count INTEGER NOT NULL DEFAULT 0,
   preview_channel_prefix TEXT,
   preview_prereleases_only INTEGER NOT NULL DEFAULT 0 CHECK (preview_prereleases_only IN (0, 1)),
   revision_token TEXT,
@@ -681,8 +683,8 @@ CREATE TABLE previews (
   UNIQUE (app_id, channel_name)
 ) STRICT;
 CREATE INDEX previews_by_channel ON previews (channel_id) WHERE channel_id IS NOT NULL;
-CREATE INDEX previews_by_change ON previews (app_id, updated_at_ms);
-CREATE INDEX previews_open_by_change ON previews (app_id, updated_at_ms) WHERE state = 'open';
+CREATE INDEX previews_by_change ON previews (app_id, updated_at_ms DESC, id);
+CREATE INDEX previews_open_by_change ON previews (app_id, updated_at_ms DESC, id) WHERE state = 'open';
 CREATE INDEX previews_open ON previews (expires_at_ms) WHERE state = 'open';
 CREATE INDEX previews_ended ON previews (updated_at_ms) WHERE state <> 'open';
 CREATE INDEX previews_never_opened ON previews (app_id, created_by, updated_at_ms) WHERE opened_at_ms IS NULL;

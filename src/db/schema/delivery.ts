@@ -24,6 +24,8 @@ export interface AppsTable {
 	ios_store_url: string | null;
 	android_store_url: string | null;
 	storage_bytes: Generated<number>;
+	channel_count: Generated<number>;
+	preview_count: Generated<number>;
 	preview_channel_prefix: string | null;
 	preview_prereleases_only: Generated<Flag>;
 	revision_token: string | null;
