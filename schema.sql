@@ -1128,7 +1128,7 @@ CREATE TABLE devices (
   default_channel TEXT,
   -- The channel of its last check. No foreign key, because the deletion of a channel must not write a row per device.
   channel_id INTEGER,
-  -- To a week unless something changed, so that a device that changes nothing costs one write a week.
+  -- To a week unless something changed, so that a device that changes nothing costs one write of its row a week.
   last_seen_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
@@ -1149,8 +1149,11 @@ CREATE TABLE devices (
   recent_reports TEXT,
   PRIMARY KEY (app_id, device_id)
 ) STRICT, WITHOUT ROWID;
--- Finds the devices of a channel as well, version by version, because each index is a row written for each new device.
+-- Each index is a row written for each new device, and for each change of its columns.
 CREATE INDEX devices_by_version ON devices (app_id, version_name, channel_id);
+CREATE INDEX devices_by_channel ON devices (app_id, channel_id);
+-- For the list of those last seen. It is written with each row, so a device that changes nothing costs two writes a week instead of one.
+CREATE INDEX devices_by_last_seen ON devices (app_id, last_seen_at_ms);
 CREATE INDEX devices_by_custom_id ON devices (app_id, custom_id) WHERE custom_id IS NOT NULL;
 CREATE INDEX devices_by_default_channel ON devices (app_id, default_channel) WHERE default_channel IS NOT NULL;
 CREATE INDEX devices_by_key ON devices (app_id, key_id) WHERE key_id IS NOT NULL;

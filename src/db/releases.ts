@@ -97,7 +97,9 @@ export function releasesPage(publicAppId: string, filter: ReleaseFilter, limit: 
 			? sql`true`
 			: sql`${at} <= ${before.atMs} AND (${at}, ${SOURCES[source]}, ${row}) < (${before.atMs}, ${before.source}, ${before.row})`;
 	const inChannel = (id: RawBuilder<unknown>) =>
-		channel === undefined ? sql`true` : sql`${id} = (SELECT id FROM channels WHERE app_id = ${app} AND name = ${channel})`;
+		channel === undefined
+			? sql`true`
+			: sql`${id} = (SELECT id FROM channels WHERE app_id = ${app} AND name = ${channel})`;
 	const ofVersion = (name: RawBuilder<unknown>) => (version === undefined ? sql`true` : sql`${name} = ${version}`);
 	const index =
 		version !== undefined

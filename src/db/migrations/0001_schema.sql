@@ -642,6 +642,8 @@ CREATE TABLE channel_history (
 ) STRICT;
 CREATE INDEX channel_history_by_channel ON channel_history (channel_id, id);
 CREATE INDEX channel_history_by_time ON channel_history (app_id, at_ms);
+CREATE INDEX channel_history_of_channel ON channel_history (channel_id, at_ms);
+CREATE INDEX channel_history_by_actor ON channel_history (app_id, actor_id, at_ms);
 CREATE INDEX channel_history_by_version ON channel_history (app_id, version_name, at_ms);
 CREATE INDEX channel_history_targets ON channel_history (channel_id, id) WHERE rollback_target = 1;
 CREATE INDEX channel_history_targets_by_version ON channel_history (version_id) WHERE rollback_target = 1;
@@ -734,6 +736,10 @@ CREATE INDEX proposals_by_app ON proposals (app_id, created_at_ms);
 CREATE INDEX proposals_waiting ON proposals (app_id, created_at_ms) WHERE state = 'pending';
 CREATE INDEX proposals_declined ON proposals (app_id, decided_at_ms)
   WHERE state IN ('rejected', 'withdrawn') AND decided_by IS NOT NULL;
+CREATE INDEX proposals_declined_by ON proposals (app_id, decided_by, decided_at_ms)
+  WHERE state IN ('rejected', 'withdrawn') AND decided_by IS NOT NULL;
+CREATE INDEX proposals_of_version ON proposals (app_id, version_name, created_at_ms);
+CREATE INDEX proposals_by_proposer ON proposals (app_id, coalesce(proposed_by_key, proposed_by), created_at_ms);
 CREATE INDEX proposals_pending_by_version ON proposals (version_id) WHERE state = 'pending';
 CREATE TABLE audit_log (
   id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -30,7 +30,11 @@ const FREQUENT = ["POST /channel", "POST /bundle"];
 const MOST_ROWS_OF_FREQUENT = 200;
 
 /** Requests that read in proportion to their subject, and why. */
-const READS_MORE: Readonly<Record<string, string>> = {};
+const READS_MORE: Readonly<Record<string, string>> = {
+	"POST /channel/what_if": "it decides a page of 5,000 devices, and says how many of them would get another answer",
+	"GET /device?search=not+found": "a search for a part of an id reads the 2,500 devices that reported last",
+	"GET /device?totals=true&search=not+found": "the same, and it says that it is not complete",
+};
 
 /** They end the app or the organization, so they come last. */
 const isLast = (name: string) =>
