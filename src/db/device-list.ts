@@ -129,7 +129,7 @@ function filtered(
 	const prefixed = (column: "device_id" | "custom_id") =>
 		search === undefined
 			? sql``
-			: sql` UNION SELECT d.* FROM devices d WHERE d.app_id = ${app} AND d.device_id IN (${idsFrom(app, column, search)})`;
+			: sql` UNION SELECT d.* FROM devices d WHERE d.app_id = ${app} AND d.device_id IN ${idsFrom(app, column, search)}`;
 	const begins = sql`${prefixed("device_id")}${searchesCustomIds ? prefixed("custom_id") : sql``}`;
 	return sql`SELECT json_group_array(d.device_id ORDER BY ${key}) FILTER (WHERE ${condition}) AS ids, ${skipped} AS skipped,
 			count(*) FILTER (WHERE ${condition}) AS total, count(*) < ${most} AS is_complete

@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { jsonList, query } from "./client";
+import { jsonList, query, reportQuery } from "./client";
 import type { DevicesTable } from "./schema";
 
 export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
@@ -130,15 +130,26 @@ function isSearched(appId: AppId, { search, customId, keyId }: DeviceFilter): Ra
 	return sql`AND d.device_id IN (
 		SELECT * FROM (SELECT device_id FROM devices INDEXED BY devices_by_last_seen WHERE app_id = ${appId}
 			ORDER BY last_seen_at_ms DESC LIMIT ${sql.lit(MOST_SEARCHED)})
-		UNION ${idsFrom(appId, "device_id", search)})`;
+		UNION SELECT device_id FROM ${idsFrom(appId, "device_id", search)})`;
 }
 
 /** Devices of which an index finds that the column begins with the text. */
 const MOST_PREFIXED = 50;
 /** Their ids, with the first ones of the column. The highest character of Unicode ends the range. */
-export const idsFrom = (appId: AppId, column: "device_id" | "custom_id", search: string): RawBuilder<unknown> =>
-	sql`SELECT * FROM (SELECT device_id FROM devices WHERE app_id = ${appId} AND ${sql.ref(column)} >= ${search}
-		AND ${sql.ref(column)} < ${`${search}\u{10ffff}`} ORDER BY ${sql.ref(column)} LIMIT ${sql.lit(MOST_PREFIXED)})`;
+export const idsFrom = (appId: AppId, column: "device_id" | "custom_id", search: string) =>
+	reportQuery
+		.selectFrom((eb) =>
+			eb
+				.selectFrom("devices")
+				.select("device_id")
+				.where("app_id", "=", appId)
+				.where(column, ">=", search)
+				.where(column, "<", `${search}\u{10ffff}`)
+				.orderBy(column)
+				.limit(sql.lit(MOST_PREFIXED))
+				.as("first"),
+		)
+		.select("first.device_id");
 
 /** In the main database: what it knows about the devices. */
 export function joinedColumns(
