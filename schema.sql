@@ -263,9 +263,10 @@ CREATE TABLE apps (
   android_store_url TEXT,
   -- Bytes of the app's bundles, files and open uploads, kept by the triggers of src/db/count-triggers.ts.
   storage_bytes INTEGER NOT NULL DEFAULT 0,
-  -- Live bundles and channels, kept by the same triggers, for quotas.
+  -- Live bundles, channels, and previews that were opened, kept by the same triggers.
   bundle_count INTEGER NOT NULL DEFAULT 0,
   channel_count INTEGER NOT NULL DEFAULT 0,
+  preview_count INTEGER NOT NULL DEFAULT 0,
   -- Prefix of the names of preview channels. NULL: `pr-` (src/domain/ci/preview-names.ts).
   preview_channel_prefix TEXT,
   -- 1: preview keys register only pre-releases, so that they cannot take the version of a release.
@@ -535,6 +536,10 @@ CREATE TABLE channels (
 CREATE UNIQUE INDEX channels_public_ios ON channels (app_id) WHERE public = 1 AND ios = 1;
 CREATE UNIQUE INDEX channels_public_android ON channels (app_id) WHERE public = 1 AND android = 1;
 CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public = 1 AND electron = 1;
+-- The public channels of an app, at most three. The second column makes it cheaper than any index that has only the app.
+CREATE INDEX channels_public ON channels (app_id, public) WHERE public = 1;
+-- For pages of channels.
+CREATE INDEX channels_by_age ON channels (app_id, created_at_ms);
 CREATE INDEX channels_of_previews ON channels (id) WHERE is_preview = 1;
 CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id, app_id);
@@ -921,8 +926,10 @@ CREATE TABLE channel_history (
   ci TEXT
 ) STRICT;
 CREATE INDEX channel_history_by_channel ON channel_history (channel_id, id);
--- For the release timeline of an app.
+-- For the release timeline of an app, of a channel and of an actor.
 CREATE INDEX channel_history_by_time ON channel_history (app_id, at_ms);
+CREATE INDEX channel_history_of_channel ON channel_history (channel_id, at_ms);
+CREATE INDEX channel_history_by_actor ON channel_history (app_id, actor_id, at_ms);
 -- For the channels on which a bundle was live.
 CREATE INDEX channel_history_by_version ON channel_history (app_id, version_name, at_ms);
 -- For targets of rollbacks, and for bundles that were live recently.
@@ -985,6 +992,9 @@ CREATE TABLE previews (
   UNIQUE (app_id, channel_name)
 ) STRICT;
 CREATE INDEX previews_by_channel ON previews (channel_id) WHERE channel_id IS NOT NULL;
+-- For pages of previews, of all and of the open ones.
+CREATE INDEX previews_by_change ON previews (app_id, updated_at_ms DESC, id);
+CREATE INDEX previews_open_by_change ON previews (app_id, updated_at_ms DESC, id) WHERE state = 'open';
 CREATE INDEX previews_open ON previews (expires_at_ms) WHERE state = 'open';
 CREATE INDEX previews_ended ON previews (updated_at_ms) WHERE state <> 'open';
 -- Pull requests that were closed before their preview was opened: only the newest ones of each caller are kept.
@@ -1043,8 +1053,16 @@ CREATE TABLE proposals (
   comment TEXT
 ) STRICT;
 CREATE UNIQUE INDEX proposals_pending ON proposals (channel_id) WHERE state = 'pending';
-CREATE INDEX proposals_by_channel ON proposals (channel_id);
+CREATE INDEX proposals_by_channel ON proposals (channel_id, created_at_ms);
 CREATE INDEX proposals_by_app ON proposals (app_id, created_at_ms);
+CREATE INDEX proposals_waiting ON proposals (app_id, created_at_ms) WHERE state = 'pending';
+-- For the release timeline of an app: all, of a version and of an actor.
+CREATE INDEX proposals_declined ON proposals (app_id, decided_at_ms)
+  WHERE state IN ('rejected', 'withdrawn') AND decided_by IS NOT NULL;
+CREATE INDEX proposals_declined_by ON proposals (app_id, decided_by, decided_at_ms)
+  WHERE state IN ('rejected', 'withdrawn') AND decided_by IS NOT NULL;
+CREATE INDEX proposals_of_version ON proposals (app_id, version_name, created_at_ms);
+CREATE INDEX proposals_by_proposer ON proposals (app_id, coalesce(proposed_by_key, proposed_by), created_at_ms);
 CREATE INDEX proposals_pending_by_version ON proposals (version_id) WHERE state = 'pending';
 
 -- What was changed and by whom, written in the batch of the change. Names are copied, so entries outlive their actors.
@@ -1123,7 +1141,7 @@ CREATE TABLE devices (
   default_channel TEXT,
   -- The channel of its last check. No foreign key, because the deletion of a channel must not write a row per device.
   channel_id INTEGER,
-  -- To a week unless something changed, so that a device that changes nothing costs one write a week.
+  -- To a week unless something changed, so that a device that changes nothing costs one write of its row a week.
   last_seen_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
@@ -1144,8 +1162,11 @@ CREATE TABLE devices (
   recent_reports TEXT,
   PRIMARY KEY (app_id, device_id)
 ) STRICT, WITHOUT ROWID;
--- Finds the devices of a channel as well, version by version, because each index is a row written for each new device.
+-- Each index is a row written for each new device, and for each change of its columns.
 CREATE INDEX devices_by_version ON devices (app_id, version_name, channel_id);
+CREATE INDEX devices_by_channel ON devices (app_id, channel_id);
+-- For the list of those last seen. It is written with each row, so a device that changes nothing costs two writes a week instead of one.
+CREATE INDEX devices_by_last_seen ON devices (app_id, last_seen_at_ms);
 CREATE INDEX devices_by_custom_id ON devices (app_id, custom_id) WHERE custom_id IS NOT NULL;
 CREATE INDEX devices_by_default_channel ON devices (app_id, default_channel) WHERE default_channel IS NOT NULL;
 CREATE INDEX devices_by_key ON devices (app_id, key_id) WHERE key_id IS NOT NULL;

@@ -21,7 +21,8 @@ const appRows = () =>
 				.selectFrom("channels")
 				.select("channels.name")
 				.whereRef("channels.app_id", "=", "apps.id")
-				.where("channels.public", "=", 1)
+				// A literal, because the index has this condition.
+				.where("channels.public", "=", sql.lit(1))
 				.orderBy("channels.android", "desc")
 				.orderBy("channels.ios", "desc")
 				.limit(1)
@@ -101,7 +102,7 @@ export type AuditedSetting = keyof typeof AUDITED_SETTINGS;
 
 /** Counts of the contents that are deleted with an app. */
 const AUDITED_CONTENTS = {
-	channel_count: sql`(SELECT count(*) FROM channels WHERE channels.app_id = apps.id)`,
+	channel_count: sql`apps.channel_count`,
 	bundle_count: sql`(SELECT count(*) FROM bundles WHERE bundles.app_id = apps.id AND bundles.deleted_at_ms IS NULL)`,
 };
 const AUDITED = { ...AUDITED_SETTINGS, ...AUDITED_CONTENTS };
@@ -132,7 +133,7 @@ interface AppContents {
 export function appContents(publicAppId: string): CompiledQuery<AppContents> {
 	const bundles = sql`FROM bundles WHERE bundles.app_id = apps.id AND bundles.deleted_at_ms IS NULL`;
 	return sql<AppContents>`SELECT
-		(SELECT count(*) FROM channels WHERE channels.app_id = apps.id) AS channels,
+		apps.channel_count AS channels,
 		(SELECT count(*) ${bundles}) AS bundles,
 		(SELECT coalesce(sum(size_bytes), 0) ${bundles} AND object_key IS NOT NULL)
 			+ (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE delta_objects.app_id = apps.id) AS bundle_bytes,

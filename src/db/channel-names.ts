@@ -140,7 +140,7 @@ export function endPreviewAccess(appId: AppId, name: string, nowMs: number): Com
 	return [
 		query
 			.deleteFrom("role_bindings as b")
-			.where("b.app_id", "=", appId)
+			.where(sql<boolean>`+b.app_id = ${appId}`)
 			.where(IS_PREVIEW_BINDING)
 			.where(
 				"b.channel_id",

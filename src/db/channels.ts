@@ -70,7 +70,7 @@ export const channelsPageOf = prepared<
 	{ publicAppId: string; ids: string; limit: number; offset: number },
 	ListedChannelRow
 >((value) =>
-	sql<ListedChannelRow>`${listedRows()} WHERE channels.app_id = ${appIdOf(value("publicAppId"))}
+	sql<ListedChannelRow>`${listedRows()} WHERE +channels.app_id = ${appIdOf(value("publicAppId"))}
 		AND channels.id IN ${jsonList(value("ids"))}
 		ORDER BY channels.created_at_ms, channels.id LIMIT ${value("limit")} OFFSET ${value("offset")}`.compile(query),
 );
@@ -78,8 +78,10 @@ export const channelsPageOf = prepared<
 /** A page of the app's channels, oldest first; for loading beside the decision. */
 export const channelsPage = prepared<{ publicAppId: string; limit: number; offset: number }, ListedChannelRow>(
 	(value) =>
-		sql<ListedChannelRow>`${listedRows()} WHERE channels.app_id = ${appIdOf(value("publicAppId"))}
-		ORDER BY channels.created_at_ms, channels.id LIMIT ${value("limit")} OFFSET ${value("offset")}`.compile(query),
+		// The ids first, so that a deep page reads only the index for the channels before it.
+		sql<ListedChannelRow>`${listedRows()} WHERE channels.id IN (SELECT id FROM channels WHERE app_id = ${appIdOf(value("publicAppId"))}
+			ORDER BY created_at_ms, id LIMIT ${value("limit")} OFFSET ${value("offset")})
+		ORDER BY channels.created_at_ms, channels.id`.compile(query),
 );
 
 /** A channel by its id and the UUID of its app. */

@@ -1,6 +1,6 @@
 /**
- * Triggers that keep what quotas count in the rows of apps and organizations: stored bytes, bundles and channels. A check of a quota reads one row,
- * however much there is. Their texts follow the names (triggers.ts).
+ * Triggers that keep what quotas count in the rows of apps and organizations: stored bytes, bundles, channels and previews. A check of a
+ * quota reads one row, however much there is. Previews that were closed before they were opened do not count. Their texts follow the names (triggers.ts).
  */
 
 /** The organization that a deleted app can be restored to; its bytes count there as well. */
@@ -47,6 +47,21 @@ export const COUNT_TRIGGERS: Readonly<Record<string, string>> = {
 	channels_count_delete: `AFTER DELETE ON channels
 		BEGIN
 		  UPDATE apps SET channel_count = channel_count - 1 WHERE id = OLD.app_id;
+		END`,
+	previews_count_insert: `AFTER INSERT ON previews
+		WHEN NEW.opened_at_ms IS NOT NULL
+		BEGIN
+		  UPDATE apps SET preview_count = preview_count + 1 WHERE id = NEW.app_id;
+		END`,
+	previews_count_opening: `AFTER UPDATE OF opened_at_ms ON previews
+		WHEN OLD.opened_at_ms IS NULL AND NEW.opened_at_ms IS NOT NULL
+		BEGIN
+		  UPDATE apps SET preview_count = preview_count + 1 WHERE id = NEW.app_id;
+		END`,
+	previews_count_delete: `AFTER DELETE ON previews
+		WHEN OLD.opened_at_ms IS NOT NULL
+		BEGIN
+		  UPDATE apps SET preview_count = preview_count - 1 WHERE id = OLD.app_id;
 		END`,
 	delta_objects_storage_insert: `AFTER INSERT ON delta_objects
 		BEGIN
@@ -116,7 +131,8 @@ export const RECOUNTS = [
 		+ (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE delta_objects.app_id = apps.id)
 		+ (SELECT coalesce(sum(reserved_bytes), 0) FROM uploads WHERE uploads.app_id = apps.id AND completed_at_ms IS NULL),
 		bundle_count = (SELECT count(*) FROM bundles WHERE bundles.app_id = apps.id AND deleted_at_ms IS NULL),
-		channel_count = (SELECT count(*) FROM channels WHERE channels.app_id = apps.id)`,
+		channel_count = (SELECT count(*) FROM channels WHERE channels.app_id = apps.id),
+		preview_count = (SELECT count(*) FROM previews WHERE previews.app_id = apps.id AND opened_at_ms IS NOT NULL)`,
 	`UPDATE organizations SET storage_bytes =
 		(SELECT coalesce(sum(storage_bytes), 0) FROM apps WHERE apps.owner_org = organizations.id)
 		+ (SELECT coalesce(sum(apps.storage_bytes), 0) FROM deleted_apps

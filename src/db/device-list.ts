@@ -1,14 +1,16 @@
 /**
- * Devices by their last report, found by parts of their ids. No index has this order, because it would cost a row for each report, so a list
- * reads at most `MOST_LISTED` devices of the app: all of them, except in large apps.
+ * Devices by their last report, found by parts of their ids. A list reads a bounded number of devices of the app, whatever its size: all of them in a
+ * small app, otherwise the first ones of the index that fits the request, and it says that there are more.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { query } from "./client";
-import { conditionsOf, type DeviceFilter, type ReportedRow } from "./devices";
+import { conditionsOf, type DeviceFilter, idsFrom, MOST_SEARCHED, type ReportedRow } from "./devices";
 
-export const MOST_LISTED = 20_000;
-
+/** Devices that a list counts without a filter, in the order of an index that has all that it needs. */
+export const MOST_COUNTED = 400;
+/** Devices that a list with a filter or another order reads, from an index and from the table. */
+export const MOST_FILTERED = 150;
 /** Columns by which the list may be sorted. */
 export const DEVICE_ORDERS = ["last_seen", "name", "version", "platform"] as const;
 
@@ -31,8 +33,13 @@ function columnOf(sort: (typeof DEVICE_ORDERS)[number], searchesCustomIds: boole
 	}
 }
 
-/** `total` and `listed` are the same in each row: devices that the filter finds, and devices that were read. */
-export type ListedRow = ReportedRow & { readonly total: number; readonly listed: number };
+/** `total` and `is_complete` are the same in each row. A page without devices is one row without a device. */
+export type ListedRow = (ReportedRow | { readonly device_id: null }) & {
+	/** Devices that the filter finds. */
+	readonly total: number;
+	/** 0: the app has more devices than were read. */
+	readonly is_complete: 0 | 1;
+};
 
 /**
  * A page of devices. Those last seen come first; names, versions and platforms go from A to Z.
@@ -46,19 +53,85 @@ export function listedDevices(
 	limit: number,
 	offset: number,
 ): CompiledQuery<ListedRow> {
-	const { customId, version, searchesCustomIds } = filter;
-	const key = sql`${columnOf(sort, searchesCustomIds)} ${order === "desc" ? sql`DESC` : sql`ASC`}, d.device_id`;
 	const conditions = [
 		conditionsOf("d", filter),
-		...(customId === undefined ? [] : [sql`d.custom_id = ${customId}`]),
-		...(version === undefined ? [] : [sql`d.version_name = ${version}`]),
+		...(filter.customId === undefined ? [] : [sql`d.custom_id = ${filter.customId}`]),
+		...(filter.version === undefined ? [] : [sql`d.version_name = ${filter.version}`]),
 		...(channelId === undefined ? [] : [sql`d.channel_id = ${channelId}`]),
 	];
-	return sql<ListedRow>`WITH listed AS MATERIALIZED (SELECT device_id, platform, version_name, channel_id, custom_id, key_id, last_seen_at_ms
-				FROM devices WHERE app_id = ${app} LIMIT ${sql.lit(MOST_LISTED)}),
-			found AS (SELECT d.device_id, count(*) OVER () AS total FROM listed d WHERE ${sql.join(conditions, sql` AND `)}
-				ORDER BY ${key} LIMIT ${limit} OFFSET ${offset})
-		SELECT d.*, 0 AS custom_id_devices, found.total, (SELECT count(*) FROM listed) AS listed
-		FROM found CROSS JOIN devices d ON d.app_id = ${app} AND d.device_id = found.device_id
-		ORDER BY ${key}`.compile(query);
+	const direction = order === "desc" ? sql`DESC` : sql`ASC`;
+	const isAll =
+		channelId === undefined &&
+		Object.entries(filter).every(([name, value]) => value === undefined || name === "searchesCustomIds");
+	const found =
+		isAll && sort === "last_seen"
+			? counted(app, direction, limit, offset)
+			: filtered(app, filter, channelId, {
+					direction,
+					isByLastSeen: sort === "last_seen",
+					condition: sql.join(conditions, sql` AND `),
+					key: sql`${columnOf(sort, filter.searchesCustomIds)} ${direction}, d.device_id`,
+					skipped: offset,
+				});
+	return sql<ListedRow>`WITH found AS MATERIALIZED (${found})
+		SELECT d.*, 0 AS custom_id_devices, found.total, found.is_complete
+		FROM found LEFT JOIN (SELECT key, value FROM json_each((SELECT ids FROM found)) ORDER BY key LIMIT ${limit}
+				OFFSET (SELECT skipped FROM found)) AS place ON true
+			LEFT JOIN devices d ON d.app_id = ${app} AND d.device_id = place.value
+		ORDER BY place.key`.compile(query);
+}
+
+// Both below are one row: `ids` is a JSON array in the order of the list, whose first `skipped` ones are before the page.
+
+/** All devices. A deep page reads only the index for the devices before it. */
+function counted(app: AppId, direction: RawBuilder<unknown>, limit: number, offset: number): RawBuilder<unknown> {
+	const page = sql`(SELECT device_id FROM devices INDEXED BY devices_by_last_seen WHERE app_id = ${app}
+		ORDER BY last_seen_at_ms ${direction}, device_id LIMIT ${limit} OFFSET ${offset})`;
+	return sql`SELECT (SELECT json_group_array(device_id) FROM ${page}) AS ids, 0 AS skipped,
+			CASE WHEN count(*) = 0 THEN 0 ELSE count(*) + ${offset} END AS total, count(*) < ${sql.lit(MOST_COUNTED)} AS is_complete
+		FROM (SELECT 1 FROM devices INDEXED BY devices_by_last_seen WHERE app_id = ${app}
+			LIMIT ${sql.lit(MOST_COUNTED)} OFFSET ${offset})`;
+}
+
+interface Filtered {
+	readonly direction: RawBuilder<unknown>;
+	readonly isByLastSeen: boolean;
+	/** On `d`. */
+	readonly condition: RawBuilder<unknown>;
+	readonly key: RawBuilder<unknown>;
+	readonly skipped: number;
+}
+
+function filtered(
+	app: AppId,
+	{ customId, version, keyId, search, searchesCustomIds }: DeviceFilter,
+	channelId: number | null | undefined,
+	{ direction, isByLastSeen, condition, key, skipped }: Filtered,
+): RawBuilder<unknown> {
+	const most = sql.lit(search === undefined ? MOST_FILTERED : MOST_SEARCHED);
+	const by = (index: string, narrowed: RawBuilder<unknown>, ordered = sql``) =>
+		sql`SELECT d.* FROM devices d INDEXED BY ${sql.ref(index)} WHERE d.app_id = ${app} ${narrowed} ${ordered} LIMIT ${most}`;
+	const ofChannel = channelId === undefined ? sql`` : sql`AND d.channel_id = ${channelId}`;
+	const read =
+		customId !== undefined
+			? by("devices_by_custom_id", sql`AND d.custom_id = ${customId}`)
+			: keyId !== undefined
+				? by("devices_by_key", sql`AND d.key_id = ${keyId}`)
+				: version !== undefined
+					? by("devices_by_version", sql`AND d.version_name = ${version} ${ofChannel}`)
+					: channelId !== undefined
+						? by("devices_by_channel", ofChannel)
+						: by(
+								"devices_by_last_seen",
+								sql``,
+								sql`ORDER BY d.last_seen_at_ms ${isByLastSeen ? direction : sql`DESC`}`,
+							);
+	const prefixed = (column: "device_id" | "custom_id") =>
+		search === undefined
+			? sql``
+			: sql` UNION SELECT d.* FROM devices d WHERE d.app_id = ${app} AND d.device_id IN ${idsFrom(app, column, search)}`;
+	const begins = sql`${prefixed("device_id")}${searchesCustomIds ? prefixed("custom_id") : sql``}`;
+	return sql`SELECT json_group_array(d.device_id ORDER BY ${key}) FILTER (WHERE ${condition}) AS ids, ${skipped} AS skipped,
+			count(*) FILTER (WHERE ${condition}) AS total, count(*) < ${most} AS is_complete
+		FROM (SELECT * FROM (${read})${begins}) AS d`;
 }

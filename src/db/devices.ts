@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { jsonList, query } from "./client";
+import { jsonList, query, reportQuery } from "./client";
 import type { DevicesTable } from "./schema";
 
 export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
@@ -83,9 +83,9 @@ export function deviceById(appId: AppId, deviceId: string): CompiledQuery<Report
 }
 
 /**
- * A page of devices by id. The devices of a version, of a channel or of both are found by the index of versions and channels. It has the devices of
- * each pair of them in the order of their ids, so each pair is read no further than the page needs: an app has many devices and few pairs. The
- * devices of a channel are those seen on it without an override, and those whose override names it.
+ * A page of devices by id. The devices of a channel are found by its index, those of a version by the index of versions and channels. It has the
+ * devices of each pair of them in the order of their ids, so each pair is read no further than the page needs: an app has many devices and few
+ * pairs. The devices of a channel are those seen on it without an override, and those whose override names it.
  */
 export function devicesPage(
 	appId: AppId,
@@ -113,13 +113,43 @@ export function devicesPage(
 		places === undefined
 			? sql`true`
 			: sql`(d.device_id IN ${jsonList(set ?? "[]")} OR d.channel_id = ${places.channelId} AND NOT ${isSet})`;
-	const conditions = sql`${conditionsOf("d", filter)} AND ${isOfChannel}
+	const conditions = sql`${conditionsOf("d", filter)} AND ${isOfChannel} ${isSearched(appId, filter)}
 		${customId === undefined ? sql`` : sql`AND d.custom_id = ${customId}`} ${version === undefined ? sql`` : sql`AND d.version_name = ${version}`}`;
 	const index = customId !== undefined ? "devices_by_custom_id" : keyId !== undefined ? "devices_by_key" : undefined;
 	return sql<ReportedRow>`${rowsOf(appId, index, conditions)} ORDER BY d.device_id LIMIT ${limit} OFFSET ${offset}`.compile(
 		query,
 	);
 }
+
+/** Devices that a search for a part of an id reads: those that reported last. */
+export const MOST_SEARCHED = 2_500;
+
+/** A search among all devices looks at those that reported last, and at those whose id begins with the text. */
+function isSearched(appId: AppId, { search, customId, keyId }: DeviceFilter): RawBuilder<unknown> {
+	if (search === undefined || customId !== undefined || keyId !== undefined) return sql``;
+	return sql`AND d.device_id IN (
+		SELECT * FROM (SELECT device_id FROM devices INDEXED BY devices_by_last_seen WHERE app_id = ${appId}
+			ORDER BY last_seen_at_ms DESC LIMIT ${sql.lit(MOST_SEARCHED)})
+		UNION SELECT device_id FROM ${idsFrom(appId, "device_id", search)})`;
+}
+
+/** Devices of which an index finds that the column begins with the text. */
+const MOST_PREFIXED = 50;
+/** Their ids, with the first ones of the column. The highest character of Unicode ends the range. */
+export const idsFrom = (appId: AppId, column: "device_id" | "custom_id", search: string) =>
+	reportQuery
+		.selectFrom((eb) =>
+			eb
+				.selectFrom("devices")
+				.select("device_id")
+				.where("app_id", "=", appId)
+				.where(column, ">=", search)
+				.where(column, "<", `${search}\u{10ffff}`)
+				.orderBy(column)
+				.limit(sql.lit(MOST_PREFIXED))
+				.as("first"),
+		)
+		.select("first.device_id");
 
 /** In the main database: what it knows about the devices. */
 export function joinedColumns(
@@ -164,18 +194,17 @@ function rowsOfPairs(
 		return sql`SELECT ${next(sql`AND ${sql.ref(`d.${column}`)} IS NOT NULL`)}
 			UNION ALL SELECT ${next(sql`AND ${sql.ref(`d.${column}`)} > value`)} FROM pairs WHERE value IS NOT NULL`;
 	};
+	const index = sql.ref(version === undefined ? "devices_by_channel" : "devices_by_version");
 	const pairs =
 		channel === undefined
 			? { values: valuesOf("channel_id", ofVersion), own: sql`AND d.channel_id IS pairs.value` }
-			: version === undefined
-				? { values: valuesOf("version_name", sql``), own: sql`AND d.version_name IS pairs.value` }
-				: { values: sql`SELECT NULL`, own: sql`` };
+			: { values: sql`SELECT NULL`, own: sql`` };
 	const set = sql`UNION ALL SELECT * FROM (SELECT ${setId} FROM ${setDevices}
 		WHERE true ${ofVersion} AND ${conditionsOf("d", filter)} ORDER BY ${setId} ${most})`;
 	return sql`WITH RECURSIVE pairs (value) AS (${pairs.values}),
 			found (device_id) AS (
 				SELECT ids.value FROM pairs CROSS JOIN json_each((SELECT json_group_array(device_id) FROM (
-					SELECT d.device_id FROM devices d INDEXED BY devices_by_version
+					SELECT d.device_id FROM devices d INDEXED BY ${index}
 					WHERE d.app_id = ${app} ${ofVersion} ${ofChannel} ${pairs.own} AND ${conditionsOf("d", filter)}
 						${channel === undefined ? sql`` : sql`AND NOT ${isSet}`}
 					ORDER BY d.device_id ${most}))) AS ids
@@ -184,13 +213,13 @@ function rowsOfPairs(
 		SELECT d.*, found.device_id AS place FROM found CROSS JOIN devices d ON d.app_id = ${app} AND d.device_id = found.device_id`;
 }
 
-/** All filters except for the version, the channel and the custom id. */
+/** All filters except for the version, the channel and the custom id. The + keeps their indexes out, which have another order than the lists. */
 export function conditionsOf(
 	table: string,
 	{ platform, keyId, seenFromMs, seenToMs, search, searchesCustomIds }: DeviceFilter,
 ): RawBuilder<SqlBool> {
 	const condition = (column: string, operator: RawBuilder<unknown>, value: string | number | undefined) =>
-		value === undefined ? [] : [sql<SqlBool>`${sql.ref(`${table}.${column}`)} ${operator} ${value}`];
+		value === undefined ? [] : [sql<SqlBool>`+${sql.ref(`${table}.${column}`)} ${operator} ${value}`];
 	return sql.join(
 		[
 			sql<SqlBool>`true`,

@@ -163,7 +163,7 @@ export function organizationContents(orgId: string, nowMs: number): CompiledQuer
 	const bundles = sql`FROM bundles WHERE app_id IN ${apps} AND deleted_at_ms IS NULL`;
 	return sql<OrganizationContents>`SELECT
 		(SELECT count(*) FROM apps WHERE owner_org = ${orgId}) AS apps,
-		(SELECT count(*) FROM channels WHERE app_id IN ${apps}) AS channels,
+		(SELECT coalesce(sum(channel_count), 0) FROM apps WHERE owner_org = ${orgId}) AS channels,
 		(SELECT count(*) ${bundles}) AS bundles,
 		(SELECT coalesce(sum(size_bytes), 0) ${bundles} AND object_key IS NOT NULL)
 			+ (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE app_id IN ${apps}) AS bundle_bytes,

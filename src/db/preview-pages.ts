@@ -49,10 +49,11 @@ export function pageOfPreview(
 				? eb(
 						"id",
 						"=",
+						// Not by the app of the preview, because then the bundle would be looked up once for each preview.
 						eb
 							.selectFrom("bundles")
 							.select((bundle) => bundle.ref("bundles.preview_id").$notNull().as("id"))
-							.whereRef("bundles.app_id", "=", "previews.app_id")
+							.where("bundles.app_id", "=", appIdOf(publicAppId))
 							.where("bundles.name", "=", version ?? "")
 							.where("bundles.deleted_at_ms", "is", null),
 					)

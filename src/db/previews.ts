@@ -77,8 +77,10 @@ export function previewsPage(
 	limit: number,
 	offset: number,
 ): CompiledQuery<PreviewRow> {
-	return sql<PreviewRow>`${previewRows()} WHERE ${filtered(publicAppId, filter)}
-		ORDER BY p.updated_at_ms DESC, p.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
+	// The ids first, so that only the page's previews are looked at closely.
+	return sql<PreviewRow>`${previewRows()} WHERE p.id IN (SELECT p.id FROM previews p WHERE ${filtered(publicAppId, filter)}
+			ORDER BY p.updated_at_ms DESC, p.id LIMIT ${limit} OFFSET ${offset})
+		ORDER BY p.updated_at_ms DESC, p.id`.compile(query);
 }
 
 export const previewRecord = (appId: AppId, id: string): CompiledQuery<PreviewRow> =>

@@ -2,7 +2,7 @@
  * Proposals: promotions to protected channels that wait for approval, at most one for each channel. The row of an expired proposal, or of
  * one whose bundle was deleted, still says `pending`, so every statement here checks the time and the bundle.
  */
-import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysely";
+import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
 import { DAY_MS } from "../domain/time";
 import { ACCOUNT_BINDINGS } from "./account-bindings";
@@ -45,9 +45,12 @@ const baseNow = sql.join(BASE_COLUMNS.map((column) => sql`${sql.lit(column)}, ${
 const IS_OUTDATED = sql`EXISTS (SELECT 1 FROM json_each(p.base) AS was WHERE was.value IS NOT (
 	SELECT now.value FROM json_each(json_object(${baseNow})) AS now WHERE now.key = was.key))`;
 
+/** The bundle of proposal `p` was deleted. */
+const LACKS_BUNDLE = sql`p.version_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM bundles b WHERE b.id = p.version_id AND b.status = 'ready')`;
+
 const stateAt = (nowMs: number) => sql<ProposalState>`CASE WHEN p.state <> 'pending' THEN p.state
 	WHEN p.expires_at_ms <= ${nowMs} THEN 'expired'
-	WHEN p.version_id IS NOT NULL AND b.status IS NOT 'ready' THEN 'withdrawn' ELSE 'pending' END`;
+	WHEN ${LACKS_BUNDLE} THEN 'withdrawn' ELSE 'pending' END`;
 
 /** Which proposals of an app: one, or those of one channel. */
 interface ProposalFilter {
@@ -58,7 +61,10 @@ interface ProposalFilter {
 	readonly isWaiting?: true;
 }
 
-/** Proposals of an app, waiting ones first, then by age; for loading beside the decision. */
+/**
+ * Proposals of an app, waiting ones first, then by age; for loading beside the decision. Waiting and other ones are each read from an index in
+ * their order, no further than the page, and only the rows of the page are looked at closely.
+ */
 export function proposalsPage(
 	publicAppId: string,
 	{ id, channel, channelId, isWaiting }: ProposalFilter,
@@ -66,18 +72,31 @@ export function proposalsPage(
 	limit: number,
 	offset: number,
 ): CompiledQuery<ProposalRow> {
-	return sql<ProposalRow>`SELECT p.id, p.app_id, p.channel_id, p.version_id, p.version_name, p.changes, p.base, p.proposer_type,
+	const app = appIdOf(publicAppId);
+	const ofChannel =
+		channel === undefined
+			? sql`${channelId}`
+			: sql`(SELECT id FROM channels WHERE app_id = ${app} AND name = ${channel})`;
+	const hasChannel = channel !== undefined || channelId !== undefined;
+	const narrowed = sql`${id === undefined ? sql`` : sql` AND p.id = ${id}`}${hasChannel ? sql` AND p.channel_id = ${ofChannel}` : sql``}`;
+	// The + keeps the app's index out where an id or a channel has fewer rows.
+	const isAsked = sql`${id === undefined && !hasChannel ? sql`` : sql`+`}p.app_id = ${app}${narrowed}`;
+	const firstOf = (
+		waits: 0 | 1,
+		which: RawBuilder<unknown>,
+	) => sql`SELECT * FROM (SELECT p.id, p.created_at_ms, ${sql.lit(waits)} AS waits
+		FROM proposals p WHERE ${isAsked} AND ${which} ORDER BY p.created_at_ms DESC, p.id LIMIT ${limit + offset})`;
+	const waits = sql`p.state = 'pending' AND p.created_at_ms > ${nowMs - PROPOSAL_LIFETIME_MS} AND p.expires_at_ms > ${nowMs} AND NOT (${LACKS_BUNDLE})`;
+	const others = isWaiting === true ? sql`p.state = 'pending' AND NOT (${waits})` : sql`NOT (${waits})`;
+	return sql<ProposalRow>`WITH found AS (${firstOf(1, waits)} UNION ALL ${firstOf(0, others)})
+		SELECT p.id, p.app_id, p.channel_id, p.version_id, p.version_name, p.changes, p.base, p.proposer_type,
 			p.proposed_by, p.proposed_by_key, p.proposer_name, p.created_at_ms, p.expires_at_ms, p.decided_by, p.decider_name, p.decided_at_ms,
 			p.comment, ${stateAt(nowMs)} AS state, c.name AS channel_name, c.promoters, c.requires_approval, c.version_id AS live_version_id,
 			live.name AS live_version_name, rollout.name AS rollout_version_name, ${IS_OUTDATED} AS is_outdated
-		FROM apps a JOIN proposals p ON p.app_id = a.id JOIN channels c ON c.id = p.channel_id
-			LEFT JOIN bundles b ON b.id = p.version_id LEFT JOIN bundles live ON live.id = c.version_id
+		FROM proposals p JOIN channels c ON c.id = p.channel_id LEFT JOIN bundles live ON live.id = c.version_id
 			LEFT JOIN bundles rollout ON rollout.id = c.rollout_version_id
-		WHERE a.id = ${appIdOf(publicAppId)} AND p.id = coalesce(${id ?? null}, p.id) AND c.name = coalesce(${channel ?? null}, c.name)
-			AND c.id = coalesce(${channelId ?? null}, c.id) AND ${isWaiting === true ? sql`p.state = 'pending'` : sql`true`}
-		ORDER BY ${stateAt(nowMs)} = 'pending' DESC, p.created_at_ms DESC, p.id LIMIT ${limit} OFFSET ${offset}`.compile(
-		query,
-	);
+		WHERE +p.app_id = ${app} AND p.id IN (SELECT id FROM found ORDER BY waits DESC, created_at_ms DESC, id LIMIT ${limit} OFFSET ${offset})
+		ORDER BY ${stateAt(nowMs)} = 'pending' DESC, p.created_at_ms DESC, p.id`.compile(query);
 }
 
 export function insertProposal(appId: AppId, values: Omit<Insertable<ProposalsTable>, "app_id">): CompiledQuery {

@@ -1,7 +1,7 @@
 /**
  * The count of each quota, as SQL for a guard of the batch that adds to it. The guard runs after the write and reads its result, so concurrent
- * requests never exceed a quota together. Stored bytes, bundles and channels are kept in the rows of
- * apps and organizations (count-triggers.ts).
+ * requests never exceed a quota together. Stored bytes, bundles, channels and previews are kept in
+ * the rows of apps and organizations (count-triggers.ts).
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -58,7 +58,7 @@ export const bundlesOfApp = (appId: string): Quota =>
 
 /** Without those that were closed before they were opened (`insertClosedPreview`). */
 export const previewsOfApp = (appId: string): Quota =>
-	quota("previews_per_app", sql`(SELECT count(*) FROM previews WHERE app_id = ${appId} AND opened_at_ms IS NOT NULL)`);
+	quota("previews_per_app", sql`(SELECT preview_count FROM apps WHERE id = ${appId})`);
 
 export const hooksOfAppQuota = (appId: string): Quota =>
 	quota("preview_hooks_per_app", sql`(SELECT count(*) FROM preview_hooks WHERE app_id = ${appId})`);

@@ -96,11 +96,25 @@ export function releasesPage(publicAppId: string, filter: ReleaseFilter, limit: 
 		before === undefined
 			? sql`true`
 			: sql`${at} <= ${before.atMs} AND (${at}, ${SOURCES[source]}, ${row}) < (${before.atMs}, ${before.source}, ${before.row})`;
-	const inChannel = channel === undefined ? sql`true` : sql`c.name = ${channel}`;
+	const inChannel = (id: RawBuilder<unknown>) =>
+		channel === undefined
+			? sql`true`
+			: sql`${id} = (SELECT id FROM channels WHERE app_id = ${app} AND name = ${channel})`;
 	const ofVersion = (name: RawBuilder<unknown>) => (version === undefined ? sql`true` : sql`${name} = ${version}`);
-	const index = version === undefined ? sql`channel_history_by_time` : sql`channel_history_by_version`;
+	const index =
+		version !== undefined
+			? sql`channel_history_by_version`
+			: channel !== undefined
+				? sql`channel_history_of_channel`
+				: actor !== undefined
+					? sql`channel_history_by_actor`
+					: sql`channel_history_by_time`;
 	const by = (type: RawBuilder<unknown>, id: RawBuilder<unknown>) =>
-		actor === undefined ? sql`true` : actor === "system" ? sql`${type} = 'system'` : sql`${id} = ${actor}`;
+		actor === undefined
+			? sql`true`
+			: actor === "system"
+				? sql`${type} = 'system' AND ${id} IS NULL`
+				: sql`${id} = ${actor}`;
 	const hasProposals = kind === undefined || kind === "proposal" ? sql`true` : sql`false`;
 	const proposal = (
 		source: "proposed" | "decided",
@@ -114,7 +128,7 @@ export function releasesPage(publicAppId: string, filter: ReleaseFilter, limit: 
 			${source === "decided" ? sql`p.comment` : sql`NULL`} AS reason,
 			${who.type} AS actor_type, ${who.id} AS actor_id, ${who.name} AS actor_name, NULL AS proposer_name, NULL AS ci, 0 AS rollback_target, 0 AS rolled_back
 		FROM proposals p JOIN channels c ON c.id = p.channel_id
-		WHERE ${hasProposals} AND p.app_id = ${app} AND ${inChannel} AND ${ofVersion(sql`p.version_name`)} AND ${which} AND ${by(who.type, who.id)} AND ${after(source, at, sql`p.rowid`)}
+		WHERE ${hasProposals} AND p.app_id = ${app} AND ${inChannel(sql`p.channel_id`)} AND ${ofVersion(sql`p.version_name`)} AND ${which} AND ${by(who.type, who.id)} AND ${after(source, at, sql`p.rowid`)}
 		ORDER BY ${at} DESC, p.rowid DESC LIMIT ${limit})`;
 	const proposer = sql`coalesce(p.proposed_by_key, p.proposed_by)`;
 	return sql<ReleaseRow>`SELECT entry.*, c.name AS channel_name, c.is_preview, c.version_id AS live_version_id,
@@ -126,7 +140,7 @@ export function releasesPage(publicAppId: string, filter: ReleaseFilter, limit: 
 				h.previous_version_name, h.rollout_percentage_bps, h.reason, h.actor_type, h.actor_id, h.actor_name, h.proposer_name, h.ci,
 				h.rollback_target, h.rolled_back
 			FROM channel_history h INDEXED BY ${index} JOIN channels c ON c.id = h.channel_id
-			WHERE h.app_id = ${app} AND ${inChannel} AND ${ofVersion(sql`h.version_name`)} AND ${historyOfKind(filter)}
+			WHERE h.app_id = ${app} AND ${inChannel(sql`h.channel_id`)} AND ${ofVersion(sql`h.version_name`)} AND ${historyOfKind(filter)}
 				AND ${by(sql`h.actor_type`, sql`h.actor_id`)} AND ${after("history", sql`h.at_ms`, sql`h.id`)}
 			ORDER BY h.at_ms DESC, h.id DESC LIMIT ${limit})
 		UNION ALL ${proposal(

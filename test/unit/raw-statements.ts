@@ -71,6 +71,7 @@ export const RAW_STATEMENTS: Readonly<Record<string, number>> = {
 	"db/lowered-keys.ts": 2,
 	"db/member-bindings.ts": 1,
 	"db/previews.ts": 1,
+	"db/proposals.ts": 1,
 	"db/uploads.ts": 2,
 	"db/webhook-deliveries.ts": 1,
 	"db/webhook-events.ts": 1,

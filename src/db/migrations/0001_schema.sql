@@ -180,6 +180,7 @@ CREATE TABLE apps (
   storage_bytes INTEGER NOT NULL DEFAULT 0,
   bundle_count INTEGER NOT NULL DEFAULT 0,
   channel_count INTEGER NOT NULL DEFAULT 0,
+  preview_count INTEGER NOT NULL DEFAULT 0,
   preview_channel_prefix TEXT,
   preview_prereleases_only INTEGER NOT NULL DEFAULT 0 CHECK (preview_prereleases_only IN (0, 1)),
   revision_token TEXT,
@@ -373,6 +374,8 @@ CREATE TABLE channels (
 CREATE UNIQUE INDEX channels_public_ios ON channels (app_id) WHERE public = 1 AND ios = 1;
 CREATE UNIQUE INDEX channels_public_android ON channels (app_id) WHERE public = 1 AND android = 1;
 CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public = 1 AND electron = 1;
+CREATE INDEX channels_public ON channels (app_id, public) WHERE public = 1;
+CREATE INDEX channels_by_age ON channels (app_id, created_at_ms);
 CREATE INDEX channels_of_previews ON channels (id) WHERE is_preview = 1;
 CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id, app_id);
@@ -649,6 +652,8 @@ CREATE TABLE channel_history (
 ) STRICT;
 CREATE INDEX channel_history_by_channel ON channel_history (channel_id, id);
 CREATE INDEX channel_history_by_time ON channel_history (app_id, at_ms);
+CREATE INDEX channel_history_of_channel ON channel_history (channel_id, at_ms);
+CREATE INDEX channel_history_by_actor ON channel_history (app_id, actor_id, at_ms);
 CREATE INDEX channel_history_by_version ON channel_history (app_id, version_name, at_ms);
 CREATE INDEX channel_history_targets ON channel_history (channel_id, id) WHERE rollback_target = 1;
 CREATE INDEX channel_history_targets_by_version ON channel_history (version_id) WHERE rollback_target = 1;
@@ -690,6 +695,8 @@ CREATE TABLE previews (
   UNIQUE (app_id, channel_name)
 ) STRICT;
 CREATE INDEX previews_by_channel ON previews (channel_id) WHERE channel_id IS NOT NULL;
+CREATE INDEX previews_by_change ON previews (app_id, updated_at_ms DESC, id);
+CREATE INDEX previews_open_by_change ON previews (app_id, updated_at_ms DESC, id) WHERE state = 'open';
 CREATE INDEX previews_open ON previews (expires_at_ms) WHERE state = 'open';
 CREATE INDEX previews_ended ON previews (updated_at_ms) WHERE state <> 'open';
 CREATE INDEX previews_never_opened ON previews (app_id, created_by, updated_at_ms) WHERE opened_at_ms IS NULL;
@@ -734,8 +741,15 @@ CREATE TABLE proposals (
   comment TEXT
 ) STRICT;
 CREATE UNIQUE INDEX proposals_pending ON proposals (channel_id) WHERE state = 'pending';
-CREATE INDEX proposals_by_channel ON proposals (channel_id);
+CREATE INDEX proposals_by_channel ON proposals (channel_id, created_at_ms);
 CREATE INDEX proposals_by_app ON proposals (app_id, created_at_ms);
+CREATE INDEX proposals_waiting ON proposals (app_id, created_at_ms) WHERE state = 'pending';
+CREATE INDEX proposals_declined ON proposals (app_id, decided_at_ms)
+  WHERE state IN ('rejected', 'withdrawn') AND decided_by IS NOT NULL;
+CREATE INDEX proposals_declined_by ON proposals (app_id, decided_by, decided_at_ms)
+  WHERE state IN ('rejected', 'withdrawn') AND decided_by IS NOT NULL;
+CREATE INDEX proposals_of_version ON proposals (app_id, version_name, created_at_ms);
+CREATE INDEX proposals_by_proposer ON proposals (app_id, coalesce(proposed_by_key, proposed_by), created_at_ms);
 CREATE INDEX proposals_pending_by_version ON proposals (version_id) WHERE state = 'pending';
 CREATE TABLE audit_log (
   id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -26,6 +26,7 @@ export interface AppsTable {
 	storage_bytes: Generated<number>;
 	bundle_count: Generated<number>;
 	channel_count: Generated<number>;
+	preview_count: Generated<number>;
 	preview_channel_prefix: string | null;
 	preview_prereleases_only: Generated<Flag>;
 	revision_token: string | null;

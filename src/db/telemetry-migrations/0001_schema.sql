@@ -36,6 +36,8 @@ CREATE TABLE devices (
   PRIMARY KEY (app_id, device_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX devices_by_version ON devices (app_id, version_name, channel_id);
+CREATE INDEX devices_by_channel ON devices (app_id, channel_id);
+CREATE INDEX devices_by_last_seen ON devices (app_id, last_seen_at_ms);
 CREATE INDEX devices_by_custom_id ON devices (app_id, custom_id) WHERE custom_id IS NOT NULL;
 CREATE INDEX devices_by_default_channel ON devices (app_id, default_channel) WHERE default_channel IS NOT NULL;
 CREATE INDEX devices_by_key ON devices (app_id, key_id) WHERE key_id IS NOT NULL;

@@ -170,8 +170,10 @@ interface LinkedBundle {
 function bundlesOfChannel(publicId: string, channel: string) {
 	return sql<LinkedBundle>`SELECT b.id, b.name, b.object_key, b.size_bytes, b.created_by, b.created_by_key, b.preview_id,
 			b.delete_marked_at_ms IS NOT NULL AS marked, b.preview_id IS NOT NULL AND b.preview_id IS p.id AS owned,
-			(SELECT json_group_array(o.name) FROM channels o WHERE o.app_id = c.app_id AND o.id <> c.id
-				AND (o.version_id = b.id OR o.rollout_version_id = b.id) HAVING count(*) > 0) AS other_channels
+			(SELECT json_group_array(name) FROM (
+				SELECT o.id, o.name FROM channels o WHERE o.app_id = c.app_id AND o.id <> c.id AND o.version_id = b.id
+				UNION SELECT o.id, o.name FROM channels o WHERE o.app_id = c.app_id AND o.id <> c.id AND o.rollout_version_id = b.id)
+				HAVING count(*) > 0) AS other_channels
 		FROM channels c LEFT JOIN previews p ON p.channel_id = c.id AND p.state = 'open'
 			JOIN bundles b ON b.id = c.version_id OR b.id = c.rollout_version_id OR (b.preview_id = p.id AND b.deleted_at_ms IS NULL)
 		WHERE c.app_id = ${appIdOf(publicId)} AND c.name = ${channel}`.compile(query);

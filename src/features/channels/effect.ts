@@ -81,6 +81,8 @@ interface EffectQuery {
 	readonly channel: string;
 	readonly days: number;
 	readonly after?: string | undefined;
+	/** Devices of a page; `PAGE_DEVICES` unless it says otherwise. */
+	readonly most?: number | undefined;
 }
 
 interface PlannedChange {
@@ -114,8 +116,9 @@ export async function readEffect(
 export function tryReported(
 	deps: Pick<Deps, "telemetry" | "deadline" | "log">,
 	{ appId, telemetry_binding }: EffectApp,
+	most = PAGE_DEVICES,
 ) {
-	return tryTelemetry(deps, telemetry_binding, fleetPage(appId, "", PAGE_DEVICES + 1));
+	return tryTelemetry(deps, telemetry_binding, fleetPage(appId, "", most + 1));
 }
 
 async function readReported(
@@ -165,7 +168,7 @@ type EffectRows = readonly [
 export function effectOf(
 	[apps, held, pointedTo, asked, fleet]: EffectRows,
 	{ publicAppId }: EffectApp,
-	{ channel, days, after: afterDevice }: EffectQuery,
+	{ channel, days, after: afterDevice, most = PAGE_DEVICES }: EffectQuery,
 	{ values, taken }: PlannedChange,
 	nowMs: number,
 	check: (after: AppSnapshot) => void = () => undefined,
@@ -178,8 +181,8 @@ export function effectOf(
 	const after = snapshotOf(changedChannels(held.rows, channel, values, taken));
 	check(after);
 
-	const page = fleet.rows.slice(0, PAGE_DEVICES);
-	const more = fleet.rows.length > PAGE_DEVICES;
+	const page = fleet.rows.slice(0, most);
+	const more = fleet.rows.length > most;
 	// A device that changes nothing may have been seen later than its row says.
 	const sinceMs = nowMs - (days + REFRESHED_AFTER_DAYS) * DAY_MS;
 	const seen = page.filter(({ last_seen_at_ms }) => (last_seen_at_ms ?? 0) >= sinceMs);

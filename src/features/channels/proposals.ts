@@ -29,6 +29,8 @@ import { newBundles, touchesRollout } from "./values";
 
 /** Waiting proposals whose effect a list computes; a request by `id` computes that of any other. */
 const MOST_EFFECTS = 3;
+/** Devices that a list of all channels judges; a request for one channel or one proposal judges as many as POST /channel/what_if. */
+const LISTED_DEVICES = 50;
 /** The effect counts devices that were seen in this many days. */
 
 const person = v.strictObject({
@@ -165,7 +167,10 @@ type Effect = Pick<Proposal, "what_if" | "difference" | "not_compared">;
 
 /** Effects of the first waiting proposals, in one round trip. */
 async function effectsOf(
-	context: ZipReader & Pick<ListContext, "db" | "deps" | "scope" | "scopeRow" | "nowMs">,
+	context: ZipReader &
+		Pick<ListContext, "db" | "deps" | "scope" | "scopeRow" | "nowMs"> & {
+			readonly input: { readonly query: { readonly id?: string | undefined; readonly channel?: string | undefined } };
+		},
 	rows: readonly ProposalRow[],
 	{ mayCount, mayCompare }: { readonly mayCount: boolean; readonly mayCompare: boolean },
 ): Promise<ReadonlyMap<string, Effect>> {
@@ -173,7 +178,9 @@ async function effectsOf(
 	const waiting = rows.filter(({ state }) => state === "pending").slice(0, MOST_EFFECTS);
 	if (waiting.length === 0 || !(mayCount || mayCompare)) return new Map();
 	const app = { appId: scope.appId, publicAppId: scopeRow.app_id, telemetry_binding: scopeRow.telemetry_binding };
-	const counted = mayCount ? await tryReported(deps, app) : undefined;
+	const { id, channel } = context.input.query;
+	const most = id === undefined && channel === undefined ? LISTED_DEVICES : undefined;
+	const counted = mayCount ? await tryReported(deps, app, most) : undefined;
 	const reported = counted ?? [];
 	const proposed = waiting.map((row) => ({ row, values: JSON.parse(row.changes) as ChannelValues }));
 	const reads = effectReads(
@@ -195,7 +202,7 @@ async function effectsOf(
 		const read = [apps, channels, bundles, asked, fleetOf(fleet.rows, reported)] as const;
 		const plan =
 			counted !== undefined
-				? effectOf(read, app, { channel: row.channel_name, days: EFFECT_DAYS }, change, nowMs)
+				? effectOf(read, app, { channel: row.channel_name, days: EFFECT_DAYS, most }, change, nowMs)
 				: undefined;
 		const ids = [row.live_version_id ?? 0, row.version_id ?? 0] as const;
 		effects.set(row.id, {

@@ -3,7 +3,7 @@
  */
 import type { AppId } from "../../authz/decide";
 import type { Database } from "../../db/client";
-import { type DeviceOrder, listedDevices } from "../../db/device-list";
+import { type DeviceOrder, type ListedRow, listedDevices } from "../../db/device-list";
 import type { OverrideRow } from "../../db/device-overrides";
 import {
 	type ChannelPlaces,
@@ -48,7 +48,7 @@ export async function readDevices(
 	return joined(reading, rows);
 }
 
-/** Devices that `listedDevices` finds, the number of all that it finds, and of those that it read. */
+/** Devices that `listedDevices` finds, the number of all that it finds, and whether it read all of the app. */
 export async function readListedDevices(
 	reading: Reading,
 	filter: DeviceFilter,
@@ -56,12 +56,13 @@ export async function readListedDevices(
 	order: DeviceOrder,
 	limit: number,
 	offset: number,
-): Promise<{ readonly devices: readonly DeviceRow[]; readonly total: number; readonly listed: number }> {
+): Promise<{ readonly devices: readonly DeviceRow[]; readonly total: number; readonly isComplete: boolean }> {
 	const { deps, binding, appId } = reading;
 	const page = listedDevices(appId, filter, channelId, order, limit, offset);
 	const [{ rows }] = await openTelemetry(deps, binding).batch([page]);
-	const { total = 0, listed = 0 } = rows[0] ?? {};
-	return { devices: await joined(reading, rows), total, listed };
+	const { total = 0, is_complete = 1 } = rows[0] ?? {};
+	const found = rows.filter((row): row is ListedRow & ReportedRow => row.device_id !== null);
+	return { devices: await joined(reading, found), total, isComplete: is_complete === 1 };
 }
 
 async function joined({ db, appId }: Reading, devices: readonly ReportedRow[]): Promise<DeviceRow[]> {

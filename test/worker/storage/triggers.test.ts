@@ -22,7 +22,7 @@ const CREATED = /^CREATE TRIGGER IF NOT EXISTS (\w+_[0-9a-f]{8}) /;
 const WANTED = installation([]).flatMap((statement) => CREATED.exec(statement)?.[1] ?? []);
 
 test("each trigger has a name of its own, which ends with the hash of its text", () => {
-	expect(new Set(WANTED).size).toBe(25);
+	expect(new Set(WANTED).size).toBe(28);
 	expect(installation([]).filter((statement) => statement.includes("CREATE TRIGGER"))).toHaveLength(WANTED.length);
 });
 
@@ -47,9 +47,22 @@ test("the first installation counts from scratch, a later one changes nothing", 
 	await run(
 		"INSERT INTO delta_objects (app_id, path, object_key, size_bytes, last_claimed_at_ms) VALUES ('app', 'a', 'app/a', 4, 1)",
 	);
+	await run(
+		"INSERT INTO channels (app_id, name, created_by, created_at_ms, updated_at_ms) VALUES ('app', 'production', 'user', 1, 1)",
+	);
+	const counts = () => SECOND_DB.prepare("SELECT channel_count, preview_count FROM apps").first();
 	expect(await stored(), "without the triggers").toBe(0);
 	await tendTriggers({ d1: SECOND_DB });
 	expect(await stored()).toBe(124);
+	expect(await counts()).toEqual({ channel_count: 1, preview_count: 0 });
+	await run(`INSERT INTO previews (id, app_id, repository, number, state, page_id, lifetime_ms, expires_at_ms, opened_at_ms, created_by, created_at_ms, updated_at_ms)
+		VALUES ('one', 'app', 'acme/shop', 1, 'open', 'page-1', 1, 1, 1, 'user', 1, 1), ('two', 'app', 'acme/shop', 2, 'closed', 'page-2', 1, 1, NULL, 'user', 1, 1)`);
+	expect(await counts(), "not closed before it was opened").toEqual({ channel_count: 1, preview_count: 1 });
+	await run("UPDATE previews SET opened_at_ms = 2");
+	await run("DELETE FROM channels");
+	expect(await counts()).toEqual({ channel_count: 0, preview_count: 2 });
+	await run("DELETE FROM previews WHERE id = 'one'");
+	expect(await counts()).toEqual({ channel_count: 0, preview_count: 1 });
 	await run("UPDATE bundles SET status = 'ready', object_key = 'app/2', size_bytes = 21 WHERE name = '1.0.1'");
 	await run("DELETE FROM delta_objects");
 	expect(await stored()).toBe(121);

@@ -82,6 +82,7 @@ export default function Devices({ appId }: AppScreenProps) {
 					) : (
 						<Stack gap="sm">
 							<Text size="sm">
+								{complete ? "" : "At least "}
 								{countOf(total, "device")}.
 								{complete ? "" : " This app has more devices than one list reads; search by id to find a certain one."}
 							</Text>
