@@ -93,10 +93,12 @@ function candidates(publicAppId: string, { search, state }: BundleFilter, by: Bu
 		ORDER BY ${isByAge && search === undefined ? sql`bundles.created_at_ms DESC, bundles.id DESC` : ordered(by)} LIMIT ${most})`;
 }
 
-function condition({ search, state }: BundleFilter): RawBuilder<boolean> {
-	const inState = state === undefined ? isReady : CONDITIONS[state];
+function condition(publicAppId: string, { search, version, state }: BundleFilter): RawBuilder<boolean> {
+	const isOne = version === undefined ? sql`true` : sql`bundles.id IN ${versionIds(appIdOf(publicAppId), version)}`;
+	const inState = sql<boolean>`${isOne} AND ${state === undefined ? isReady : CONDITIONS[state]}`;
 	if (search === undefined) return inState;
-	return sql<boolean>`${inState} AND (instr(lower(bundles.name), ${search}) > 0 OR instr(lower(coalesce(bundles.comment, '')), ${search}) > 0)`;
+	const has = (text: RawBuilder<unknown>) => sql`instr(lower(${text}), ${search}) > 0`;
+	return sql<boolean>`${inState} AND (${has(sql`bundles.name`)} OR ${has(sql`coalesce(bundles.comment, '')`)})`;
 }
 
 const isFiltered = ({ search, version, state }: BundleFilter) =>
@@ -108,7 +110,9 @@ const mostOf = ({ search }: BundleFilter) => (search === undefined ? MOST_FILTER
 
 /** The source and the condition of a filter. */
 function filtered(publicAppId: string, filter: BundleFilter, by: BundleOrder) {
-	const from = isOfVersion(filter) ? sql`bundles` : sql`${candidates(publicAppId, filter, by, mostOf(filter))} AS bundles`;
+	const from = isOfVersion(filter)
+		? sql`bundles`
+		: sql`${candidates(publicAppId, filter, by, mostOf(filter))} AS bundles`;
 	return sql`${from} WHERE ${condition(publicAppId, filter)}`;
 }
 
@@ -146,7 +150,9 @@ export function foundBundles(publicAppId: string, filter: BundleFilter, by: Bund
 	}
 	const most = mostOf(filter);
 	if (isOfVersion(filter)) {
-		return sql<FoundBundles>`SELECT count(*) AS total, 1 AS complete FROM ${filtered(publicAppId, filter, by)}`.compile(query);
+		return sql<FoundBundles>`SELECT count(*) AS total, 1 AS complete FROM ${filtered(publicAppId, filter, by)}`.compile(
+			query,
+		);
 	}
 	return sql<FoundBundles>`SELECT count(*) FILTER (WHERE ${condition(publicAppId, filter)}) AS total, count(*) < ${most} AS complete
 		FROM ${candidates(publicAppId, filter, by, most)} AS bundles`.compile(query);
