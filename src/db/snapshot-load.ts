@@ -14,7 +14,7 @@ export const MOST_ZIP_ONLY = 1_000;
 /** Names of ready bundles; those of an app with more are looked up one by one. */
 export const MOST_HELD_NAMES = 500;
 /** Channels of an app that is read whole at once; one with more is read from its stored snapshot, if there is one. */
-export const MOST_AT_ONCE = 500;
+export const MOST_AT_ONCE = 300;
 /** Bundles and files whose manifests are part of a stored snapshot; other manifests are read on demand. */
 export const MOST_STORED_MANIFESTS = 20;
 export const MOST_STORED_FILES = 10_000;
@@ -111,7 +111,8 @@ export const CHANNEL_FIELDS = `${CHANNEL_COLUMNS.map((name) => `channels.${name}
 const TEXTS = {
 	app: `SELECT ${APP_COLUMNS} FROM ${APP_ROW}`,
 	channels: `SELECT ${CHANNEL_FIELDS} FROM channels WHERE app_id = ${APP_ID} LIMIT ?2`,
-	bundles: `SELECT ${BUNDLE_COLUMNS} FROM bundles b WHERE b.app_id = ${APP_ID} AND b.id IN (
+	// The plus sign: by id, because the app may have many more bundles.
+	bundles: `SELECT ${BUNDLE_COLUMNS} FROM bundles b WHERE +b.app_id = ${APP_ID} AND b.id IN (
 			SELECT version_id FROM (SELECT version_id FROM channels WHERE app_id = ${APP_ID} LIMIT ?2) AS served
 			UNION ALL SELECT rollout_version_id FROM (SELECT rollout_version_id FROM channels WHERE app_id = ${APP_ID} LIMIT ?2) AS served
 			UNION ALL SELECT version_id FROM device_overrides WHERE app_id = ${APP_ID})`,
