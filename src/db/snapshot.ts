@@ -10,7 +10,7 @@ import { BUNDLE_COLUMNS, type SnapshotBundleRow } from "./snapshot-load";
 /** Bundles of the app by their ids, as a snapshot has them. */
 export function snapshotBundles(appId: AppId, ids: readonly number[]): CompiledQuery<SnapshotBundleRow> {
 	return sql<SnapshotBundleRow>`SELECT ${sql.raw(BUNDLE_COLUMNS)} FROM bundles b
-		WHERE b.app_id = ${appId} AND b.id IN ${jsonList(JSON.stringify(ids))}`.compile(query);
+		WHERE +b.app_id = ${appId} AND b.id IN ${jsonList(JSON.stringify(ids))}`.compile(query);
 }
 
 /** Every batch that changes the answers to the app's devices must contain it. `when` is evaluated before the change, so place it first. */
