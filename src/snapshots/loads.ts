@@ -136,9 +136,12 @@ export class SnapshotLoads {
 	}
 
 	/** Reads what changed of the app since it was stored last, and stores it for all isolates. Not limited by address: changes and apps in memory bound it. */
-	async publish(limited: Database, publicAppId: string): Promise<Content | null> {
+	async publish(db: Database, publicAppId: string): Promise<Content | null> {
+		return this.#publishFrom(db, publicAppId, await this.#objects.read(publicAppId));
+	}
+
+	async #publishFrom(limited: Database, publicAppId: string, stored: Content | undefined): Promise<Content | null> {
 		const db = limited.unlimited ?? limited;
-		const stored = await this.#objects.read(publicAppId);
 		const read = this.#feed.begin();
 		const { changes, value: content } = await readContent(db, publicAppId, stored, this.#feed.statement(), read.atMs);
 		await this.#feed.settle(db, read, changes);
@@ -185,12 +188,13 @@ export class SnapshotLoads {
 	/** The changed app: from R2, where its change published it; from D1 only if it is not there after a random pause. */
 	async #obtain(db: Database, { publicId, token }: Pointer): Promise<Content | null> {
 		const { delay, randomBytes } = this.#outside;
+		let stored: Content | undefined;
 		for (const isLast of [false, true]) {
 			if (isLast) await delay(LONGEST_PAUSE_MS * ((randomBytes(1)[0] ?? 0) / 256));
-			const content = await this.#objects.read(publicId);
-			if (content?.token === token) return content;
+			stored = await this.#objects.read(publicId);
+			if (stored?.token === token) return stored;
 		}
-		return this.publish(db, publicId);
+		return this.#publishFrom(db, publicId, stored);
 	}
 
 	/** The app's last stored snapshot, which nothing shows to be current; undefined if R2 has none, or does not answer soon. */
