@@ -294,6 +294,19 @@ CREATE TABLE changes (
   at_ms INTEGER NOT NULL
 ) STRICT;
 
+-- The parts of apps that their last revisions changed, so that a snapshot of an earlier one is brought up to date with these rows alone
+-- (src/db/changed-rows.ts). The triggers of src/db/item-triggers.ts write them; those of the last 100 revisions of an app are kept.
+CREATE TABLE changed_items (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  -- Of the app when the part changed: a batch raises it before or after its other statements.
+  revision INTEGER NOT NULL,
+  -- `channel` and `bundle`: the id; `device`: its override or its mark in zip_only_devices; `all`: anything; `token`: the revision had this
+  -- `revision_token`, which shows that a snapshot of the revision belongs to this history, and not to one before a restore of the database.
+  kind TEXT NOT NULL CHECK (kind IN ('channel', 'bundle', 'device', 'all', 'token')),
+  item TEXT NOT NULL,
+  PRIMARY KEY (app_id, revision, kind, item)
+) STRICT, WITHOUT ROWID;
+
 -- The id of an app that was deleted, or whose organization was. It belongs to that organization until the organization or the operator
 -- releases it. No foreign key, because the reservation outlives the organization.
 CREATE TABLE app_reservations (

@@ -7,6 +7,7 @@ import type { CompiledQuery } from "kysely";
 import type { Deps } from "../deps";
 import { DAY_MS } from "../domain/time";
 import { openDb } from "./batch";
+import { endOfRevision, ITEM_TRIGGERS } from "./item-triggers";
 import { plain } from "./plain";
 
 /** Age of the rows that clean-up deletes. An isolate that asks for older ones drops everything that it holds. */
@@ -26,6 +27,7 @@ export const CHANGE_TRIGGERS: Readonly<Record<string, string>> = {
 	apps_change_update: `AFTER UPDATE OF revision, app_id, owner_org ON apps
 		BEGIN
 		  UPDATE apps SET revision_token = ${TOKEN} WHERE id = NEW.id;
+		  ${endOfRevision}
 		  ${feedRow("NEW.id", "OLD.app_id")}
 		END`,
 	apps_change_delete: `AFTER DELETE ON apps
@@ -38,6 +40,7 @@ export const CHANGE_TRIGGERS: Readonly<Record<string, string>> = {
 		  INSERT INTO changes (app_id, public_app_id, token, at_ms)
 		    SELECT id, app_id, ${TOKEN}, ${NOW} FROM apps WHERE owner_org = NEW.id;
 		END`,
+	...ITEM_TRIGGERS,
 };
 
 /** The first row of the feed, which shows that the triggers exist. */

@@ -9,6 +9,7 @@ import type {
 	AppTransfersTable,
 	BundleFilesTable,
 	BundlesTable,
+	ChangedItemsTable,
 	ChangesTable,
 	ChannelHistoryTable,
 	ChannelNamesTable,
@@ -93,6 +94,7 @@ export interface Schema {
 	webhook_deliveries: WebhookDeliveriesTable;
 	apps: AppsTable;
 	changes: ChangesTable;
+	changed_items: ChangedItemsTable;
 	app_reservations: AppReservationsTable;
 	app_transfers: AppTransfersTable;
 	deleted_apps: DeletedAppsTable;

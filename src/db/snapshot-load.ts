@@ -13,8 +13,10 @@ export const MOST_HELD_OVERRIDES = 5_000;
 export const MOST_ZIP_ONLY = 1_000;
 /** Names of ready bundles; those of an app with more are looked up one by one. */
 export const MOST_HELD_NAMES = 500;
+/** Channels of an app that is read whole at once; one with more is read from its stored snapshot, if there is one. */
+export const MOST_AT_ONCE = 300;
 /** Bundles and files whose manifests are part of a stored snapshot; other manifests are read on demand. */
-const MOST_STORED_MANIFESTS = 20;
+export const MOST_STORED_MANIFESTS = 20;
 export const MOST_STORED_FILES = 10_000;
 
 export interface SnapshotAppRow {
@@ -33,7 +35,7 @@ export interface SnapshotAppRow {
 	readonly preview_channel_prefix: string | null;
 }
 
-const CHANNEL_COLUMNS = [
+export const CHANNEL_COLUMNS = [
 	...(["id", "name", "version_id", "public", "ios", "android", "electron"] as const),
 	...(["allow_device_self_set", "allow_emulator", "allow_device", "allow_dev", "allow_prod"] as const),
 	...([
@@ -90,7 +92,7 @@ export interface SnapshotFile {
 }
 
 /** The app's UUID by its public id: see `appIdOf` in public-app-id.ts. */
-const APP_ID = "(SELECT named.id FROM apps AS named WHERE named.app_id = ?1)";
+export const APP_ID = "(SELECT named.id FROM apps AS named WHERE named.app_id = ?1)";
 
 export const BUNDLE_COLUMNS = `b.id, b.name, b.status, b.checksum, b.sha256, b.object_key, b.external_url, b.session_key, b.key_id,
 	b.min_update_version, b.comment, b.link, EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id) AS has_manifest,
@@ -99,17 +101,20 @@ export const BUNDLE_COLUMNS = `b.id, b.name, b.status, b.checksum, b.sha256, b.o
 const FILE_COLUMNS = "f.file_name, f.file_hash, d.object_key, d.size_bytes";
 const FILES = "bundle_files f INNER JOIN delta_objects d ON d.app_id = f.app_id AND d.path = f.path";
 
+export const APP_COLUMNS = `apps.id, apps.app_id, apps.owner_org, apps.revision, apps.revision_token, apps.expose_metadata,
+	apps.allow_device_custom_id, apps.block_provider_infra_requests, apps.allow_preview, apps.preview_channel_prefix`;
+export const APP_ROW = `apps INNER JOIN organizations ON organizations.id = apps.owner_org
+	WHERE apps.id = ${APP_ID} AND organizations.deleted_at_ms IS NULL`;
+export const CHANNEL_FIELDS = `${CHANNEL_COLUMNS.map((name) => `channels.${name}`).join(", ")},
+	(SELECT page_id FROM previews WHERE previews.channel_id = channels.id AND previews.state = 'open') AS page_id`;
+
 const TEXTS = {
-	app: `SELECT apps.id, apps.app_id, apps.owner_org, apps.revision, apps.revision_token, apps.expose_metadata,
-			apps.allow_device_custom_id, apps.block_provider_infra_requests, apps.allow_preview, apps.preview_channel_prefix
-		FROM apps INNER JOIN organizations ON organizations.id = apps.owner_org
-		WHERE apps.id = ${APP_ID} AND organizations.deleted_at_ms IS NULL`,
-	channels: `SELECT ${CHANNEL_COLUMNS.join(", ")},
-			(SELECT page_id FROM previews WHERE previews.channel_id = channels.id AND previews.state = 'open') AS page_id
-		FROM channels WHERE app_id = ${APP_ID}`,
-	bundles: `SELECT ${BUNDLE_COLUMNS} FROM bundles b WHERE b.app_id = ${APP_ID} AND b.id IN (
-			SELECT version_id FROM channels WHERE app_id = ${APP_ID}
-			UNION ALL SELECT rollout_version_id FROM channels WHERE app_id = ${APP_ID}
+	app: `SELECT ${APP_COLUMNS} FROM ${APP_ROW}`,
+	channels: `SELECT ${CHANNEL_FIELDS} FROM channels WHERE app_id = ${APP_ID} LIMIT ?2`,
+	// The plus sign: by id, because the app may have many more bundles.
+	bundles: `SELECT ${BUNDLE_COLUMNS} FROM bundles b WHERE +b.app_id = ${APP_ID} AND b.id IN (
+			SELECT version_id FROM (SELECT version_id FROM channels WHERE app_id = ${APP_ID} LIMIT ?2) AS served
+			UNION ALL SELECT rollout_version_id FROM (SELECT rollout_version_id FROM channels WHERE app_id = ${APP_ID} LIMIT ?2) AS served
 			UNION ALL SELECT version_id FROM device_overrides WHERE app_id = ${APP_ID})`,
 	overrides: `SELECT device_id, channel_id, version_id FROM device_overrides
 		WHERE app_id = ${APP_ID} LIMIT ${MOST_HELD_OVERRIDES + 1}`,
@@ -118,31 +123,31 @@ const TEXTS = {
 		LIMIT ${MOST_HELD_NAMES + 1}`,
 	zipOnly: `SELECT device_id, version_id FROM zip_only_devices WHERE app_id = ${APP_ID} AND ended_at_ms IS NULL
 		LIMIT ${MOST_ZIP_ONLY}`,
-	// Bundles of public channels first, then the newest ones.
-	files: `SELECT f.bundle_id, ${FILE_COLUMNS} FROM ${FILES} WHERE f.app_id = ${APP_ID} AND f.bundle_id IN (
-			SELECT served.id FROM (
-				SELECT version_id AS id, public FROM channels WHERE app_id = ${APP_ID}
-				UNION ALL SELECT rollout_version_id, public FROM channels WHERE app_id = ${APP_ID}) AS served
-			INNER JOIN bundles ON bundles.id = served.id AND bundles.app_id = ${APP_ID} AND bundles.external_url IS NULL
-			GROUP BY served.id ORDER BY max(served.public) DESC, served.id DESC LIMIT ${MOST_STORED_MANIFESTS})
+	files: `SELECT f.bundle_id, ${FILE_COLUMNS} FROM ${FILES} WHERE f.bundle_id IN (SELECT value FROM json_each(?2)) AND f.app_id = ${APP_ID}
 		ORDER BY f.bundle_id, f.file_name LIMIT ${MOST_STORED_FILES + 1}`,
 } as const;
 
-/** Everything but manifests, for one batch. */
-export function snapshotStatements(publicAppId: string) {
+/**
+ * Everything but manifests, for one batch.
+ * @param channels how many are read; all by default
+ */
+export function snapshotStatements(publicAppId: string, channels = -1) {
 	return [
 		plain<SnapshotAppRow>(TEXTS.app, publicAppId),
-		plain<SnapshotChannelRow>(TEXTS.channels, publicAppId),
-		plain<SnapshotBundleRow>(TEXTS.bundles, publicAppId),
+		plain<SnapshotChannelRow>(TEXTS.channels, publicAppId, channels),
+		plain<SnapshotBundleRow>(TEXTS.bundles, publicAppId, channels),
 		plain<SnapshotOverrideRow>(TEXTS.overrides, publicAppId),
 		plain<{ readonly name: string }>(TEXTS.names, publicAppId),
 		plain<SnapshotZipOnlyRow>(TEXTS.zipOnly, publicAppId),
 	] as const;
 }
 
-/** The manifests of the bundles that most devices are offered, for the same batch. */
-export function servedManifests(publicAppId: string): CompiledQuery<SnapshotFile & { readonly bundle_id: number }> {
-	return plain(TEXTS.files, publicAppId);
+/** The manifests of bundles of the app. */
+export function manifestsOf(
+	publicAppId: string,
+	bundleIds: readonly number[],
+): CompiledQuery<SnapshotFile & { readonly bundle_id: number }> {
+	return plain(TEXTS.files, publicAppId, JSON.stringify(bundleIds));
 }
 
 /** Changes with the statements, so that an object that was stored by another version of the Worker is not read. */

@@ -24,8 +24,8 @@ interface Group {
 
 const GROUPS: readonly Group[] = [
 	{ triggers: COUNT_TRIGGERS, afterwards: RECOUNTS },
-	// Changes may be missing from the feed: without its rows, every isolate starts again.
-	{ triggers: CHANGE_TRIGGERS, afterwards: ["DELETE FROM changes", ...FEED_ROWS] },
+	// Changes may be missing: without these rows, every isolate starts again and reads whole apps.
+	{ triggers: CHANGE_TRIGGERS, afterwards: ["DELETE FROM changed_items", "DELETE FROM changes", ...FEED_ROWS] },
 	// Events that were missed were not to be sent yet.
 	{ triggers: WEBHOOK_TRIGGERS, afterwards: [] },
 ];

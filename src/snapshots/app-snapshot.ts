@@ -3,17 +3,10 @@
  * translates anything. A snapshot never changes after its load, except for the two lookup tables that start empty.
  */
 import type { AppId } from "../authz/decide";
-import {
-	MOST_HELD_NAMES,
-	MOST_HELD_OVERRIDES,
-	type SnapshotAppRow,
-	type SnapshotBundleRow,
-	type SnapshotChannelRow,
-	type SnapshotOverrideRow,
-	type SnapshotZipOnlyRow,
-} from "../db/snapshot-load";
+import type { SnapshotAppRow, SnapshotBundleRow, SnapshotChannelRow, SnapshotOverrideRow } from "../db/snapshot-load";
 import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm } from "../domain/ci/preview-names";
 import { type Bundle, type Channel, type Override, PLATFORMS, type Platform } from "../domain/updates/model";
+import type { SnapshotRows } from "./rows";
 
 export interface SnapshotApp {
 	/** UUID. */
@@ -71,15 +64,15 @@ interface ReadyVersions {
 	/** Undefined: the database must be asked. */
 	get(version: string): boolean | undefined;
 	set(version: string, exists: boolean): void;
+	/** The versions that stay known after changes of the bundles with these versions. */
+	without(versions: readonly string[]): ReadyVersions;
 }
 
 /** Versions of an app with too many bundles that are cached one by one; at most 128 characters each. */
 const MOST_READY_VERSIONS = 1_000;
 
-/** @param names of ready bundles; more than `MOST_HELD_NAMES` are not all of them */
-function readyVersionsOf(names: readonly string[]): ReadyVersions {
-	const known = new Map(names.map((name) => [name, true]));
-	const areAll = names.length <= MOST_HELD_NAMES;
+/** @param areAll no other version has a ready bundle */
+function readyVersionsOf(known: Map<string, boolean>, areAll: boolean): ReadyVersions {
 	return {
 		get: (version) => known.get(version) ?? (areAll ? false : undefined),
 		set(version, exists) {
@@ -87,18 +80,15 @@ function readyVersionsOf(names: readonly string[]): ReadyVersions {
 			if (known.size >= MOST_READY_VERSIONS) known.clear();
 			known.set(version, exists);
 		},
+		without: (versions) =>
+			readyVersionsOf(new Map([...known].filter(([version]) => !versions.includes(version))), false),
 	};
 }
 
-export function assembleSnapshot(
-	app: SnapshotAppRow,
-	channelRows: readonly SnapshotChannelRow[],
-	bundleRows: readonly SnapshotBundleRow[],
-	overrideRows: readonly SnapshotOverrideRow[],
-	readyNames: readonly string[] = [],
-	zipOnlyRows: readonly SnapshotZipOnlyRow[] = [],
-): AppSnapshot {
-	const bundles = new Map(bundleRows.map((row) => [row.id, bundleOf(row)]));
+/** @param readyVersions those that are known of an app with too many bundles to hold their names */
+export function assembleSnapshot(rows: SnapshotRows, readyVersions?: ReadyVersions): AppSnapshot {
+	const { app, channels: channelRows, names } = rows;
+	const bundles = new Map(rows.bundles.map((row) => [row.id, bundleOf(row)]));
 	const bundle = (id: number | null) => (id === null ? null : (bundles.get(id) ?? null));
 	const channels = channelRows.map((row) => ({
 		...channelOf(row, bundle(row.version_id), bundle(row.rollout_version_id), app.preview_channel_prefix),
@@ -117,13 +107,14 @@ export function assembleSnapshot(
 		bundles,
 		hasRollout: channelRows.some((row) => row.rollout_enabled === 1),
 		askedOverrides: new Map(),
-		zipOnly: new Map(zipOnlyRows.map(({ device_id, version_id }) => [device_id, version_id])),
-		readyVersions: readyVersionsOf(readyNames),
+		zipOnly: new Map(rows.zipOnly.map(({ device_id, version_id }) => [device_id, version_id])),
+		readyVersions:
+			names === null
+				? (readyVersions ?? readyVersionsOf(new Map(), false))
+				: readyVersionsOf(new Map(names.map((name) => [name, true])), true),
 	};
 	const overrides =
-		overrideRows.length > MOST_HELD_OVERRIDES
-			? null
-			: new Map(overrideRows.map((row) => [row.device_id, overrideFrom(row, snapshot)]));
+		rows.overrides === null ? null : new Map(rows.overrides.map((row) => [row.device_id, overrideFrom(row, snapshot)]));
 	return { ...snapshot, overrides };
 }
 

@@ -8,10 +8,11 @@ import { manifestOf, type SnapshotFile } from "../db/snapshot-load";
 import type { Deps } from "../deps";
 import { causeText } from "../errors";
 import type { AppSnapshot } from "./app-snapshot";
-import { entryFromRows, entryFromText, readApps, readContent } from "./entry";
+import { entryFromRows, entryFromText, readContent, storedSnapshot } from "./entry";
 import type { ChangeFeed, Pointer } from "./feed";
 import { before, LATE, STORED_WAIT_MS, type Waiter } from "./freshness";
 import type { Content, SnapshotObjects } from "./objects";
+import { type ReadRows, readRows, type WantedApp } from "./rows";
 import { SharedWork } from "./shared-work";
 import { bytesOf, type CacheEntry, filesOfManifest, type SnapshotStore } from "./store";
 
@@ -19,6 +20,8 @@ import { bytesOf, type CacheEntry, filesOfManifest, type SnapshotStore } from ".
 const STORE_AFTER_MS = 1_000;
 /** Longest pause before a changed app that is not in R2 is loaded from D1, so that not all isolates load it. */
 const LONGEST_PAUSE_MS = 300;
+/** A larger app is not read from R2 after a change, but what changed of it from D1. */
+const MOST_REPLACED_BYTES = 1024 * 1024;
 
 export type Outside = Pick<Deps, "d1" | "now" | "deadline" | "delay" | "randomBytes" | "log">;
 
@@ -44,33 +47,61 @@ export class SnapshotLoads {
 		this.#manifests = new SharedWork(outside);
 	}
 
-	/** Loads apps from D1 in one round trip. */
+	/**
+	 * Loads apps from D1 in one round trip: those in memory with what changed of them, others whole. A large app that is not in memory, or whose
+	 * changes cannot be followed, takes a second one: its last stored snapshot with what changed since, or everything.
+	 */
 	async load(db: Database, publicAppIds: readonly string[]): Promise<(CacheEntry | null)[]> {
-		const feed = this.#feed;
 		const store = this.#store;
-		const read = feed.begin();
-		const { changes, value: apps } = await readApps(db, publicAppIds, feed.statement());
-		await feed.settle(db, read, changes);
-		const loaded = apps.map((rows, index) => {
-			const publicAppId = publicAppIds[index] ?? "";
-			const isCurrent = feed.isCurrent(read, changes, rows?.app.id ?? null);
-			if (rows === null) {
-				if (isCurrent) store.keepAbsent(publicAppId);
-				return null;
-			}
-			const entry = entryFromRows(rows, store.get(publicAppId));
-			entry.mark = feed.lastMark;
-			if (isCurrent) store.keep(entry);
-			return entry;
-		});
+		const loaded = new Map<string, CacheEntry | null>();
+		let unlimited = db;
+		let wanted = publicAppIds.map((id): WantedApp => ({ publicAppId: id, base: store.get(id)?.rows, isWhole: false }));
+		for (let isFirst = true; wanted.length > 0; isFirst = false) {
+			const missing = await this.#loadOnce(unlimited, wanted, loaded);
+			wanted = await Promise.all(
+				missing.map(async ({ publicAppId }) => {
+					const stored = isFirst ? storedSnapshot(publicAppId, await this.#readSoon(publicAppId)) : undefined;
+					return { publicAppId, base: stored?.rows, isWhole: true };
+				}),
+			);
+			unlimited = db.unlimited ?? db;
+		}
 		// Loads of existing apps are bounded by their changes. Loads of made-up ids and of apps that evict each other are not, so
 		// they count against the address.
-		const isFirst = loaded.map((entry) => {
+		const isFirst = [...loaded.values()].map((entry) => {
 			const app = entry?.snapshot.app;
-			return app !== undefined && store.noteReading(app.id, app.revision, read.atMs);
+			return app !== undefined && store.noteReading(app.id, app.revision, this.#outside.now());
 		});
 		if (isFirst.every(Boolean)) db.refund?.();
-		return loaded;
+		return publicAppIds.map((id) => loaded.get(id) ?? null);
+	}
+
+	/** @returns the apps that cannot be read this way */
+	async #loadOnce(
+		db: Database,
+		wanted: readonly WantedApp[],
+		loaded: Map<string, CacheEntry | null>,
+	): Promise<readonly WantedApp[]> {
+		const feed = this.#feed;
+		const read = feed.begin();
+		const { changes, value } = await readRows(db, wanted, feed.statement());
+		await feed.settle(db, read, changes);
+		const keep = (publicAppId: string, of: ReadRows | null) => {
+			const isCurrent = feed.isCurrent(read, changes, of?.rows.app.id ?? null);
+			if (of === null) {
+				if (isCurrent) this.#store.keepAbsent(publicAppId);
+				return null;
+			}
+			const entry = entryFromRows(of, this.#store.get(publicAppId));
+			entry.mark = feed.lastMark;
+			if (isCurrent) this.#store.keep(entry);
+			return entry;
+		};
+		return wanted.filter(({ publicAppId }, index) => {
+			const of = value[index];
+			if (of !== undefined) loaded.set(publicAppId, keep(publicAppId, of));
+			return of === undefined;
+		});
 	}
 
 	/** Loads the apps in one batch, except for those that another request is loading. */
@@ -104,11 +135,15 @@ export class SnapshotLoads {
 		}
 	}
 
-	/** Loads the app and stores it for all isolates. Not limited by address: changes and apps in memory bound it. */
-	async publish(limited: Database, publicAppId: string): Promise<Content | null> {
+	/** Reads what changed of the app since it was stored last, and stores it for all isolates. Not limited by address: changes and apps in memory bound it. */
+	async publish(db: Database, publicAppId: string): Promise<Content | null> {
+		return this.#publishFrom(db, publicAppId, await this.#objects.read(publicAppId));
+	}
+
+	async #publishFrom(limited: Database, publicAppId: string, stored: Content | undefined): Promise<Content | null> {
 		const db = limited.unlimited ?? limited;
 		const read = this.#feed.begin();
-		const { changes, value: content } = await readContent(db, publicAppId, this.#feed.statement(), read.atMs);
+		const { changes, value: content } = await readContent(db, publicAppId, stored, this.#feed.statement(), read.atMs);
 		await this.#feed.settle(db, read, changes);
 		if (content !== null) await this.#objects.store(publicAppId, content);
 		return content;
@@ -117,7 +152,12 @@ export class SnapshotLoads {
 	/** Replaces a superseded entry; null if the app is gone. */
 	replace(db: Database, entry: CacheEntry, pointer: Pointer, waiter: Waiter): Promise<CacheEntry | null | typeof LATE> {
 		const key = `${pointer.appId} ${pointer.token}`;
-		return this.#replacements.join(key, waiter, () => this.#replace(db, entry, pointer));
+		return this.#replacements.join(key, waiter, async () => {
+			if (entry.bytes <= MOST_REPLACED_BYTES) return this.#replace(db, entry, pointer);
+			const [loaded = null] = await this.load(db.unlimited ?? db, [pointer.publicId]);
+			if (loaded !== null) waiter.waitUntil(this.#storeLater(loaded));
+			return loaded;
+		});
 	}
 
 	async #replace(db: Database, entry: CacheEntry, pointer: Pointer): Promise<CacheEntry | null> {
@@ -148,12 +188,13 @@ export class SnapshotLoads {
 	/** The changed app: from R2, where its change published it; from D1 only if it is not there after a random pause. */
 	async #obtain(db: Database, { publicId, token }: Pointer): Promise<Content | null> {
 		const { delay, randomBytes } = this.#outside;
+		let stored: Content | undefined;
 		for (const isLast of [false, true]) {
 			if (isLast) await delay(LONGEST_PAUSE_MS * ((randomBytes(1)[0] ?? 0) / 256));
-			const content = await this.#objects.read(publicId);
-			if (content?.token === token) return content;
+			stored = await this.#objects.read(publicId);
+			if (stored?.token === token) return stored;
 		}
-		return this.publish(db, publicId);
+		return this.#publishFrom(db, publicId, stored);
 	}
 
 	/** The app's last stored snapshot, which nothing shows to be current; undefined if R2 has none, or does not answer soon. */

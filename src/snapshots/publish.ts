@@ -40,7 +40,9 @@ export async function publishChanged(
 	const [changed] = await db.batch([changedLately(minutes, MOST_PUBLISHED)]);
 	for (const { app_id, token } of changed.rows) {
 		if ((await objects.storedToken(app_id)) === token) continue;
-		const { value: content } = await readContent(db, app_id, changesFrom(Number.MAX_SAFE_INTEGER), deps.now());
+		const stored = await objects.read(app_id);
+		const feed = changesFrom(Number.MAX_SAFE_INTEGER);
+		const { value: content } = await readContent(db, app_id, stored, feed, deps.now());
 		if (content !== null) await objects.store(app_id, content);
 	}
 }

@@ -8,6 +8,7 @@ import { recentMap } from "../domain/recent";
 import type { AppSnapshot } from "./app-snapshot";
 import type { Pointer } from "./feed";
 import type { Backoff } from "./freshness";
+import type { SnapshotRows } from "./rows";
 import { filesOf } from "./text";
 
 /** Channels, bundles, overrides and files of all apps together. */
@@ -23,6 +24,8 @@ const MOST_READINGS = 10_000;
 
 export interface CacheEntry {
 	readonly snapshot: AppSnapshot;
+	/** The rows of the snapshot, to which later changes are applied. */
+	readonly rows: SnapshotRows;
 	readonly manifests: Map<number, CachedManifest>;
 	/** Size of the snapshot without its manifests, which have their own sizes. */
 	readonly bytes: number;

@@ -2,26 +2,13 @@
  * A snapshot as it is stored in R2: a line of JSON with the rows and the sizes of the manifests, then the manifests, each as JSON. A reader
  * parses a manifest when a device is offered it, because most of the text is manifests.
  */
-import type {
-	SnapshotAppRow,
-	SnapshotBundleRow,
-	SnapshotChannelRow,
-	SnapshotFile,
-	SnapshotOverrideRow,
-	SnapshotZipOnlyRow,
-} from "../db/snapshot-load";
+import type { SnapshotFile } from "../db/snapshot-load";
+import type { SnapshotRows } from "./rows";
 
-export interface SnapshotRows {
-	readonly app: SnapshotAppRow;
-	readonly channels: readonly SnapshotChannelRow[];
-	readonly bundles: readonly SnapshotBundleRow[];
-	readonly overrides: readonly SnapshotOverrideRow[];
-	/** Names of ready bundles. */
-	readonly names: readonly string[];
-	readonly zipOnly: readonly SnapshotZipOnlyRow[];
-}
+/** Manifests beyond these are read on demand. */
+const MOST_MANIFEST_CHARACTERS = 4_000_000;
 
-interface StoredSnapshot {
+export interface StoredSnapshot {
 	/** When D1 was read. */
 	readonly atMs: number;
 	readonly rows: SnapshotRows;
@@ -29,20 +16,15 @@ interface StoredSnapshot {
 	readonly manifests: ReadonlyMap<number, string>;
 }
 
-export function textOf(
-	atMs: number,
-	rows: SnapshotRows,
-	files: readonly (SnapshotFile & { readonly bundle_id: number })[],
-	mostFiles: number,
-): string {
-	const byBundle = Map.groupBy(files, ({ bundle_id }) => bundle_id);
-	// The last manifest may be incomplete.
-	const cut = files.length > mostFiles ? files.at(-1)?.bundle_id : undefined;
-	const manifests = [...byBundle]
-		.filter(([id]) => id !== cut)
-		.map(([id, of]) => [id, JSON.stringify(of.map(({ bundle_id: _, ...file }) => file))] as const);
-	const sizes = manifests.map(([id, text]) => [id, text.length]);
-	return `${JSON.stringify({ atMs, rows, sizes })}\n${manifests.map(([, text]) => text).join("")}`;
+/** @param manifests by bundle, the most important ones first */
+export function textOf({ atMs, rows, manifests }: StoredSnapshot): string {
+	let characters = 0;
+	const stored = [...manifests].filter(([, text]) => {
+		characters += text.length;
+		return characters <= MOST_MANIFEST_CHARACTERS;
+	});
+	const sizes = stored.map(([id, text]) => [id, text.length]);
+	return `${JSON.stringify({ atMs, rows, sizes })}\n${stored.map(([, text]) => text).join("")}`;
 }
 
 /** @throws {Error} for a text that is no stored snapshot */

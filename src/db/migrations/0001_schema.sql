@@ -195,6 +195,13 @@ CREATE TABLE changes (
   token TEXT NOT NULL,
   at_ms INTEGER NOT NULL
 ) STRICT;
+CREATE TABLE changed_items (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  revision INTEGER NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('channel', 'bundle', 'device', 'all', 'token')),
+  item TEXT NOT NULL,
+  PRIMARY KEY (app_id, revision, kind, item)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE app_reservations (
   app_id TEXT COLLATE NOCASE PRIMARY KEY,
   org_id TEXT NOT NULL,

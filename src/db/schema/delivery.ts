@@ -42,6 +42,13 @@ export interface ChangesTable {
 	at_ms: number;
 }
 
+export interface ChangedItemsTable {
+	app_id: string;
+	revision: number;
+	kind: "channel" | "bundle" | "device" | "all" | "token";
+	item: string;
+}
+
 export interface AppReservationsTable {
 	app_id: string;
 	org_id: string;

@@ -175,8 +175,9 @@ export function effectOf(
 ) {
 	const [found] = apps.rows;
 	if (found === undefined) throw appNotFound();
-	const allBundles = [...pointedTo.rows, ...asked.rows] as readonly SnapshotBundleRow[];
-	const snapshotOf = (rows: readonly SnapshotChannelRow[]) => assembleSnapshot(found, rows, allBundles, []);
+	const bundles = [...pointedTo.rows, ...asked.rows] as readonly SnapshotBundleRow[];
+	const snapshotOf = (channels: readonly SnapshotChannelRow[]) =>
+		assembleSnapshot({ app: found, channels, bundles, overrides: [], names: [], zipOnly: [] });
 	const before = snapshotOf(held.rows);
 	const after = snapshotOf(changedChannels(held.rows, channel, values, taken));
 	check(after);

@@ -55,6 +55,8 @@ export const TABLES_OF_APP = [
 	{ name: "delta_objects", key: ["path"] },
 	{ name: "app_transfers", key: ["app_id"] },
 	{ name: "deleted_apps", key: ["app_id"] },
+	// The deletion of channels and bundles adds to it.
+	{ name: "changed_items", key: ["revision", "kind", "item"] },
 ] as const;
 type TableOfApp = (typeof TABLES_OF_APP)[number]["name"];
 

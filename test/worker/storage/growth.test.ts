@@ -58,6 +58,12 @@ beforeAll(async () => {
 	const ids = { orgId: world.orgId, userId: world.userId, app: app.uuid, appId: app.appId };
 	const scene = { ...ids, telemetryBinding: "TELEMETRY", nowMs: NOW_MS };
 	for (const text of mainRows(scene, SIZE)) await testEnv.DB.prepare(text).run();
+	// As if the app had grown long ago, and devices asked for updates since.
+	await testEnv.DB.prepare("UPDATE apps SET revision = revision + 1 WHERE id = ?").bind(app.uuid).run();
+	await testEnv.DB.prepare("DELETE FROM changed_items").run();
+	const device = { device_id: crypto.randomUUID(), platform: "ios", plugin_version: "8.51.23", version_build: "1.0.0" };
+	const body = { app_id: app.appId, version_name: "builtin", ...device };
+	await world.request("POST", "/updates", { body, mostTrips: 9 });
 	const firstChannel = await testEnv.DB.prepare("SELECT min(id) AS id FROM channels WHERE app_id = ?")
 		.bind(app.uuid)
 		.first<number>("id");

@@ -3,13 +3,7 @@ import { beforeAll, describe, test } from "vitest";
 import { uploaderStatement } from "../../../src/db/principals";
 import { activeRollout, dueRollouts, lastEndedRollout } from "../../../src/db/rollouts";
 import { snapshotBundles } from "../../../src/db/snapshot";
-import {
-	manifestOf,
-	overrideOf,
-	readyBundle,
-	servedManifests,
-	snapshotStatements,
-} from "../../../src/db/snapshot-load";
+import { manifestOf, manifestsOf, overrideOf, readyBundle, snapshotStatements } from "../../../src/db/snapshot-load";
 import {
 	dailySketches,
 	dailyStorage,
@@ -92,8 +86,8 @@ const SNAPSHOTS: Readonly<Record<string, Read>> = {
 		(of) => snapshotStatements(of.publicAppId)[4],
 		() => [{ name: "1.0.0" }, { name: "1.1.0" }, { name: "1.2.0" }],
 	],
-	servedManifests: [
-		(of) => servedManifests(of.publicAppId),
+	manifestsOf: [
+		(of) => manifestsOf(of.publicAppId, [A.stable, B.stable, of.unused]),
 		(of) => [{ bundle_id: of.stable, file_name: "a.js", object_key: `${of.app}/delta/shared` }],
 	],
 	manifestOf: [

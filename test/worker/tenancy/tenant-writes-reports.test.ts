@@ -52,7 +52,7 @@ const REPORTS: Readonly<Record<string, Change>> = {
 	],
 	"setOverride of a device without an override": [
 		() => setOverride(B.app, { ...OVERRIDE, device_id: "device-3" }, 2),
-		[`+ device_overrides app-b ${B.channel}`],
+		["+ changed_items app-b", `+ device_overrides app-b ${B.channel}`],
 	],
 	removeReportsOf: [() => removeReportsOf(sql`owner_org = ${B.deletedOrg}`, 2), ["+ report_removals deleted-app-b"]],
 	endReportRemoval: [() => endReportRemoval(B.removedApp), ["- report_removals removed-app-b"]],

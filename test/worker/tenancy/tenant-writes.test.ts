@@ -198,6 +198,7 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 		(of, thing) => deleteApp(of.org, thing.app, "grave", "Test", 2),
 		[
 			"+ app_reservations com.example.b org-b",
+			"+ changed_items app-b",
 			"+ changes app-b",
 			"+ deleted_apps app-b org-b",
 			"+ organizations grave",
@@ -230,7 +231,7 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 		["+ garbage_objects p/"],
 	],
 	updateApp: [() => updateApp(B.app, { name: "changed" }), ["~ apps app-b name=changed"]],
-	bumpRevision: [() => bumpRevision(B.app), ["+ changes app-b", "~ apps app-b revision=1"]],
+	bumpRevision: [() => bumpRevision(B.app), ["+ changed_items app-b", "+ changes app-b", "~ apps app-b revision=1"]],
 };
 
 const MANIFEST = JSON.stringify([
