@@ -349,7 +349,7 @@ CREATE TABLE api_keys (
 ) STRICT;
 CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms);
 CREATE UNIQUE INDEX api_keys_by_previous_hash ON api_keys (previous_key_hash) WHERE previous_key_hash IS NOT NULL;
-CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id);
+CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id, created_at_ms);
 
 -- Accounts that have seen the stored secret of a key, until the secret is regenerated.
 CREATE TABLE api_key_reveals (
@@ -531,6 +531,7 @@ CREATE UNIQUE INDEX channels_public_ios ON channels (app_id) WHERE public = 1 AN
 CREATE UNIQUE INDEX channels_public_android ON channels (app_id) WHERE public = 1 AND android = 1;
 CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public = 1 AND electron = 1;
 CREATE INDEX channels_of_previews ON channels (id) WHERE is_preview = 1;
+CREATE INDEX channels_protected ON channels (app_id, protected) WHERE protected = 1;
 CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id, app_id);
 CREATE INDEX channels_by_rollout_version ON channels (rollout_version_id, app_id);
@@ -699,9 +700,11 @@ CREATE TABLE role_bindings (
 ) STRICT;
 CREATE UNIQUE INDEX role_bindings_unique
   ON role_bindings (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0));
-CREATE INDEX role_bindings_by_key ON role_bindings (api_key_id, org_id);
-CREATE INDEX role_bindings_by_user ON role_bindings (user_id, org_id);
-CREATE INDEX role_bindings_by_org ON role_bindings (org_id);
+CREATE INDEX role_bindings_by_key ON role_bindings (api_key_id, org_id, scope_type);
+CREATE INDEX role_bindings_by_user ON role_bindings (user_id, org_id, scope_type);
+CREATE INDEX role_bindings_by_org ON role_bindings (org_id, role_name);
+-- The members of an organization, of whom there are fewer than keys.
+CREATE INDEX role_bindings_of_members ON role_bindings (org_id, scope_type, user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX role_bindings_by_app ON role_bindings (app_id);
 CREATE INDEX role_bindings_by_channel ON role_bindings (channel_id);
 CREATE INDEX role_bindings_by_parent ON role_bindings (parent_binding_id);
@@ -738,7 +741,7 @@ CREATE TABLE group_bindings (
   CHECK ((scope_type = 'channel') = (channel_id IS NOT NULL))
 ) STRICT;
 CREATE UNIQUE INDEX group_bindings_unique ON group_bindings (group_id, role_name, app_id, coalesce(channel_id, 0));
-CREATE INDEX group_bindings_by_org ON group_bindings (org_id);
+CREATE INDEX group_bindings_by_org ON group_bindings (org_id, role_name);
 CREATE INDEX group_bindings_by_app ON group_bindings (app_id);
 CREATE INDEX group_bindings_by_channel ON group_bindings (channel_id);
 

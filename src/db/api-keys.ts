@@ -199,16 +199,19 @@ export function isUnseenBy(apiKeyId: string | null, userId: string) {
 
 /** Other members' keys of the organization whose secret the account has revealed or regenerated, oldest first. */
 export function keysRevealedTo(orgId: OrgId, userId: string): CompiledQuery<{ id: string; name: string }> {
-	return query
-		.selectFrom("api_key_reveals as r")
-		.innerJoin("api_keys as k", "k.id", "r.api_key_id")
-		.select(["k.id", "k.name"])
-		.where("r.user_id", "=", userId)
-		.where("k.org_id", "=", orgId)
-		.where("k.user_id", "<>", userId)
-		.orderBy("k.created_at_ms")
-		.orderBy("k.id")
-		.compile();
+	return (
+		query
+			.selectFrom("api_key_reveals as r")
+			.innerJoin("api_keys as k", "k.id", "r.api_key_id")
+			.select(["k.id", "k.name"])
+			.where("r.user_id", "=", userId)
+			// The unary + keeps SQLite from reading all keys of the organization.
+			.where(sql<boolean>`+k.org_id = ${orgId}`)
+			.where("k.user_id", "<>", userId)
+			.orderBy("k.created_at_ms")
+			.orderBy("k.id")
+			.compile()
+	);
 }
 
 /** Keys of all organizations that another signing secret sealed; for the rotation of the signing secret. */
@@ -290,7 +293,7 @@ export function isBoundIn(orgId: OrgId, apiKeyId: string) {
 /** Guard: all of these are apps of the organization. */
 export function appsAreOf(orgId: OrgId, appIds: readonly string[]) {
 	const wanted = [...new Set(appIds)];
-	return sql<boolean>`(SELECT count(*) FROM apps WHERE owner_org = ${orgId}
+	return sql<boolean>`(SELECT count(*) FROM apps WHERE +owner_org = ${orgId}
 		AND id IN ${jsonList(JSON.stringify(wanted))}) = ${wanted.length}`;
 }
 

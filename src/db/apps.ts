@@ -146,12 +146,15 @@ export function appRecord(appId: AppId): CompiledQuery<AppRow> {
 }
 
 export function appUuidsInOrg(orgId: string, appIds: readonly string[]): CompiledQuery<{ id: string }> {
-	return query
-		.selectFrom("apps")
-		.select("id")
-		.where("owner_org", "=", orgId)
-		.where("id", "in", jsonList(JSON.stringify(appIds)))
-		.compile();
+	return (
+		query
+			.selectFrom("apps")
+			.select("id")
+			// The unary + keeps SQLite from reading all apps of the organization.
+			.where(sql<boolean>`+owner_org = ${orgId}`)
+			.where("id", "in", jsonList(JSON.stringify(appIds)))
+			.compile()
+	);
 }
 
 /** Apps of an organization by their public ids, or all of them up to a limit; for loading beside the decision. */
@@ -176,7 +179,7 @@ export function appsForKey(
 export function appUuidsInOrgOfKey(keyId: string, appIds: readonly string[]): CompiledQuery<{ id: string }> {
 	return query
 		.selectFrom("apps")
-		.innerJoin("api_keys", "api_keys.org_id", "apps.owner_org")
+		.innerJoin("api_keys", (join) => join.on(sql<boolean>`api_keys.org_id = +apps.owner_org`))
 		.select("apps.id")
 		.where("api_keys.id", "=", keyId)
 		.where("apps.id", "in", jsonList(JSON.stringify(appIds)))

@@ -26,7 +26,7 @@ export interface MemberRow {
 
 /**
  * Members with a live role on the whole organization and unexpired invitations, ordered by e-mail address; limited to one `id` if given.
- * With an id, the unary + keeps SQLite from scanning all members by organization.
+ * Roles are read for the page only.
  */
 export function membersOf(
 	orgId: OrgId,
@@ -35,16 +35,19 @@ export function membersOf(
 	limit: number,
 	offset: number,
 ): CompiledQuery<MemberRow> {
-	const ofOrganization = id === undefined ? sql`b.org_id = ${orgId}` : sql`+b.org_id = ${orgId} AND b.user_id = ${id}`;
-	return sql<MemberRow>`
-		SELECT u.id AS id, u.email AS email, json_group_array(b.role_name) AS roles, 0 AS is_invitation,
-				u.global_permissions AS global_permissions
-			FROM role_bindings b INNER JOIN users u ON u.id = b.user_id
-			WHERE ${ofOrganization} AND b.scope_type = 'org' AND ${live(nowMs)} GROUP BY u.id
-		UNION ALL
-		SELECT id, email, json_array(role_name), 1, '[]' FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs}
-			${id === undefined ? sql`` : sql`AND id = ${id}`}
-		ORDER BY email, id LIMIT ${limit} OFFSET ${offset}`.compile(query);
+	const held = sql`b.org_id = ${orgId} AND b.scope_type = 'org' AND ${live(nowMs)}`;
+	const ofPerson = id === undefined ? sql`b.user_id IS NOT NULL` : sql`b.user_id = ${id}`;
+	return sql<MemberRow>`SELECT page.id, page.email,
+			iif(page.is_invitation, page.roles, (SELECT json_group_array(b.role_name) FROM role_bindings b WHERE ${held} AND b.user_id = page.id)) AS roles,
+			page.is_invitation, page.global_permissions
+		FROM (SELECT u.id, u.email, NULL AS roles, 0 AS is_invitation, u.global_permissions
+				FROM (SELECT DISTINCT b.user_id FROM role_bindings b WHERE ${held} AND ${ofPerson}) AS members
+				CROSS JOIN users u ON u.id = members.user_id
+			UNION ALL
+			SELECT id, email, json_array(role_name), 1, '[]' FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs}
+				${id === undefined ? sql`` : sql`AND id = ${id}`}
+			ORDER BY email, id LIMIT ${limit} OFFSET ${offset}) AS page
+		ORDER BY page.email, page.id`.compile(query);
 }
 
 /** The expressions of the unique index of bindings, for ON CONFLICT. */
@@ -96,12 +99,12 @@ export interface KeyOfMember {
 	readonly roles: readonly string[];
 }
 
-/** The account's bindings, and those of its keys, in the organization. */
-const bindingsOf = (orgId: string | RawBuilder<string>, user: RawBuilder<unknown>) => sql`b.org_id = ${orgId}
-	AND (b.user_id = ${user} OR b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${user}))`;
+/** The account has a binding or a key in the organization, or its keys have a binding there. */
 const isThere = (orgId: string | RawBuilder<string>, user: RawBuilder<unknown>) => sql`(
-	EXISTS (SELECT 1 FROM role_bindings b WHERE ${bindingsOf(orgId, user)})
-	OR EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${user} AND org_id = ${orgId}))`;
+	EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = ${orgId} AND b.user_id = ${user})
+	OR EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${user} AND org_id = ${orgId})
+	OR EXISTS (SELECT 1 FROM api_keys k CROSS JOIN role_bindings b ON b.api_key_id = k.id AND b.org_id = ${orgId}
+		WHERE k.user_id = ${user}))`;
 /**
  * Leaves out roles on apps and channels, because they are never stronger than the role that manages members. Leaves out keys, because
  * their owner could block their own removal by creating and deleting keys in a loop.
@@ -147,8 +150,9 @@ export function membershipIs(orgId: OrgId, member: Membership) {
 
 /** Guard: no key of the person holds one of the roles on the whole organization. */
 export function keysHoldNone(orgId: OrgId, userId: string, roles: readonly string[]) {
-	return sql<boolean>`NOT EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = ${orgId} AND b.scope_type = 'org'
-		AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}))`;
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM api_keys k
+		CROSS JOIN role_bindings b ON b.api_key_id = k.id AND b.org_id = ${orgId} AND b.scope_type = 'org'
+		WHERE k.user_id = ${userId} AND +b.role_name IN ${jsonList(JSON.stringify(roles))})`;
 }
 
 /** Guard: the account's global permissions are unchanged since they were read. */
