@@ -137,7 +137,11 @@ CREATE TABLE organizations (
   -- already that old.
   deleted_at_ms INTEGER,
   -- Policy: bundles become ready and are promoted only if a registered signing key verifies them.
-  require_signed_bundles INTEGER NOT NULL DEFAULT 0 CHECK (require_signed_bundles IN (0, 1))
+  require_signed_bundles INTEGER NOT NULL DEFAULT 0 CHECK (require_signed_bundles IN (0, 1)),
+  -- Its apps, their stored bytes and its keys, kept by the triggers of src/db/usage-triggers.ts, so that a quota reads one row.
+  app_count INTEGER NOT NULL DEFAULT 0,
+  storage_bytes INTEGER NOT NULL DEFAULT 0,
+  api_key_count INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX organizations_by_creator ON organizations (created_by);
 CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
@@ -259,8 +263,13 @@ CREATE TABLE apps (
   -- Store pages for testers.
   ios_store_url TEXT,
   android_store_url TEXT,
-  -- Bytes of the app's bundles, files and open uploads, kept by the triggers of src/db/storage-triggers.ts.
+  -- Bytes of the app's bundles, files and open uploads, its channels, and its bundles that are not deleted, kept by the triggers of
+  -- src/db/usage-triggers.ts.
   storage_bytes INTEGER NOT NULL DEFAULT 0,
+  -- The part of it that is not stored yet.
+  pending_bytes INTEGER NOT NULL DEFAULT 0,
+  channel_count INTEGER NOT NULL DEFAULT 0,
+  bundle_count INTEGER NOT NULL DEFAULT 0,
   -- Prefix of the names of preview channels. NULL: `pr-` (src/domain/ci/preview-names.ts).
   preview_channel_prefix TEXT,
   -- 1: preview keys register only pre-releases, so that they cannot take the version of a release.
@@ -272,7 +281,9 @@ CREATE TABLE apps (
   -- Binding of the telemetry database that has the app's reports, chosen when the app is created.
   telemetry_binding TEXT NOT NULL
 ) STRICT;
-CREATE INDEX apps_by_owner ON apps (owner_org, name);
+CREATE INDEX apps_by_owner ON apps (owner_org, name, app_id);
+CREATE INDEX apps_by_storage ON apps (owner_org, storage_bytes DESC, id);
+CREATE INDEX apps_by_telemetry ON apps (telemetry_binding);
 
 -- The change feed: one row for each change of what an app's devices are offered, and for each app that is created, renamed, moved or deleted.
 -- Isolates ask for the rows after the last one that they know. The triggers of src/db/change-triggers.ts write them; clean-up keeps the
@@ -531,6 +542,8 @@ CREATE UNIQUE INDEX channels_public_ios ON channels (app_id) WHERE public = 1 AN
 CREATE UNIQUE INDEX channels_public_android ON channels (app_id) WHERE public = 1 AND android = 1;
 CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public = 1 AND electron = 1;
 CREATE INDEX channels_of_previews ON channels (id) WHERE is_preview = 1;
+-- The public channels of an app, at most three. The second column makes it cheaper than any index that has only the app.
+CREATE INDEX channels_public ON channels (app_id, public) WHERE public = 1;
 CREATE INDEX channels_protected ON channels (app_id, protected) WHERE protected = 1;
 CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id, app_id);
@@ -647,9 +660,12 @@ CREATE TABLE uploads (
   reserved_bytes INTEGER NOT NULL DEFAULT 0,
   -- Hash of the key of the CI job that began it (ci_keys): links of the upload end with that key.
   created_by_job TEXT,
+  -- The organization of the app when it began. A transfer of the app drops open uploads.
+  org_id TEXT,
   CHECK ((bundle_id IS NULL) <> (delta_path IS NULL))
 ) STRICT;
 CREATE INDEX uploads_open_by_app ON uploads (app_id, expires_at_ms) WHERE completed_at_ms IS NULL;
+CREATE INDEX uploads_open_by_org ON uploads (org_id, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_open_by_creator ON uploads (created_by, created_by_key, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_by_app ON uploads (app_id);
 CREATE INDEX uploads_by_bundle ON uploads (bundle_id);
@@ -705,7 +721,7 @@ CREATE INDEX role_bindings_by_user ON role_bindings (user_id, org_id, scope_type
 CREATE INDEX role_bindings_by_org ON role_bindings (org_id, role_name);
 -- The members of an organization, of whom there are fewer than keys.
 CREATE INDEX role_bindings_of_members ON role_bindings (org_id, scope_type, user_id) WHERE user_id IS NOT NULL;
-CREATE INDEX role_bindings_by_app ON role_bindings (app_id);
+CREATE INDEX role_bindings_by_app ON role_bindings (app_id, created_at_ms, id);
 CREATE INDEX role_bindings_by_channel ON role_bindings (channel_id);
 CREATE INDEX role_bindings_by_parent ON role_bindings (parent_binding_id);
 
@@ -742,7 +758,7 @@ CREATE TABLE group_bindings (
 ) STRICT;
 CREATE UNIQUE INDEX group_bindings_unique ON group_bindings (group_id, role_name, app_id, coalesce(channel_id, 0));
 CREATE INDEX group_bindings_by_org ON group_bindings (org_id, role_name);
-CREATE INDEX group_bindings_by_app ON group_bindings (app_id);
+CREATE INDEX group_bindings_by_app ON group_bindings (app_id, created_at_ms, id);
 CREATE INDEX group_bindings_by_channel ON group_bindings (channel_id);
 
 -- An operator's override for one device: a channel, a bundle, or both.

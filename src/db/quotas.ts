@@ -1,6 +1,6 @@
 /**
  * The count of each quota, as SQL for a guard of the batch that adds to it. The guard runs after the write and reads its result, so concurrent
- * requests never exceed a quota together. Counts stop at the quota; stored bytes are kept in the app's row.
+ * requests never exceed a quota together. What may be many is kept in the rows of the app and of the organization (usage-triggers.ts).
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -28,11 +28,14 @@ export const organizationsOfAccount = (userId: string): Quota =>
 			AND (o.deleted_at_ms IS NULL OR EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = o.id)))`,
 	);
 
+const ofOrganization = (count: "app_count" | "storage_bytes" | "api_key_count", orgId: string | RawBuilder<unknown>) =>
+	sql<number>`coalesce((SELECT ${sql.ref(`holder.${count}`)} FROM organizations AS holder WHERE holder.id = ${orgId}), 0)`;
+
 export const appsOfOrganization = (orgId: string): Quota =>
-	quota("apps_per_organization", sql`(SELECT count(*) FROM apps WHERE owner_org = ${orgId})`);
+	quota("apps_per_organization", ofOrganization("app_count", orgId));
 
 export const keysOfOrganization = (orgId: string): Quota =>
-	quota("api_keys_per_organization", sql`(SELECT count(*) FROM api_keys WHERE org_id = ${orgId})`);
+	quota("api_keys_per_organization", ofOrganization("api_key_count", orgId));
 
 export const invitationsOfOrganization = (orgId: string, nowMs: number): Quota =>
 	quota(
@@ -46,16 +49,16 @@ export const storageOfOrganization = (orgId: string): Quota =>
 /** Bytes of the organization's apps and of its deleted apps that can be restored. */
 export function storedBytes(orgId: RawBuilder<unknown>): RawBuilder<number> {
 	// Aliases, because the id may be a column of an outer `apps`.
-	return sql<number>`((SELECT coalesce(sum(stored.storage_bytes), 0) FROM apps AS stored WHERE stored.owner_org = ${orgId})
+	return sql<number>`(${ofOrganization("storage_bytes", orgId)}
 		+ (SELECT coalesce(sum(stored.storage_bytes), 0) FROM deleted_apps AS deleted
 			INNER JOIN apps AS stored ON stored.id = deleted.app_id WHERE deleted.org_id = ${orgId}))`;
 }
 
 export const channelsOfApp = (appId: string): Quota =>
-	quota("channels_per_app", sql`(SELECT count(*) FROM channels WHERE app_id = ${appId})`);
+	quota("channels_per_app", sql`coalesce((SELECT channel_count FROM apps WHERE id = ${appId}), 0)`);
 
 export const bundlesOfApp = (appId: string): Quota =>
-	quota("bundles_per_app", sql`(SELECT count(*) FROM bundles WHERE app_id = ${appId} AND deleted_at_ms IS NULL)`);
+	quota("bundles_per_app", sql`coalesce((SELECT bundle_count FROM apps WHERE id = ${appId}), 0)`);
 
 /** Without those that were closed before they were opened (`insertClosedPreview`). */
 export const previewsOfApp = (appId: string): Quota =>
@@ -73,9 +76,7 @@ const openUploadsOfApp = (appId: string, nowMs: number): Quota =>
 export const openUploadsOfOrganization = (orgId: string, nowMs: number): Quota =>
 	quota(
 		"open_uploads_per_organization",
-		// CROSS JOIN keeps the order: apps first, then the index of open uploads of each.
-		sql`(SELECT count(*) FROM apps AS owned CROSS JOIN uploads ON uploads.app_id = owned.id
-			WHERE owned.owner_org = ${orgId} AND uploads.completed_at_ms IS NULL AND uploads.expires_at_ms > ${nowMs})`,
+		sql`(SELECT count(*) FROM uploads WHERE org_id = ${orgId} AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs})`,
 	);
 
 const openUploadsOfCaller = ({ userId, keyId }: Holder, nowMs: number): Quota =>
@@ -141,9 +142,8 @@ interface AppUsageRow {
 /** A page of an organization's apps with the counts of each, the largest first; for loading beside the decision. */
 export function appUsagePage(orgId: string, nowMs: number, limit: number, offset: number): CompiledQuery<AppUsageRow> {
 	return sql<AppUsageRow>`SELECT a.id, a.app_id, a.name, a.storage_bytes,
-			(SELECT count(*) FROM channels WHERE app_id = a.id) AS channels,
-			(SELECT count(*) FROM bundles WHERE app_id = a.id AND deleted_at_ms IS NULL) AS bundles,
+			a.channel_count AS channels, a.bundle_count AS bundles,
 			(SELECT count(*) FROM uploads WHERE app_id = a.id AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs}) AS open_uploads
-		FROM apps a WHERE a.owner_org = ${orgId}
+		FROM apps a INDEXED BY apps_by_storage WHERE a.owner_org = ${orgId}
 		ORDER BY a.storage_bytes DESC, a.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }

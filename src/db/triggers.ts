@@ -12,7 +12,7 @@ import type { Deps } from "../deps";
 import { type Database, openDb } from "./batch";
 import { CHANGE_TRIGGERS, FEED_ROWS } from "./change-triggers";
 import { plain } from "./plain";
-import { RECOUNT_STORAGE, STORAGE_TRIGGERS } from "./storage-triggers";
+import { RECOUNT_USAGE, USAGE_TRIGGERS } from "./usage-triggers";
 import { WEBHOOK_TRIGGERS } from "./webhook-triggers";
 
 interface Group {
@@ -23,7 +23,7 @@ interface Group {
 }
 
 const GROUPS: readonly Group[] = [
-	{ triggers: STORAGE_TRIGGERS, afterwards: [RECOUNT_STORAGE] },
+	{ triggers: USAGE_TRIGGERS, afterwards: RECOUNT_USAGE },
 	// Changes may be missing from the feed: without its rows, every isolate starts again.
 	{ triggers: CHANGE_TRIGGERS, afterwards: ["DELETE FROM changes", ...FEED_ROWS] },
 	// Events that were missed were not to be sent yet.

@@ -91,8 +91,13 @@ export const uploaderColumns = (principal: Principal) => ({
 	created_by_job: principal.kind === "key" && principal.publisher !== undefined ? principal.secretHash : null,
 });
 
+const ownerOf = (appId: RawBuilder<unknown>) => sql<string>`(SELECT owner_org FROM apps WHERE id = ${appId})`;
+
 export function insertUpload(values: Insertable<UploadsTable> & Pick<UploadRow, "created_by_job">): CompiledQuery {
-	return query.insertInto("uploads").values(values).compile();
+	return query
+		.insertInto("uploads")
+		.values({ ...values, org_id: ownerOf(sql`${values.app_id}`) })
+		.compile();
 }
 
 /** For a bundle that the same batch inserted, by its version, because its id is not known yet. */
@@ -101,7 +106,7 @@ export function insertUploadForNewBundle(
 	bundleName: string,
 	values: Omit<
 		UploadRow,
-		"reserved_bytes" | "app_id" | "bundle_id" | "delta_path" | "length_bytes" | "completed_at_ms"
+		"reserved_bytes" | "org_id" | "app_id" | "bundle_id" | "delta_path" | "length_bytes" | "completed_at_ms"
 	>,
 ): CompiledQuery {
 	const bundle = query
@@ -113,6 +118,7 @@ export function insertUploadForNewBundle(
 		...values,
 		app_id: eb.ref("app_id"),
 		bundle_id: eb.ref("bundles.id"),
+		org_id: ownerOf(sql`bundles.app_id`),
 	})).compile();
 }
 

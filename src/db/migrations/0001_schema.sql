@@ -90,7 +90,10 @@ CREATE TABLE organizations (
   require_apikey_expiration INTEGER NOT NULL DEFAULT 0 CHECK (require_apikey_expiration IN (0, 1)),
   max_apikey_expiration_days INTEGER CHECK (max_apikey_expiration_days BETWEEN 1 AND 365),
   deleted_at_ms INTEGER,
-  require_signed_bundles INTEGER NOT NULL DEFAULT 0 CHECK (require_signed_bundles IN (0, 1))
+  require_signed_bundles INTEGER NOT NULL DEFAULT 0 CHECK (require_signed_bundles IN (0, 1)),
+  app_count INTEGER NOT NULL DEFAULT 0,
+  storage_bytes INTEGER NOT NULL DEFAULT 0,
+  api_key_count INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX organizations_by_creator ON organizations (created_by);
 CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
@@ -177,13 +180,18 @@ CREATE TABLE apps (
   ios_store_url TEXT,
   android_store_url TEXT,
   storage_bytes INTEGER NOT NULL DEFAULT 0,
+  pending_bytes INTEGER NOT NULL DEFAULT 0,
+  channel_count INTEGER NOT NULL DEFAULT 0,
+  bundle_count INTEGER NOT NULL DEFAULT 0,
   preview_channel_prefix TEXT,
   preview_prereleases_only INTEGER NOT NULL DEFAULT 0 CHECK (preview_prereleases_only IN (0, 1)),
   revision_token TEXT,
   preview_max_days INTEGER NOT NULL DEFAULT 30 CHECK (preview_max_days BETWEEN 1 AND 365),
   telemetry_binding TEXT NOT NULL
 ) STRICT;
-CREATE INDEX apps_by_owner ON apps (owner_org, name);
+CREATE INDEX apps_by_owner ON apps (owner_org, name, app_id);
+CREATE INDEX apps_by_storage ON apps (owner_org, storage_bytes DESC, id);
+CREATE INDEX apps_by_telemetry ON apps (telemetry_binding);
 CREATE TABLE changes (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   app_id TEXT,
@@ -371,6 +379,7 @@ CREATE UNIQUE INDEX channels_public_ios ON channels (app_id) WHERE public = 1 AN
 CREATE UNIQUE INDEX channels_public_android ON channels (app_id) WHERE public = 1 AND android = 1;
 CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public = 1 AND electron = 1;
 CREATE INDEX channels_of_previews ON channels (id) WHERE is_preview = 1;
+CREATE INDEX channels_public ON channels (app_id, public) WHERE public = 1;
 CREATE INDEX channels_protected ON channels (app_id, protected) WHERE protected = 1;
 CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id, app_id);
@@ -450,9 +459,11 @@ CREATE TABLE uploads (
   created_at_ms INTEGER NOT NULL,
   reserved_bytes INTEGER NOT NULL DEFAULT 0,
   created_by_job TEXT,
+  org_id TEXT,
   CHECK ((bundle_id IS NULL) <> (delta_path IS NULL))
 ) STRICT;
 CREATE INDEX uploads_open_by_app ON uploads (app_id, expires_at_ms) WHERE completed_at_ms IS NULL;
+CREATE INDEX uploads_open_by_org ON uploads (org_id, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_open_by_creator ON uploads (created_by, created_by_key, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_by_app ON uploads (app_id);
 CREATE INDEX uploads_by_bundle ON uploads (bundle_id);
@@ -496,7 +507,7 @@ CREATE INDEX role_bindings_by_key ON role_bindings (api_key_id, org_id, scope_ty
 CREATE INDEX role_bindings_by_user ON role_bindings (user_id, org_id, scope_type);
 CREATE INDEX role_bindings_by_org ON role_bindings (org_id, role_name);
 CREATE INDEX role_bindings_of_members ON role_bindings (org_id, scope_type, user_id) WHERE user_id IS NOT NULL;
-CREATE INDEX role_bindings_by_app ON role_bindings (app_id);
+CREATE INDEX role_bindings_by_app ON role_bindings (app_id, created_at_ms, id);
 CREATE INDEX role_bindings_by_channel ON role_bindings (channel_id);
 CREATE INDEX role_bindings_by_parent ON role_bindings (parent_binding_id);
 CREATE TABLE groups (
@@ -528,7 +539,7 @@ CREATE TABLE group_bindings (
 ) STRICT;
 CREATE UNIQUE INDEX group_bindings_unique ON group_bindings (group_id, role_name, app_id, coalesce(channel_id, 0));
 CREATE INDEX group_bindings_by_org ON group_bindings (org_id, role_name);
-CREATE INDEX group_bindings_by_app ON group_bindings (app_id);
+CREATE INDEX group_bindings_by_app ON group_bindings (app_id, created_at_ms, id);
 CREATE INDEX group_bindings_by_channel ON group_bindings (channel_id);
 CREATE TABLE device_overrides (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
