@@ -358,9 +358,9 @@ CREATE TABLE api_keys (
   -- JSON array of CIDR ranges that may use the key. NULL: all addresses.
   ip_allow_list TEXT
 ) STRICT;
-CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms);
+CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms, id);
 CREATE UNIQUE INDEX api_keys_by_previous_hash ON api_keys (previous_key_hash) WHERE previous_key_hash IS NOT NULL;
-CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id, created_at_ms);
+CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id, created_at_ms, id);
 
 -- Accounts that have seen the stored secret of a key, until the secret is regenerated.
 CREATE TABLE api_key_reveals (
@@ -710,6 +710,8 @@ CREATE TABLE role_bindings (
   parent_binding_id TEXT REFERENCES role_bindings (id) ON DELETE CASCADE,
   expires_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
+  -- 1: of a key of another organization. Written by a trigger (src/db/usage-triggers.ts).
+  is_foreign INTEGER NOT NULL DEFAULT 0 CHECK (is_foreign IN (0, 1)),
   CHECK ((api_key_id IS NULL) <> (user_id IS NULL)),
   CHECK ((scope_type = 'org') = (app_id IS NULL)),
   CHECK ((scope_type = 'channel') = (channel_id IS NOT NULL))
@@ -721,6 +723,7 @@ CREATE INDEX role_bindings_by_user ON role_bindings (user_id, org_id, scope_type
 CREATE INDEX role_bindings_by_org ON role_bindings (org_id, role_name);
 -- The members of an organization, of whom there are fewer than keys.
 CREATE INDEX role_bindings_of_members ON role_bindings (org_id, scope_type, user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX role_bindings_foreign ON role_bindings (org_id, is_foreign, api_key_id) WHERE is_foreign = 1;
 CREATE INDEX role_bindings_by_app ON role_bindings (app_id, created_at_ms, id);
 CREATE INDEX role_bindings_by_channel ON role_bindings (channel_id);
 CREATE INDEX role_bindings_by_parent ON role_bindings (parent_binding_id);
@@ -1075,10 +1078,10 @@ CREATE TABLE audit_log (
   app_uuid TEXT,
   app_id TEXT
 ) STRICT;
-CREATE INDEX audit_log_by_org ON audit_log (org_id, id);
-CREATE INDEX audit_log_by_app ON audit_log (app_uuid, id) WHERE app_uuid IS NOT NULL;
+CREATE INDEX audit_log_by_org ON audit_log (org_id, at_ms);
+CREATE INDEX audit_log_by_app ON audit_log (app_uuid, at_ms) WHERE app_uuid IS NOT NULL;
 -- For the limit of denied attempts per hour.
-CREATE INDEX audit_log_denied ON audit_log (org_id, at_ms) WHERE action = 'access.denied';
+CREATE INDEX audit_log_denied ON audit_log (org_id, action, at_ms) WHERE action = 'access.denied';
 
 -- == The main database and each telemetry database ==
 

@@ -102,40 +102,29 @@ export function apiKeysPage(filter: ApiKeyFilter, limit: number, offset: number)
 	// The filter must not reveal bindings in organizations that the caller does not manage.
 	const wanted = jsonList(JSON.stringify(filter.orgIds.filter((id) => id === orgId)));
 	const shown = sql`(b.org_id IN ${orgIds} OR api_keys.org_id IN ${orgIds} OR api_keys.id = ${filter.ownKeyId})`;
+	const unused = (key: string) =>
+		unusedSinceMs === undefined
+			? sql`true`
+			: sql`coalesce(${sql.ref(`${key}.last_used_at_ms`)}, ${sql.ref(`${key}.created_at_ms`)}) <= ${unusedSinceMs}`;
+	const ofOrganization =
+		orgId === undefined ? sql`true` : sql`(k.org_id = ${orgId} OR k.id IN (${keysBoundIn(wanted)}))`;
+	// Of each organization only as many keys as may be on the page.
+	const own = JSON.stringify(filter.orgIds.filter((id) => orgId === undefined || id === orgId));
+	const page = sql<string>`(SELECT k.id FROM (
+			SELECT b.id FROM json_each(${own}) AS org CROSS JOIN api_keys b ON b.id IN (SELECT c.id FROM api_keys c
+				WHERE c.org_id = org.value AND ${unused("c")} ORDER BY c.created_at_ms, c.id LIMIT ${limit + offset})
+			UNION ${keysBoundIn(orgIds)} UNION SELECT ${filter.ownKeyId}) AS found
+		CROSS JOIN api_keys k ON k.id = found.id WHERE ${unused("k")} AND ${ofOrganization}
+		ORDER BY k.created_at_ms, k.id LIMIT ${limit} OFFSET ${offset})`;
 	return apiKeyRows(shown)
-		.where((eb) =>
-			eb.or([
-				eb("api_keys.org_id", "in", orgIds),
-				eb("api_keys.id", "in", keysBoundIn(orgIds)),
-				eb("api_keys.id", "=", filter.ownKeyId),
-			]),
-		)
-		.$if(orgId !== undefined, (rows) =>
-			rows.where((eb) =>
-				eb.or([eb("api_keys.org_id", "=", orgId ?? ""), eb("api_keys.id", "in", keysBoundIn(wanted))]),
-			),
-		)
-		.$if(unusedSinceMs !== undefined, (rows) =>
-			rows.where(
-				(eb) => eb.fn.coalesce("api_keys.last_used_at_ms", "api_keys.created_at_ms"),
-				"<=",
-				unusedSinceMs ?? 0,
-			),
-		)
+		.where("api_keys.id", "in", page)
 		.orderBy("api_keys.created_at_ms")
 		.orderBy("api_keys.id")
-		.limit(limit)
-		.offset(offset)
 		.compile();
 }
 
-function keysBoundIn(orgIds: RawBuilder<string>) {
-	return query
-		.selectFrom("role_bindings")
-		.select((eb) => eb.ref("api_key_id").$notNull().as("id"))
-		.where("org_id", "in", orgIds)
-		.where("api_key_id", "is not", null);
-}
+/** Keys of other organizations with a binding in one of these. */
+const keysBoundIn = (orgIds: RawBuilder<string>) => sql`SELECT api_key_id AS id FROM role_bindings WHERE org_id IN ${orgIds} AND is_foreign = 1`;
 
 /** An id, or the statement that finds it. */
 export type KeyId = string | RawBuilder<string>;

@@ -33,7 +33,7 @@ export interface AppOverviewRow {
 	readonly release_actor_name: string | null;
 }
 
-/** Of an app without a public channel, the channels of which one is shown. */
+/** Channels that are read of an app without a public one, to show the one that changed last. */
 const MOST_CHANNELS_READ = 100;
 
 /** A page of apps by name, as in `appsPage`. */

@@ -1,6 +1,6 @@
 /**
- * Triggers that keep what quotas count in the rows of apps and organizations, so that a quota reads one row. Their texts follow the names
- * (triggers.ts).
+ * Triggers that keep what quotas count in the rows of apps and organizations, so that a quota reads one row, and that mark bindings of keys of
+ * other organizations. Their texts follow the names (triggers.ts).
  */
 
 const STORED = (row: "NEW" | "OLD") =>
@@ -57,6 +57,11 @@ export const USAGE_TRIGGERS: Readonly<Record<string, string>> = {
 		BEGIN
 		  UPDATE organizations SET app_count = app_count - 1, storage_bytes = storage_bytes - OLD.storage_bytes WHERE id = OLD.owner_org;
 		END`,
+	role_bindings_foreign: `AFTER INSERT ON role_bindings
+		WHEN NEW.org_id <> (SELECT org_id FROM api_keys WHERE id = NEW.api_key_id)
+		BEGIN
+		  UPDATE role_bindings SET is_foreign = 1 WHERE id = NEW.id;
+		END`,
 	api_keys_usage_insert: `AFTER INSERT ON api_keys
 		BEGIN
 		  UPDATE organizations SET api_key_count = api_key_count + 1 WHERE id = NEW.org_id;
@@ -105,4 +110,6 @@ export const RECOUNT_USAGE = [
 	`UPDATE organizations SET app_count = (SELECT count(*) FROM apps WHERE owner_org = organizations.id),
 	storage_bytes = (SELECT coalesce(sum(apps.storage_bytes), 0) FROM apps WHERE owner_org = organizations.id),
 	api_key_count = (SELECT count(*) FROM api_keys WHERE org_id = organizations.id)`,
+	`UPDATE role_bindings SET is_foreign = 1
+	WHERE is_foreign = 0 AND org_id <> (SELECT org_id FROM api_keys WHERE id = role_bindings.api_key_id)`,
 ];

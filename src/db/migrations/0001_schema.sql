@@ -243,7 +243,7 @@ CREATE TABLE api_keys (
   previous_valid_until_ms INTEGER,
   ip_allow_list TEXT
 ) STRICT;
-CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms);
+CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms, id);
 CREATE UNIQUE INDEX api_keys_by_previous_hash ON api_keys (previous_key_hash) WHERE previous_key_hash IS NOT NULL;
 CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id, created_at_ms);
 CREATE TABLE api_key_reveals (
@@ -497,6 +497,7 @@ CREATE TABLE role_bindings (
   parent_binding_id TEXT REFERENCES role_bindings (id) ON DELETE CASCADE,
   expires_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
+  is_foreign INTEGER NOT NULL DEFAULT 0 CHECK (is_foreign IN (0, 1)),
   CHECK ((api_key_id IS NULL) <> (user_id IS NULL)),
   CHECK ((scope_type = 'org') = (app_id IS NULL)),
   CHECK ((scope_type = 'channel') = (channel_id IS NOT NULL))
@@ -507,6 +508,7 @@ CREATE INDEX role_bindings_by_key ON role_bindings (api_key_id, org_id, scope_ty
 CREATE INDEX role_bindings_by_user ON role_bindings (user_id, org_id, scope_type);
 CREATE INDEX role_bindings_by_org ON role_bindings (org_id, role_name);
 CREATE INDEX role_bindings_of_members ON role_bindings (org_id, scope_type, user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX role_bindings_foreign ON role_bindings (org_id, is_foreign, api_key_id) WHERE is_foreign = 1;
 CREATE INDEX role_bindings_by_app ON role_bindings (app_id, created_at_ms, id);
 CREATE INDEX role_bindings_by_channel ON role_bindings (channel_id);
 CREATE INDEX role_bindings_by_parent ON role_bindings (parent_binding_id);
@@ -758,9 +760,9 @@ CREATE TABLE audit_log (
   app_uuid TEXT,
   app_id TEXT
 ) STRICT;
-CREATE INDEX audit_log_by_org ON audit_log (org_id, id);
-CREATE INDEX audit_log_by_app ON audit_log (app_uuid, id) WHERE app_uuid IS NOT NULL;
-CREATE INDEX audit_log_denied ON audit_log (org_id, at_ms) WHERE action = 'access.denied';
+CREATE INDEX audit_log_by_org ON audit_log (org_id, at_ms);
+CREATE INDEX audit_log_by_app ON audit_log (app_uuid, at_ms) WHERE app_uuid IS NOT NULL;
+CREATE INDEX audit_log_denied ON audit_log (org_id, action, at_ms) WHERE action = 'access.denied';
 CREATE TABLE sweep_positions (
   step TEXT PRIMARY KEY,
   position TEXT NOT NULL

@@ -223,6 +223,7 @@ export interface RoleBindingsTable {
 	parent_binding_id: string | null;
 	expires_at_ms: number | null;
 	created_at_ms: number;
+	is_foreign: Generated<Flag>;
 }
 
 export interface GroupsTable {

@@ -14,15 +14,12 @@ import {
 	dailyStorage,
 	dailyTotals,
 	MOST_SKETCH_BYTES,
-	MOST_STORED_NOW,
 	openSketches,
 	type StatisticsApp,
 	type StatisticsOf,
 	type StorageRow,
-	type StoredNowRow,
 	sketchesFit,
 	statisticsApps,
-	storedNow,
 } from "../../db/statistics";
 import { readOfApps } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
@@ -87,8 +84,6 @@ interface Figures {
 	readonly markers?: readonly Marker[];
 }
 
-const NO_APPS: StatisticsOf = { orgIds: [], appIds: [] };
-
 /** One round trip, and one to each telemetry database that has reports of the apps. */
 async function read(
 	{ deps, db, nowMs }: { readonly deps: Deps; readonly db: Database; readonly nowMs: number },
@@ -100,13 +95,10 @@ async function read(
 	const accumulate = query.noAccumulate !== true;
 	const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
 	const kept = { firstDay: Math.max(range.firstDay, firstKeptDay), lastDay: range.lastDay };
-	const [apps, measured, now] = await db.batch([
-		statisticsApps(of),
-		dailyStorage(of, kept, byApp),
-		storedNow(range.lastDay >= dayOf(nowMs) ? of : NO_APPS),
-	]);
+	const [apps, measured] = await db.batch([statisticsApps(of), dailyStorage(of, kept, byApp)]);
 	const reported = await readReports(deps, apps.rows, kept, { byApp, accumulate });
-	const storage = withStorageOfToday(measured.rows, now.rows, apps.rows, dayOf(nowMs), byApp);
+	const storage =
+		range.lastDay >= dayOf(nowMs) ? withStorageOfToday(measured.rows, apps.rows, dayOf(nowMs), byApp) : measured.rows;
 	const distinct = accumulate ? distinctByApp(reported.sketches, kept) : new Map<string, Map<number, number>>();
 	const added = addTotals(reported.totals);
 	const totals = accumulate ? added : withDevicesOfOpenDays(added, reported.sketches, byApp);
@@ -156,20 +148,17 @@ async function readReports(
 	};
 }
 
-/** Storage of today is added up now, or taken from the last measurement if there is too much to add up in one request. */
+/** Storage of today is that of now, and of other days the last measurement. */
 function withStorageOfToday(
 	measured: readonly StorageRow[],
-	now: readonly StoredNowRow[],
 	apps: readonly StatisticsApp[],
 	today: number,
 	byApp: boolean,
 ): readonly StorageRow[] {
-	const counted = now.reduce((sum, row) => sum + row.counted, 0);
-	if (counted > MOST_STORED_NOW || apps.length === 0) return measured;
-	const bytesByApp = new Map(now.map(({ app, size_bytes }) => [app, size_bytes]));
-	const total = now.reduce((sum, { size_bytes }) => sum + size_bytes, 0);
+	if (apps.length === 0) return measured;
+	const total = apps.reduce((sum, { stored_bytes }) => sum + stored_bytes, 0);
 	const ofToday = byApp
-		? apps.map(({ id }) => ({ app: id, day: today, size_bytes: bytesByApp.get(id) ?? 0 }))
+		? apps.map(({ id, stored_bytes }) => ({ app: id, day: today, size_bytes: stored_bytes }))
 		: [{ app: null, day: today, size_bytes: total }];
 	return [...measured.filter(({ day }) => day !== today), ...ofToday];
 }
