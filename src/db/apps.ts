@@ -136,11 +136,9 @@ interface AppContents {
 
 /** Counts of an app's rows and stored bytes, none unless `wanted`; for loading beside the decision. */
 export function appContents(publicAppId: string): CompiledQuery<AppContents> {
-	const bundles = sql`FROM bundles WHERE bundles.app_id = apps.id AND bundles.deleted_at_ms IS NULL`;
 	return sql<AppContents>`SELECT
 		apps.channel_count AS channels, apps.bundle_count AS bundles,
-		(SELECT coalesce(sum(size_bytes), 0) ${bundles} AND object_key IS NOT NULL)
-			+ (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE delta_objects.app_id = apps.id) AS bundle_bytes,
+		apps.storage_bytes - apps.pending_bytes AS bundle_bytes,
 		(SELECT count(*) FROM role_bindings WHERE role_bindings.app_id = apps.id) AS api_key_bindings
 		FROM apps WHERE apps.id = ${appIdOf(publicAppId)}`.compile(query);
 }

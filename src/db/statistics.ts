@@ -21,7 +21,7 @@ export interface StatisticsOf {
 }
 
 export interface StatisticsApp {
-	readonly id: string;
+	readonly id: AppId;
 	readonly app_id: string;
 	/** Binding of the telemetry database that has its reports. */
 	readonly telemetry_binding: string;

@@ -104,6 +104,8 @@ export function channelsThatRequireApproval(orgId: string) {
 		.innerJoin("channels", "channels.app_id", "apps.id")
 		.select(["apps.id as app_uuid", "apps.app_id", "apps.owner_org", "channels.name"])
 		.where("apps.owner_org", "=", orgId)
+		// Only protected channels require approval, and those have an index.
+		.where("channels.protected", "=", sql.lit(1))
 		.where("channels.requires_approval", "=", 1)
 		.orderBy("apps.app_id")
 		.orderBy("channels.name")

@@ -245,7 +245,7 @@ CREATE TABLE api_keys (
 ) STRICT;
 CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms, id);
 CREATE UNIQUE INDEX api_keys_by_previous_hash ON api_keys (previous_key_hash) WHERE previous_key_hash IS NOT NULL;
-CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id, created_at_ms);
+CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id, created_at_ms, id);
 CREATE TABLE api_key_reveals (
   api_key_id TEXT NOT NULL REFERENCES api_keys (id) ON DELETE CASCADE,
   user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,

@@ -25,8 +25,8 @@ import { readOfApps } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
 import { dayOf, firstStatisticsDay } from "../../domain/statistics/days";
 import { invalidRequest } from "../../errors";
-import { endpoint } from "../../http/endpoint";
-import { booleanText, optional, time } from "../../http/schemas";
+import { endpoint, Reply } from "../../http/endpoint";
+import { booleanText, optional, pageNumber, time } from "../../http/schemas";
 import { appScope, orgScope } from "../../http/scope";
 import { addTotals, withDevicesOfOpenDays } from "./active-devices";
 import { CSV, csvAnswer, lineAnswer, markersOf, SVG, stackedAnswer } from "./answers";
@@ -121,6 +121,23 @@ async function read(
 			)
 		: itemsOf({ ...common, totals, storage, distinct: addDistinct(distinct) });
 	return { range, items, byApp: perApp };
+}
+
+/** Days times apps of a page of a breakdown: about half a megabyte. */
+const MOST_ITEMS_BY_APP = 5_000;
+const MOST_APPS_OF_PAGE = 100;
+
+/** The figures of each app of a page, and the sum of all apps. */
+async function readByApp(context: Parameters<typeof read>[0], of: StatisticsOf, query: Query, page: number) {
+	const [apps] = await context.db.batch([statisticsApps(of)]);
+	const { firstDay, lastDay } = rangeOf(query, context.nowMs);
+	const fitting = Math.floor(MOST_ITEMS_BY_APP / (lastDay - firstDay + 1));
+	const size = Math.min(MOST_APPS_OF_PAGE, Math.max(1, fitting));
+	const appIds = apps.rows.slice(page * size, (page + 1) * size).map(({ id }) => id);
+	const figures = await read(context, { orgIds: [], appIds }, query, true);
+	if (appIds.length === apps.rows.length) return { figures, hasNext: false };
+	const { items } = await read(context, of, query, false);
+	return { figures: { ...figures, items }, hasNext: (page + 1) * size < apps.rows.length };
 }
 
 /** From the telemetry databases of the apps. */
@@ -289,10 +306,10 @@ export const organizationStatistics = endpoint({
 	path: "/statistics/org/:org_id",
 	tag: "Statistics",
 	summary: "Show the figures of an organization's apps, added up",
-	description: `\`breakdown=true\` returns \`global\` and \`byApp\`, the figures of each app; a chart then has one layer per app. ${DESCRIPTION}`,
+	description: `\`breakdown=true\` returns \`global\` and \`byApp\`, the figures of each app; a chart then has one layer per app. \`byApp\` has a page of at most 100 apps by id, and of fewer for a long range; \`Link: rel="next"\` announces another one. ${DESCRIPTION}`,
 	// A role that holds org.read of an organization holds app.read on all its apps (src/authz/permissions.ts).
 	access: { permission: "org.read", scope: orgScope("params.org_id") },
-	query: v.object({ ...queryFields, breakdown: optional(booleanText) }),
+	query: v.object({ ...queryFields, breakdown: optional(booleanText), page: pageNumber }),
 	response: v.union([itemsAnswer, breakdownAnswer]),
 	rawResponse: [CSV, SVG],
 	errors: [],
@@ -300,9 +317,20 @@ export const organizationStatistics = endpoint({
 		query: { from: "2026-11-01", to: "2026-11-01", breakdown: "true" },
 		response: { global: [EXAMPLE_ITEM], byApp: [{ ...EXAMPLE_ITEM, app_id: "com.example.app" }] },
 	},
-	async handle({ deps, db, nowMs, input, scope }) {
-		const breakdown = input.query.breakdown === true;
-		const figures = await read({ deps, db, nowMs }, ofOrganization(scope.orgId), input.query, breakdown);
-		return answer("All apps", input.query, nowMs, figures, breakdown);
+	async handle({ deps, db, nowMs, input, scope, request, origin }) {
+		const { page, ...query } = input.query;
+		const of = ofOrganization(scope.orgId);
+		if (query.breakdown !== true) {
+			return answer("All apps", query, nowMs, await read({ deps, db, nowMs }, of, query, false), false);
+		}
+		const { figures, hasNext } = await readByApp({ deps, db, nowMs }, of, query, page);
+		const found = answer("All apps", query, nowMs, figures, true);
+		if (!hasNext) return found;
+		const { pathname, searchParams } = new URL(request.url);
+		searchParams.set("page", String(page + 1));
+		const link = `<${origin}${pathname}?${searchParams}>; rel="next"`;
+		if (!(found instanceof Response)) return new Reply(200, found, { Link: link });
+		found.headers.set("link", link);
+		return found;
 	},
 });
