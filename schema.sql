@@ -359,6 +359,7 @@ CREATE TABLE api_keys (
   ip_allow_list TEXT
 ) STRICT;
 CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms, id);
+CREATE INDEX api_keys_with_permissions ON api_keys (user_id) WHERE global_permissions <> '[]';
 CREATE UNIQUE INDEX api_keys_by_previous_hash ON api_keys (previous_key_hash) WHERE previous_key_hash IS NOT NULL;
 CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id, created_at_ms, id);
 

@@ -191,9 +191,8 @@ export function appUuidsInOrgOfKey(keyId: string, appIds: readonly string[]): Co
 
 export function appCounts(orgIds: readonly OrgId[]): CompiledQuery<{ owner_org: string; apps: number }> {
 	return query
-		.selectFrom("apps")
-		.select((eb) => ["owner_org", eb.fn.countAll<number>().as("apps")])
-		.where("owner_org", "in", jsonList(JSON.stringify(orgIds)))
-		.groupBy("owner_org")
+		.selectFrom("organizations")
+		.select(["id as owner_org", "app_count as apps"])
+		.where("id", "in", jsonList(JSON.stringify(orgIds)))
 		.compile();
 }

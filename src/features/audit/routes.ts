@@ -17,7 +17,7 @@ import { appScope, orgScope } from "../../http/scope";
 const ENTRIES_A_CHUNK = 1_000;
 const LONGEST_FILTER = 256;
 /** Entries that a page of a search reads. */
-const ENTRIES_SEARCHED = 300;
+const ENTRIES_SEARCHED = 250;
 
 const entrySchema = v.strictObject({
 	id: v.number(),
@@ -78,7 +78,7 @@ const filterFields = {
 	format: optional(v.picklist(["json", "ndjson"], "must be json or ndjson")),
 };
 const FILTERS_TEXT =
-	"Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all channel actions), `target` (id, name, or `type:id`), `from` and `to` (times or days, both inclusive). A page with `actor`, `action` or `target` has the matching ones of 300 entries, and may be empty; `Link: rel=\"next\"` announces further ones. `format=ndjson` streams all matching entries, one per line; an export that fails midway ends with a line that has `error`.";
+	"Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all channel actions), `target` (id, name, or `type:id`), `from` and `to` (times or days, both inclusive). A page with `actor`, `action` or `target` has the matching ones of 250 entries, and may be empty; `Link: rel=\"next\"` announces further ones. `format=ndjson` streams all matching entries, one per line; an export that fails midway ends with a line that has `error`.";
 const NDJSON = { contentType: "application/x-ndjson", description: "One entry per line." };
 
 type Filters = v.InferOutput<v.ObjectSchema<typeof filterFields, undefined>>;
