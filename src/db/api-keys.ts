@@ -107,13 +107,13 @@ export function apiKeysPage(filter: ApiKeyFilter, limit: number, offset: number)
 			? sql`true`
 			: sql`coalesce(${sql.ref(`${key}.last_used_at_ms`)}, ${sql.ref(`${key}.created_at_ms`)}) <= ${unusedSinceMs}`;
 	const ofOrganization =
-		orgId === undefined ? sql`true` : sql`(k.org_id = ${orgId} OR k.id IN (${keysBoundIn(wanted)}))`;
-	// Of each organization only as many keys as may be on the page.
+		orgId === undefined ? sql`true` : sql`(k.org_id = ${orgId} OR k.id IN ${keysBoundIn(wanted)})`;
+	// The statement reads of each organization only as many keys as may be on the page.
 	const own = JSON.stringify(filter.orgIds.filter((id) => orgId === undefined || id === orgId));
 	const page = sql<string>`(SELECT k.id FROM (
 			SELECT b.id FROM json_each(${own}) AS org CROSS JOIN api_keys b ON b.id IN (SELECT c.id FROM api_keys c
 				WHERE c.org_id = org.value AND ${unused("c")} ORDER BY c.created_at_ms, c.id LIMIT ${limit + offset})
-			UNION ${keysBoundIn(orgIds)} UNION SELECT ${filter.ownKeyId}) AS found
+			UNION SELECT id FROM ${keysBoundIn(orgIds)} AS foreigners UNION SELECT ${filter.ownKeyId}) AS found
 		CROSS JOIN api_keys k ON k.id = found.id WHERE ${unused("k")} AND ${ofOrganization}
 		ORDER BY k.created_at_ms, k.id LIMIT ${limit} OFFSET ${offset})`;
 	return apiKeyRows(shown)
@@ -124,7 +124,12 @@ export function apiKeysPage(filter: ApiKeyFilter, limit: number, offset: number)
 }
 
 /** Keys of other organizations with a binding in one of these. */
-const keysBoundIn = (orgIds: RawBuilder<string>) => sql`SELECT api_key_id AS id FROM role_bindings WHERE org_id IN ${orgIds} AND is_foreign = 1`;
+const keysBoundIn = (orgIds: RawBuilder<string>) =>
+	query
+		.selectFrom("role_bindings")
+		.select((eb) => eb.ref("api_key_id").$notNull().as("id"))
+		.where("org_id", "in", orgIds)
+		.where("is_foreign", "=", sql.lit(1));
 
 /** An id, or the statement that finds it. */
 export type KeyId = string | RawBuilder<string>;

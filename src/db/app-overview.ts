@@ -37,11 +37,7 @@ export interface AppOverviewRow {
 const MOST_CHANNELS_READ = 100;
 
 /** A page of apps by name, as in `appsPage`. */
-export function appOverviewPage(
-	filter: AppFilter,
-	limit: number,
-	offset: number,
-): CompiledQuery<AppOverviewRow> {
+export function appOverviewPage(filter: AppFilter, limit: number, offset: number): CompiledQuery<AppOverviewRow> {
 	return sql<AppOverviewRow>`WITH page AS MATERIALIZED (SELECT a.id, a.app_id, a.owner_org, a.name, a.icon_url, a.telemetry_binding FROM apps a
 			WHERE a.id IN ${appIdsOfPage(filter, limit, offset)})
 		SELECT page.*, c.name AS channel_name, live.name AS version_name,

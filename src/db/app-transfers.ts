@@ -190,7 +190,8 @@ interface EndingBinding {
 export function bindingsEnding(publicAppId: string, limit: number): CompiledQuery<EndingBinding> {
 	const first = (table: string) => sql`(SELECT * FROM ${sql.table(table)} WHERE app_id = ${appIdOf(publicAppId)}
 		ORDER BY created_at_ms, id LIMIT ${limit})`;
-	const count = (table: string) => sql`(SELECT count(*) FROM ${sql.table(table)} WHERE app_id = ${appIdOf(publicAppId)})`;
+	const count = (table: string) =>
+		sql`(SELECT count(*) FROM ${sql.table(table)} WHERE app_id = ${appIdOf(publicAppId)})`;
 	return sql<EndingBinding>`SELECT id, role_name, scope_type, channel_id, holder_type, holder_id, holder_name,
 			${count("role_bindings")} + ${count("group_bindings")} AS bindings FROM (
 			SELECT b.id, b.role_name, b.scope_type, b.channel_id, CASE WHEN k.id IS NULL THEN 'user' ELSE 'api_key' END AS holder_type,

@@ -136,11 +136,22 @@ interface AppContents {
 
 /** Counts of an app's rows and stored bytes, none unless `wanted`; for loading beside the decision. */
 export function appContents(publicAppId: string): CompiledQuery<AppContents> {
-	return sql<AppContents>`SELECT
-		apps.channel_count AS channels, apps.bundle_count AS bundles,
-		apps.storage_bytes - apps.pending_bytes AS bundle_bytes,
-		(SELECT count(*) FROM role_bindings WHERE role_bindings.app_id = apps.id) AS api_key_bindings
-		FROM apps WHERE apps.id = ${appIdOf(publicAppId)}`.compile(query);
+	return query
+		.selectFrom("apps")
+		.select((eb) => [
+			"channel_count as channels",
+			"bundle_count as bundles",
+			eb("storage_bytes", "-", eb.ref("pending_bytes")).as("bundle_bytes"),
+			eb
+				.selectFrom("role_bindings")
+				.select((bindings) => bindings.fn.countAll<number>().as("bindings"))
+				.whereRef("role_bindings.app_id", "=", "apps.id")
+				.$asScalar()
+				.$notNull()
+				.as("api_key_bindings"),
+		])
+		.where("apps.id", "=", appIdOf(publicAppId))
+		.compile();
 }
 
 /** The record of an app, as the last statement of a batch that wrote it. */

@@ -51,5 +51,7 @@ export function usedBindings(): CompiledQuery<{ binding: string }> {
 	// One step of the index for each binding, instead of a row for each app.
 	return sql<{ binding: string }>`WITH RECURSIVE used (binding) AS (SELECT min(telemetry_binding) FROM apps
 			UNION ALL SELECT (SELECT min(telemetry_binding) FROM apps WHERE telemetry_binding > used.binding) FROM used WHERE used.binding IS NOT NULL)
-		SELECT binding FROM used WHERE binding IS NOT NULL UNION SELECT telemetry_binding FROM report_removals ORDER BY binding`.compile(query);
+		SELECT binding FROM used WHERE binding IS NOT NULL UNION SELECT telemetry_binding FROM report_removals ORDER BY binding`.compile(
+		query,
+	);
 }

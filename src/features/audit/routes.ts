@@ -4,7 +4,15 @@
  */
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
-import { type AuditFilter, type AuditOf, type AuditRow, auditExport, auditPage, auditSearch, isSearch } from "../../db/audit/entries";
+import {
+	type AuditFilter,
+	type AuditOf,
+	type AuditRow,
+	auditExport,
+	auditPage,
+	auditSearch,
+	isSearch,
+} from "../../db/audit/entries";
 import { openDb } from "../../db/client";
 import type { Deps } from "../../deps";
 import { causeText, serviceUnavailable } from "../../errors";
@@ -78,7 +86,7 @@ const filterFields = {
 	format: optional(v.picklist(["json", "ndjson"], "must be json or ndjson")),
 };
 const FILTERS_TEXT =
-	"Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all channel actions), `target` (id, name, or `type:id`), `from` and `to` (times or days, both inclusive). A page with `actor`, `action` or `target` has the matching ones of 250 entries, and may be empty; `Link: rel=\"next\"` announces further ones. `format=ndjson` streams all matching entries, one per line; an export that fails midway ends with a line that has `error`.";
+	'Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all channel actions), `target` (id, name, or `type:id`), `from` and `to` (times or days, both inclusive). A page with `actor`, `action` or `target` has the matching ones of 250 entries, and may be empty; `Link: rel="next"` announces further ones. `format=ndjson` streams all matching entries, one per line; an export that fails midway ends with a line that has `error`.';
 const NDJSON = { contentType: "application/x-ndjson", description: "One entry per line." };
 
 type Filters = v.InferOutput<v.ObjectSchema<typeof filterFields, undefined>>;

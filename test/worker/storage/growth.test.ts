@@ -31,10 +31,12 @@ const MOST_ROWS_OF_FREQUENT = 200;
 
 /** Requests that read in proportion to their subject, and why. */
 const READS_MORE: Readonly<Record<string, string>> = {
-	"DELETE /organization": "It counts what goes with the organization, and finds each of its keys that holds roles elsewhere.",
+	"DELETE /organization":
+		"It counts what goes with the organization, and finds each of its keys that holds roles elsewhere.",
 	"DELETE /organization in earnest": "As DELETE /organization; it writes each app to the change feed.",
 	"POST /organization/restore": "It writes each app to the change feed.",
-	"GET /organization/members?page=0": "It sorts the members by address, which their accounts have: three rows for each.",
+	"GET /organization/members?page=0":
+		"It sorts the members by address, which their accounts have: three rows for each.",
 	"DELETE /organization/signing_key": "It verifies the bundles of every channel against the keys that stay.",
 	"PUT /organization/roles": "It looks for the role in the protected channels of every app, one step of an index each.",
 	"DELETE /organization/roles": "As PUT, and once more in the batch that deletes the role.",

@@ -65,6 +65,7 @@ const PENDING_DROPPED = [
 	"- uploads upload-b",
 	"- uploads upload-b-crossed",
 	"- uploads upload-b-expired",
+	"~ apps app-b bundle_count=3",
 ];
 
 const BUNDLES: Readonly<Record<string, Change>> = {
@@ -73,9 +74,10 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 		[
 			"+ audit_log org-b bundle.delete 212 {version:1.1.0,checksum:null,size:212,status:ready} app-b com.example.b",
 			"+ garbage_objects app-b/212",
-			"~ apps app-b storage_bytes=1060",
+			"~ apps app-b storage_bytes=1060 bundle_count=3",
 			"~ bundles 212 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
 			"~ device_overrides app-b device-1 version_id=",
+			"~ organizations org-b storage_bytes=1060",
 		],
 	],
 	"deleteBundles of a bundle with a manifest": [
@@ -86,8 +88,9 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 			"+ garbage_objects app-b/upload-b-stable/",
 			"- bundle_files 211 a.js",
 			"- device_overrides app-b device-2",
-			"~ apps app-b storage_bytes=1061",
+			"~ apps app-b storage_bytes=1061 bundle_count=3",
 			"~ bundles 211 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
+			"~ organizations org-b storage_bytes=1061",
 		],
 	],
 	"deleteBundles of a pending bundle": [
@@ -103,8 +106,9 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 		[
 			"+ audit_log org-b bundle.delete 213 {version:1.2.0,checksum:null,size:213,status:ready} app-b com.example.b",
 			"+ garbage_objects app-b/213",
-			"~ apps app-b storage_bytes=1059",
+			"~ apps app-b storage_bytes=1059 bundle_count=3",
 			"~ bundles 213 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
+			"~ organizations org-b storage_bytes=1059",
 		],
 	],
 	"deleteBundles of expired bundles": [
@@ -118,10 +122,11 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 			"+ audit_log org-b bundle.delete 213 {version:1.2.0,checksum:null,size:213,status:ready} app-b com.example.b",
 			"+ garbage_objects app-b/212",
 			"+ garbage_objects app-b/213",
-			"~ apps app-b storage_bytes=847",
+			"~ apps app-b storage_bytes=847 bundle_count=2",
 			"~ bundles 212 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
 			"~ bundles 213 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
 			"~ device_overrides app-b device-1 version_id=",
+			"~ organizations org-b storage_bytes=847",
 		],
 		[sql`UPDATE channels SET rollout_version_id = NULL WHERE app_id = ${B.app}`],
 	],
@@ -197,10 +202,11 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 			"+ deleted_apps app-b org-b",
 			"+ organizations grave",
 			"~ apps app-b app_id=app-b owner_org=grave",
+			"~ organizations org-b app_count=1 storage_bytes=0",
 		],
 	],
 	completeUpload: [(of, thing) => completeUpload(of.app, thing.upload, 2), ["~ uploads upload-b completed_at_ms=2"]],
-	insertUploadForNewBundle: [() => insertUploadForNewBundle(B.app, "2.0.0", UPLOAD), ["+ uploads app-b 215 prefix/"]],
+	insertUploadForNewBundle: [() => insertUploadForNewBundle(B.app, "2.0.0", UPLOAD), ["+ uploads app-b 215 prefix/ org-b"]],
 	"insertUploadForNewBundle of a name that is not pending": [
 		() => insertUploadForNewBundle(B.emptyApp, "2.0.0", UPLOAD),
 		[],
@@ -241,6 +247,7 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 			"- role_bindings b-key-channel",
 			"- rollout_devices paused-b device-1",
 			"- rollouts paused-b",
+			"~ apps app-b channel_count=1",
 		],
 	],
 	"updateChannel to the current value": [() => updateChannel(B.app, B.beta, { allow_dev: 1 }, 2), []],
