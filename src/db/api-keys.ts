@@ -106,8 +106,7 @@ export function apiKeysPage(filter: ApiKeyFilter, limit: number, offset: number)
 		unusedSinceMs === undefined
 			? sql`true`
 			: sql`coalesce(${sql.ref(`${key}.last_used_at_ms`)}, ${sql.ref(`${key}.created_at_ms`)}) <= ${unusedSinceMs}`;
-	const ofOrganization =
-		orgId === undefined ? sql`true` : sql`(k.org_id = ${orgId} OR k.id IN ${keysBoundIn(wanted)})`;
+	const ofOrganization = orgId === undefined ? sql`true` : sql`(k.org_id = ${orgId} OR k.id IN ${keysBoundIn(wanted)})`;
 	// The statement reads of each organization only as many keys as may be on the page.
 	const own = JSON.stringify(filter.orgIds.filter((id) => orgId === undefined || id === orgId));
 	const page = sql<string>`(SELECT k.id FROM (

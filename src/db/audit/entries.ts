@@ -140,7 +140,12 @@ export const isSearch = ({ actor, action, target }: AuditFilter) =>
 	actor !== undefined || action !== undefined || target !== undefined;
 
 /** A page of entries, newest first, of a filter that is no search; for `load`. */
-export function auditPage(of: AuditOf, filter: AuditFilter, limit: number, offset: number): CompiledQuery<AuditRow> {
+export function auditPage(
+	of: AuditOf,
+	filter: Pick<AuditFilter, "fromMs" | "toMs">,
+	limit: number,
+	offset: number,
+): CompiledQuery<AuditRow> {
 	return entries(of, filter).limit(limit).offset(offset).compile();
 }
 

@@ -5,7 +5,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { AppId, OrgId } from "../../../src/authz/decide";
 import { consume } from "../../../src/consumer";
-import { storedNow } from "../../../src/db/statistics";
+import { statisticsApps } from "../../../src/db/statistics";
 import { DAY_MS } from "../../../src/domain/time";
 import { bundleOf, storedKeys } from "../support/bytes";
 import { plansOf, scansIn } from "../support/plans";
@@ -183,7 +183,7 @@ describe("today's storage", () => {
 	});
 
 	test("is read without a table scan, however many tenants there are", async () => {
-		const { sql, parameters } = storedNow({ orgIds: [world.orgId as OrgId], appIds: [app.uuid as AppId] });
+		const { sql, parameters } = statisticsApps({ orgIds: [world.orgId as OrgId], appIds: [app.uuid as AppId] });
 		const scans = scansIn(await plansOf([{ sql, parameters }]));
 		expect(scans.filter((line) => !/^SCAN (app|json_each|apps VIRTUAL)/.test(line))).toEqual([]);
 	});

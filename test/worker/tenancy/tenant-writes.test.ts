@@ -206,7 +206,10 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 		],
 	],
 	completeUpload: [(of, thing) => completeUpload(of.app, thing.upload, 2), ["~ uploads upload-b completed_at_ms=2"]],
-	insertUploadForNewBundle: [() => insertUploadForNewBundle(B.app, "2.0.0", UPLOAD), ["+ uploads app-b 215 prefix/ org-b"]],
+	insertUploadForNewBundle: [
+		() => insertUploadForNewBundle(B.app, "2.0.0", UPLOAD),
+		["+ uploads app-b 215 prefix/ org-b"],
+	],
 	"insertUploadForNewBundle of a name that is not pending": [
 		() => insertUploadForNewBundle(B.emptyApp, "2.0.0", UPLOAD),
 		[],
