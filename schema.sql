@@ -719,7 +719,7 @@ CREATE TABLE role_bindings (
 ) STRICT;
 CREATE UNIQUE INDEX role_bindings_unique
   ON role_bindings (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0));
-CREATE INDEX role_bindings_by_key ON role_bindings (api_key_id, org_id, scope_type);
+CREATE INDEX role_bindings_by_key ON role_bindings (api_key_id, org_id);
 CREATE INDEX role_bindings_by_user ON role_bindings (user_id, org_id, scope_type);
 CREATE INDEX role_bindings_by_org ON role_bindings (org_id, role_name);
 -- The members of an organization, of whom there are fewer than keys.

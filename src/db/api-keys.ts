@@ -76,10 +76,10 @@ const apiKeyRows = (shown: RawBuilder<unknown> = sql`1`) =>
 		sql<0 | 1>`api_keys.key_ciphertext IS NULL`.as("is_hashed_key"),
 		sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type,
 				'custom_permissions', json(${CUSTOM_PERMISSIONS}), 'org_id', b.org_id, 'app_id', b.app_id, 'channel_id', b.channel_id, 'parent_binding_id', b.parent_binding_id,
-				'expires_at_ms', b.expires_at_ms, 'in_deleted_organization', o.deleted_at_ms IS NOT NULL) ORDER BY b.rowid)
+				'expires_at_ms', b.expires_at_ms, 'in_deleted_organization', o.deleted_at_ms IS NOT NULL))
 			FROM role_bindings b CROSS JOIN organizations o ON o.id = b.org_id
 			WHERE b.api_key_id = api_keys.id AND ${shown})`.as("bindings"),
-		sql<string>`(SELECT json_group_array(json_array(a.app_id, b.expires_at_ms) ORDER BY b.rowid) FROM role_bindings b CROSS JOIN apps a ON a.id = b.app_id
+		sql<string>`(SELECT json_group_array(json_array(a.app_id, b.expires_at_ms)) FROM role_bindings b CROSS JOIN apps a ON a.id = b.app_id
 			CROSS JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
 			WHERE b.api_key_id = api_keys.id AND ${shown})`.as("apps"),
 	]);

@@ -64,7 +64,7 @@ export function auditBindingsOfKeys(
 			actor,
 			atMs,
 			{ action: "binding.delete", targetType: "api_key", details },
-			bindings("before", sql`k.org_id = ${homeOrgId} AND +b.org_id = ${homeOrgId} AND ${keys}`),
+			bindings("before", sql`+k.org_id = ${homeOrgId} AND +b.org_id = ${homeOrgId} AND ${keys}`),
 		),
 		auditBindingsElsewhere(actor, atMs, homeOrgId, keys, details),
 	];
@@ -82,7 +82,7 @@ export function auditBindingsElsewhere(
 		elsewhere(actor),
 		atMs,
 		{ action: "binding.delete", targetType: "api_key", details: { ...details, other_organization: true } },
-		bindings("before", sql`k.org_id = ${homeOrgId} AND b.org_id <> ${homeOrgId} AND ${keys}`),
+		bindings("before", sql`+k.org_id = ${homeOrgId} AND b.org_id <> ${homeOrgId} AND ${keys}`),
 	);
 }
 
