@@ -84,27 +84,51 @@ interface Figures {
 	readonly markers?: readonly Marker[];
 }
 
+interface Reader {
+	readonly deps: Deps;
+	readonly db: Database;
+	readonly nowMs: number;
+}
+
+function rangesOf({ deps, nowMs }: Reader, query: Query) {
+	const range = rangeOf(query, nowMs);
+	const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
+	return { range, firstKeptDay, kept: { firstDay: Math.max(range.firstDay, firstKeptDay), lastDay: range.lastDay } };
+}
+
+interface MainRows {
+	readonly apps: readonly StatisticsApp[];
+	readonly measured: readonly StorageRow[];
+}
+
+async function readMain(reader: Reader, of: StatisticsOf, query: Query, byApp: boolean): Promise<MainRows> {
+	const { kept } = rangesOf(reader, query);
+	const [apps, measured] = await reader.db.batch([statisticsApps(of), dailyStorage(of, kept, byApp)]);
+	return { apps: apps.rows, measured: measured.rows };
+}
+
 /** One round trip, and one to each telemetry database that has reports of the apps. */
-async function read(
-	{ deps, db, nowMs }: { readonly deps: Deps; readonly db: Database; readonly nowMs: number },
-	of: StatisticsOf,
+async function read(reader: Reader, of: StatisticsOf, query: Query, byApp: boolean): Promise<Figures> {
+	return withReports(reader, await readMain(reader, of, query, byApp), query, byApp);
+}
+
+async function withReports(
+	reader: Reader,
+	{ apps, measured }: MainRows,
 	query: Query,
 	byApp: boolean,
 ): Promise<Figures> {
-	const range = rangeOf(query, nowMs);
+	const { deps, nowMs } = reader;
+	const { range, firstKeptDay, kept } = rangesOf(reader, query);
 	const accumulate = query.noAccumulate !== true;
-	const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
-	const kept = { firstDay: Math.max(range.firstDay, firstKeptDay), lastDay: range.lastDay };
-	const [apps, measured] = await db.batch([statisticsApps(of), dailyStorage(of, kept, byApp)]);
-	const reported = await readReports(deps, apps.rows, kept, { byApp, accumulate });
-	const storage =
-		range.lastDay >= dayOf(nowMs) ? withStorageOfToday(measured.rows, apps.rows, dayOf(nowMs), byApp) : measured.rows;
+	const reported = await readReports(deps, apps, kept, { byApp, accumulate });
+	const storage = range.lastDay >= dayOf(nowMs) ? withStorageOfToday(measured, apps, dayOf(nowMs), byApp) : measured;
 	const distinct = accumulate ? distinctByApp(reported.sketches, kept) : new Map<string, Map<number, number>>();
 	const added = addTotals(reported.totals);
 	const totals = accumulate ? added : withDevicesOfOpenDays(added, reported.sketches, byApp);
 	const common = { range, firstKeptDay, accumulate };
 	const perApp = byApp
-		? apps.rows.map(({ id, app_id }) => ({
+		? apps.map(({ id, app_id }) => ({
 				appId: app_id,
 				items: itemsOf({
 					...common,
@@ -128,16 +152,16 @@ const MOST_ITEMS_BY_APP = 5_000;
 const MOST_APPS_OF_PAGE = 100;
 
 /** The figures of each app of a page, and the sum of all apps. */
-async function readByApp(context: Parameters<typeof read>[0], of: StatisticsOf, query: Query, page: number) {
-	const [apps] = await context.db.batch([statisticsApps(of)]);
-	const { firstDay, lastDay } = rangeOf(query, context.nowMs);
+async function readByApp(reader: Reader, of: StatisticsOf, query: Query, page: number) {
+	const { firstDay, lastDay } = rangeOf(query, reader.nowMs);
 	const fitting = Math.floor(MOST_ITEMS_BY_APP / (lastDay - firstDay + 1));
 	const size = Math.min(MOST_APPS_OF_PAGE, Math.max(1, fitting));
-	const appIds = apps.rows.slice(page * size, (page + 1) * size).map(({ id }) => id);
-	const figures = await read(context, { orgIds: [], appIds }, query, true);
-	if (appIds.length === apps.rows.length) return { figures, hasNext: false };
-	const { items } = await read(context, of, query, false);
-	return { figures: { ...figures, items }, hasNext: (page + 1) * size < apps.rows.length };
+	const { apps, measured } = await readMain(reader, of, query, true);
+	const shown = apps.slice(page * size, (page + 1) * size);
+	const figures = await withReports(reader, { apps: shown, measured }, query, true);
+	if (shown.length === apps.length) return { figures, hasNext: false };
+	const { items } = await read(reader, of, query, false);
+	return { figures: { ...figures, items }, hasNext: (page + 1) * size < apps.length };
 }
 
 /** From the telemetry databases of the apps. */
