@@ -138,8 +138,10 @@ CREATE TABLE organizations (
   deleted_at_ms INTEGER,
   -- Policy: bundles become ready and are promoted only if a registered signing key verifies them.
   require_signed_bundles INTEGER NOT NULL DEFAULT 0 CHECK (require_signed_bundles IN (0, 1)),
-  -- Bytes of its apps and of its deleted apps that can be restored, kept by the triggers of src/db/count-triggers.ts.
-  storage_bytes INTEGER NOT NULL DEFAULT 0
+  -- Its apps, their stored bytes and its keys, kept by the triggers of src/db/usage-triggers.ts, so that a quota reads one row.
+  app_count INTEGER NOT NULL DEFAULT 0,
+  storage_bytes INTEGER NOT NULL DEFAULT 0,
+  api_key_count INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX organizations_by_creator ON organizations (created_by);
 CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
@@ -261,11 +263,13 @@ CREATE TABLE apps (
   -- Store pages for testers.
   ios_store_url TEXT,
   android_store_url TEXT,
-  -- Bytes of the app's bundles, files and open uploads, kept by the triggers of src/db/count-triggers.ts.
+  -- Bytes of the app's bundles, files and open uploads, its channels, its bundles that are not deleted, and its previews that were opened, kept
+  -- by the triggers of src/db/usage-triggers.ts.
   storage_bytes INTEGER NOT NULL DEFAULT 0,
-  -- Live bundles, channels, and previews that were opened, kept by the same triggers.
-  bundle_count INTEGER NOT NULL DEFAULT 0,
+  -- The part of it that is not stored yet.
+  pending_bytes INTEGER NOT NULL DEFAULT 0,
   channel_count INTEGER NOT NULL DEFAULT 0,
+  bundle_count INTEGER NOT NULL DEFAULT 0,
   preview_count INTEGER NOT NULL DEFAULT 0,
   -- Prefix of the names of preview channels. NULL: `pr-` (src/domain/ci/preview-names.ts).
   preview_channel_prefix TEXT,
@@ -278,7 +282,9 @@ CREATE TABLE apps (
   -- Binding of the telemetry database that has the app's reports, chosen when the app is created.
   telemetry_binding TEXT NOT NULL
 ) STRICT;
-CREATE INDEX apps_by_owner ON apps (owner_org, name);
+CREATE INDEX apps_by_owner ON apps (owner_org, name, app_id);
+CREATE INDEX apps_by_storage ON apps (owner_org, storage_bytes DESC, id);
+CREATE INDEX apps_by_telemetry ON apps (telemetry_binding);
 
 -- The change feed: one row for each change of what an app's devices are offered, and for each app that is created, renamed, moved or deleted.
 -- Isolates ask for the rows after the last one that they know. The triggers of src/db/change-triggers.ts write them; clean-up keeps the
@@ -366,9 +372,10 @@ CREATE TABLE api_keys (
   -- JSON array of CIDR ranges that may use the key. NULL: all addresses.
   ip_allow_list TEXT
 ) STRICT;
-CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms);
+CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms, id);
+CREATE INDEX api_keys_with_permissions ON api_keys (user_id) WHERE global_permissions <> '[]';
 CREATE UNIQUE INDEX api_keys_by_previous_hash ON api_keys (previous_key_hash) WHERE previous_key_hash IS NOT NULL;
-CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id);
+CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id, created_at_ms, id);
 
 -- Accounts that have seen the stored secret of a key, until the secret is regenerated.
 CREATE TABLE api_key_reveals (
@@ -554,6 +561,7 @@ CREATE INDEX channels_public ON channels (app_id, public) WHERE public = 1;
 -- For pages of channels.
 CREATE INDEX channels_by_age ON channels (app_id, created_at_ms);
 CREATE INDEX channels_of_previews ON channels (id) WHERE is_preview = 1;
+CREATE INDEX channels_protected ON channels (app_id, protected) WHERE protected = 1;
 CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id, app_id);
 CREATE INDEX channels_live ON channels (app_id, version_id);
@@ -676,12 +684,12 @@ CREATE TABLE uploads (
   reserved_bytes INTEGER NOT NULL DEFAULT 0,
   -- Hash of the key of the CI job that began it (ci_keys): links of the upload end with that key.
   created_by_job TEXT,
-  -- The organization of the app while the upload is open; kept by a trigger when the app moves.
-  owner_org TEXT,
+  -- The organization of the app when it began. A transfer of the app drops open uploads.
+  org_id TEXT,
   CHECK ((bundle_id IS NULL) <> (delta_path IS NULL))
 ) STRICT;
 CREATE INDEX uploads_open_by_app ON uploads (app_id, expires_at_ms) WHERE completed_at_ms IS NULL;
-CREATE INDEX uploads_open_by_org ON uploads (owner_org, expires_at_ms) WHERE completed_at_ms IS NULL;
+CREATE INDEX uploads_open_by_org ON uploads (org_id, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_open_by_creator ON uploads (created_by, created_by_key, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_by_app ON uploads (app_id);
 CREATE INDEX uploads_by_bundle ON uploads (bundle_id);
@@ -726,6 +734,8 @@ CREATE TABLE role_bindings (
   parent_binding_id TEXT REFERENCES role_bindings (id) ON DELETE CASCADE,
   expires_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
+  -- 1: of a key of another organization. Written by a trigger (src/db/usage-triggers.ts).
+  is_foreign INTEGER NOT NULL DEFAULT 0 CHECK (is_foreign IN (0, 1)),
   CHECK ((api_key_id IS NULL) <> (user_id IS NULL)),
   CHECK ((scope_type = 'org') = (app_id IS NULL)),
   CHECK ((scope_type = 'channel') = (channel_id IS NOT NULL))
@@ -733,9 +743,12 @@ CREATE TABLE role_bindings (
 CREATE UNIQUE INDEX role_bindings_unique
   ON role_bindings (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0));
 CREATE INDEX role_bindings_by_key ON role_bindings (api_key_id, org_id);
-CREATE INDEX role_bindings_by_user ON role_bindings (user_id, org_id);
-CREATE INDEX role_bindings_by_org ON role_bindings (org_id);
-CREATE INDEX role_bindings_by_app ON role_bindings (app_id);
+CREATE INDEX role_bindings_by_user ON role_bindings (user_id, org_id, scope_type);
+CREATE INDEX role_bindings_by_org ON role_bindings (org_id, role_name);
+-- The members of an organization, of whom there are fewer than keys.
+CREATE INDEX role_bindings_of_members ON role_bindings (org_id, scope_type, user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX role_bindings_foreign ON role_bindings (org_id, is_foreign, api_key_id) WHERE is_foreign = 1;
+CREATE INDEX role_bindings_by_app ON role_bindings (app_id, created_at_ms, id);
 CREATE INDEX role_bindings_by_channel ON role_bindings (channel_id);
 CREATE INDEX role_bindings_by_parent ON role_bindings (parent_binding_id);
 
@@ -771,8 +784,8 @@ CREATE TABLE group_bindings (
   CHECK ((scope_type = 'channel') = (channel_id IS NOT NULL))
 ) STRICT;
 CREATE UNIQUE INDEX group_bindings_unique ON group_bindings (group_id, role_name, app_id, coalesce(channel_id, 0));
-CREATE INDEX group_bindings_by_org ON group_bindings (org_id);
-CREATE INDEX group_bindings_by_app ON group_bindings (app_id);
+CREATE INDEX group_bindings_by_org ON group_bindings (org_id, role_name);
+CREATE INDEX group_bindings_by_app ON group_bindings (app_id, created_at_ms, id);
 CREATE INDEX group_bindings_by_channel ON group_bindings (channel_id);
 
 -- An operator's override for one device: a channel, a bundle, or both.
@@ -1102,10 +1115,10 @@ CREATE TABLE audit_log (
   app_uuid TEXT,
   app_id TEXT
 ) STRICT;
-CREATE INDEX audit_log_by_org ON audit_log (org_id, id);
-CREATE INDEX audit_log_by_app ON audit_log (app_uuid, id) WHERE app_uuid IS NOT NULL;
+CREATE INDEX audit_log_by_org ON audit_log (org_id, at_ms);
+CREATE INDEX audit_log_by_app ON audit_log (app_uuid, at_ms) WHERE app_uuid IS NOT NULL;
 -- For the limit of denied attempts per hour.
-CREATE INDEX audit_log_denied ON audit_log (org_id, at_ms) WHERE action = 'access.denied';
+CREATE INDEX audit_log_denied ON audit_log (org_id, action, at_ms) WHERE action = 'access.denied';
 
 -- == The main database and each telemetry database ==
 

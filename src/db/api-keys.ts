@@ -77,10 +77,10 @@ const apiKeyRows = (shown: RawBuilder<unknown> = sql`1`) =>
 		sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type,
 				'custom_permissions', json(${CUSTOM_PERMISSIONS}), 'org_id', b.org_id, 'app_id', b.app_id, 'channel_id', b.channel_id, 'parent_binding_id', b.parent_binding_id,
 				'expires_at_ms', b.expires_at_ms, 'in_deleted_organization', o.deleted_at_ms IS NOT NULL))
-			FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id
+			FROM role_bindings b CROSS JOIN organizations o ON o.id = b.org_id
 			WHERE b.api_key_id = api_keys.id AND ${shown})`.as("bindings"),
-		sql<string>`(SELECT json_group_array(json_array(a.app_id, b.expires_at_ms)) FROM role_bindings b INNER JOIN apps a ON a.id = b.app_id
-			INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
+		sql<string>`(SELECT json_group_array(json_array(a.app_id, b.expires_at_ms)) FROM role_bindings b CROSS JOIN apps a ON a.id = b.app_id
+			CROSS JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
 			WHERE b.api_key_id = api_keys.id AND ${shown})`.as("apps"),
 	]);
 
@@ -102,40 +102,33 @@ export function apiKeysPage(filter: ApiKeyFilter, limit: number, offset: number)
 	// The filter must not reveal bindings in organizations that the caller does not manage.
 	const wanted = jsonList(JSON.stringify(filter.orgIds.filter((id) => id === orgId)));
 	const shown = sql`(b.org_id IN ${orgIds} OR api_keys.org_id IN ${orgIds} OR api_keys.id = ${filter.ownKeyId})`;
+	const unused = (key: string) =>
+		unusedSinceMs === undefined
+			? sql`true`
+			: sql`coalesce(${sql.ref(`${key}.last_used_at_ms`)}, ${sql.ref(`${key}.created_at_ms`)}) <= ${unusedSinceMs}`;
+	const ofOrganization = orgId === undefined ? sql`true` : sql`(k.org_id = ${orgId} OR k.id IN ${keysBoundIn(wanted)})`;
+	// The statement reads of each organization only as many keys as may be on the page.
+	const own = JSON.stringify(filter.orgIds.filter((id) => orgId === undefined || id === orgId));
+	const page = sql<string>`(SELECT k.id FROM (
+			SELECT b.id FROM json_each(${own}) AS org CROSS JOIN api_keys b ON b.id IN (SELECT c.id FROM api_keys c
+				WHERE c.org_id = org.value AND ${unused("c")} ORDER BY c.created_at_ms, c.id LIMIT ${limit + offset})
+			UNION SELECT id FROM ${keysBoundIn(orgIds)} AS foreigners UNION SELECT ${filter.ownKeyId}) AS found
+		CROSS JOIN api_keys k ON k.id = found.id WHERE ${unused("k")} AND ${ofOrganization}
+		ORDER BY k.created_at_ms, k.id LIMIT ${limit} OFFSET ${offset})`;
 	return apiKeyRows(shown)
-		.where((eb) =>
-			eb.or([
-				eb("api_keys.org_id", "in", orgIds),
-				eb("api_keys.id", "in", keysBoundIn(orgIds)),
-				eb("api_keys.id", "=", filter.ownKeyId),
-			]),
-		)
-		.$if(orgId !== undefined, (rows) =>
-			rows.where((eb) =>
-				eb.or([eb("api_keys.org_id", "=", orgId ?? ""), eb("api_keys.id", "in", keysBoundIn(wanted))]),
-			),
-		)
-		.$if(unusedSinceMs !== undefined, (rows) =>
-			rows.where(
-				(eb) => eb.fn.coalesce("api_keys.last_used_at_ms", "api_keys.created_at_ms"),
-				"<=",
-				unusedSinceMs ?? 0,
-			),
-		)
+		.where("api_keys.id", "in", page)
 		.orderBy("api_keys.created_at_ms")
 		.orderBy("api_keys.id")
-		.limit(limit)
-		.offset(offset)
 		.compile();
 }
 
-function keysBoundIn(orgIds: RawBuilder<string>) {
-	return query
+/** Keys of other organizations with a binding in one of these. */
+const keysBoundIn = (orgIds: RawBuilder<string>) =>
+	query
 		.selectFrom("role_bindings")
 		.select((eb) => eb.ref("api_key_id").$notNull().as("id"))
 		.where("org_id", "in", orgIds)
-		.where("api_key_id", "is not", null);
-}
+		.where("is_foreign", "=", sql.lit(1));
 
 /** An id, or the statement that finds it. */
 export type KeyId = string | RawBuilder<string>;
@@ -199,16 +192,19 @@ export function isUnseenBy(apiKeyId: string | null, userId: string) {
 
 /** Other members' keys of the organization whose secret the account has revealed or regenerated, oldest first. */
 export function keysRevealedTo(orgId: OrgId, userId: string): CompiledQuery<{ id: string; name: string }> {
-	return query
-		.selectFrom("api_key_reveals as r")
-		.innerJoin("api_keys as k", "k.id", "r.api_key_id")
-		.select(["k.id", "k.name"])
-		.where("r.user_id", "=", userId)
-		.where("k.org_id", "=", orgId)
-		.where("k.user_id", "<>", userId)
-		.orderBy("k.created_at_ms")
-		.orderBy("k.id")
-		.compile();
+	return (
+		query
+			.selectFrom("api_key_reveals as r")
+			.innerJoin("api_keys as k", "k.id", "r.api_key_id")
+			.select(["k.id", "k.name"])
+			.where("r.user_id", "=", userId)
+			// The unary + keeps SQLite from reading all keys of the organization.
+			.where(sql<boolean>`+k.org_id = ${orgId}`)
+			.where("k.user_id", "<>", userId)
+			.orderBy("k.created_at_ms")
+			.orderBy("k.id")
+			.compile()
+	);
 }
 
 /** Keys of all organizations that another signing secret sealed; for the rotation of the signing secret. */
@@ -290,7 +286,7 @@ export function isBoundIn(orgId: OrgId, apiKeyId: string) {
 /** Guard: all of these are apps of the organization. */
 export function appsAreOf(orgId: OrgId, appIds: readonly string[]) {
 	const wanted = [...new Set(appIds)];
-	return sql<boolean>`(SELECT count(*) FROM apps WHERE owner_org = ${orgId}
+	return sql<boolean>`(SELECT count(*) FROM apps WHERE +owner_org = ${orgId}
 		AND id IN ${jsonList(JSON.stringify(wanted))}) = ${wanted.length}`;
 }
 

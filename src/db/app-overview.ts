@@ -3,8 +3,8 @@
  * new Android devices get; without a public one, the channel that changed last.
  */
 import { type CompiledQuery, sql } from "kysely";
-import type { AppFilter } from "./apps";
-import { jsonList, query } from "./client";
+import { type AppFilter, appIdsOfPage } from "./apps";
+import { query } from "./client";
 import type { ChannelHistoryAction, Flag } from "./schema";
 
 export interface AppOverviewRow {
@@ -33,25 +33,24 @@ export interface AppOverviewRow {
 	readonly release_actor_name: string | null;
 }
 
+/** Channels that are read of an app without a public one, to show the one that changed last. */
+const MOST_CHANNELS_READ = 100;
+
 /** A page of apps by name, as in `appsPage`. */
-export function appOverviewPage(
-	{ orgIds, appIds, orgId }: AppFilter,
-	limit: number,
-	offset: number,
-): CompiledQuery<AppOverviewRow> {
-	const ofOrganization = orgId === undefined ? sql`true` : sql`a.owner_org = ${orgId}`;
+export function appOverviewPage(filter: AppFilter, limit: number, offset: number): CompiledQuery<AppOverviewRow> {
 	return sql<AppOverviewRow>`WITH page AS MATERIALIZED (SELECT a.id, a.app_id, a.owner_org, a.name, a.icon_url, a.telemetry_binding FROM apps a
-			WHERE (a.owner_org IN ${jsonList(JSON.stringify(orgIds))} OR a.id IN ${jsonList(JSON.stringify(appIds))})
-				AND a.app_id <> a.id AND ${ofOrganization}
-			ORDER BY a.name, a.app_id LIMIT ${limit} OFFSET ${offset})
+			WHERE a.id IN ${appIdsOfPage(filter, limit, offset)})
 		SELECT page.*, c.name AS channel_name, live.name AS version_name,
 			rollout.name AS rollout_version_name, c.rollout_percentage_bps, c.rollout_enabled, c.rollout_paused_at_ms, c.rollout_pause_reason,
 			h.at_ms AS release_at_ms, h.action AS release_action, home.name AS release_channel, home.is_preview AS release_is_preview,
 			h.version_name AS release_version, h.previous_version_name AS release_previous_version,
 			h.rollout_percentage_bps AS release_percentage_bps, h.actor_type AS release_actor_type, h.actor_name AS release_actor_name
 		FROM page
-			LEFT JOIN channels c ON c.id = (SELECT d.id FROM channels d WHERE d.app_id = page.id AND d.is_preview = 0
-				ORDER BY d.public DESC, d.android DESC, d.ios DESC, d.updated_at_ms DESC LIMIT 1)
+			LEFT JOIN channels c ON c.id = coalesce(
+				(SELECT d.id FROM channels d WHERE d.app_id = page.id AND d.public = 1 AND d.is_preview = 0
+					ORDER BY d.android DESC, d.ios DESC, d.updated_at_ms DESC LIMIT 1),
+				(SELECT d.id FROM (SELECT * FROM channels e WHERE e.app_id = page.id ORDER BY e.name LIMIT ${sql.lit(MOST_CHANNELS_READ)}) d
+					WHERE d.is_preview = 0 ORDER BY d.android DESC, d.ios DESC, d.updated_at_ms DESC LIMIT 1))
 			LEFT JOIN bundles live ON live.id = c.version_id LEFT JOIN bundles rollout ON rollout.id = c.rollout_version_id
 			LEFT JOIN channel_history h ON h.id = (SELECT e.id FROM channel_history e INDEXED BY channel_history_by_time
 				WHERE e.app_id = page.id ORDER BY e.at_ms DESC, e.id DESC LIMIT 1)

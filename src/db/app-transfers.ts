@@ -188,11 +188,16 @@ interface EndingBinding {
 
 /** Role bindings on the app, which a transfer ends; for loading beside the decision. */
 export function bindingsEnding(publicAppId: string, limit: number): CompiledQuery<EndingBinding> {
-	return sql<EndingBinding>`SELECT id, role_name, scope_type, channel_id, holder_type, holder_id, holder_name, count(*) OVER () AS bindings FROM (
+	const first = (table: string) => sql`(SELECT * FROM ${sql.table(table)} WHERE app_id = ${appIdOf(publicAppId)}
+		ORDER BY created_at_ms, id LIMIT ${limit})`;
+	const count = (table: string) =>
+		sql`(SELECT count(*) FROM ${sql.table(table)} WHERE app_id = ${appIdOf(publicAppId)})`;
+	return sql<EndingBinding>`SELECT id, role_name, scope_type, channel_id, holder_type, holder_id, holder_name,
+			${count("role_bindings")} + ${count("group_bindings")} AS bindings FROM (
 			SELECT b.id, b.role_name, b.scope_type, b.channel_id, CASE WHEN k.id IS NULL THEN 'user' ELSE 'api_key' END AS holder_type,
-				coalesce(k.id, u.id) AS holder_id, coalesce(k.name, u.email) AS holder_name, b.app_id, b.created_at_ms
-			FROM role_bindings b LEFT JOIN api_keys k ON k.id = b.api_key_id LEFT JOIN users u ON u.id = b.user_id
-			UNION ALL SELECT b.id, b.role_name, b.scope_type, b.channel_id, 'group', g.id, g.name, b.app_id, b.created_at_ms
-			FROM group_bindings b INNER JOIN groups g ON g.id = b.group_id)
-		WHERE app_id = ${appIdOf(publicAppId)} ORDER BY created_at_ms, id LIMIT ${limit}`.compile(query);
+				coalesce(k.id, u.id) AS holder_id, coalesce(k.name, u.email) AS holder_name, b.created_at_ms
+			FROM ${first("role_bindings")} b LEFT JOIN api_keys k ON k.id = b.api_key_id LEFT JOIN users u ON u.id = b.user_id
+			UNION ALL SELECT b.id, b.role_name, b.scope_type, b.channel_id, 'group', g.id, g.name, b.created_at_ms
+			FROM ${first("group_bindings")} b INNER JOIN groups g ON g.id = b.group_id)
+		ORDER BY created_at_ms, id LIMIT ${limit}`.compile(query);
 }

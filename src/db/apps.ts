@@ -34,6 +34,7 @@ export function appByPublicId(publicAppId: string): CompiledQuery<AppRow> {
 	return appRows().where("apps.id", "=", appIdOf(publicAppId)).compile();
 }
 
+/** A set of apps. */
 export interface AppFilter {
 	/** All apps of these organizations. */
 	readonly orgIds: readonly OrgId[];
@@ -43,26 +44,30 @@ export interface AppFilter {
 	readonly orgId: string | undefined;
 }
 
-/** A page of the apps of whole organizations and of single apps, by name. */
-export function appsPage({ orgIds, appIds, orgId }: AppFilter, limit: number, offset: number): CompiledQuery<AppRow> {
+/**
+ * SQL list: the ids of a page of the apps of whole organizations and of single apps, by name. Reads of each organization only as many apps as
+ * may be on the page.
+ */
+export function appIdsOfPage({ orgIds, appIds, orgId }: AppFilter, limit: number, offset: number) {
+	const wanted = orgIds.filter((id) => orgId === undefined || id === orgId);
+	const ofOrganization = orgId === undefined ? sql`true` : sql`a.owner_org = ${orgId}`;
 	// One JSON parameter each, because a key may have more bindings than D1 accepts parameters.
-	return (
-		appRows()
-			.where((eb) =>
-				eb.or([
-					eb("apps.owner_org", "in", jsonList(JSON.stringify(orgIds))),
-					eb("apps.id", "in", jsonList(JSON.stringify(appIds))),
-				]),
-			)
-			// A deleted app keeps its bindings, and its UUID replaces its public id.
-			.whereRef("apps.app_id", "<>", "apps.id")
-			.$if(orgId !== undefined, (rows) => rows.where("apps.owner_org", "=", orgId ?? ""))
-			.orderBy("apps.name")
-			.orderBy("apps.app_id")
-			.limit(limit)
-			.offset(offset)
-			.compile()
-	);
+	// A deleted app keeps its bindings, and its UUID replaces its public id.
+	return sql<string>`(SELECT a.id FROM (
+			SELECT b.id FROM json_each(${JSON.stringify(wanted)}) AS org CROSS JOIN apps b ON b.id IN (SELECT c.id FROM apps c
+				WHERE c.owner_org = org.value AND c.app_id <> c.id ORDER BY c.name, c.app_id LIMIT ${limit + offset})
+			UNION SELECT value FROM json_each(${JSON.stringify(appIds)})) AS found
+		CROSS JOIN apps a ON a.id = found.id WHERE a.app_id <> a.id AND ${ofOrganization}
+		ORDER BY a.name, a.app_id LIMIT ${limit} OFFSET ${offset})`;
+}
+
+/** A page of the apps of whole organizations and of single apps, by name. */
+export function appsPage(filter: AppFilter, limit: number, offset: number): CompiledQuery<AppRow> {
+	return appRows()
+		.where("apps.id", "in", appIdsOfPage(filter, limit, offset))
+		.orderBy("apps.name")
+		.orderBy("apps.app_id")
+		.compile();
 }
 
 export function insertApp(values: Insertable<AppsTable>): CompiledQuery {
@@ -102,8 +107,8 @@ export type AuditedSetting = keyof typeof AUDITED_SETTINGS;
 
 /** Counts of the contents that are deleted with an app. */
 const AUDITED_CONTENTS = {
-	channel_count: sql`apps.channel_count`,
-	bundle_count: sql`(SELECT count(*) FROM bundles WHERE bundles.app_id = apps.id AND bundles.deleted_at_ms IS NULL)`,
+	channel_count: sql`channel_count`,
+	bundle_count: sql`bundle_count`,
 };
 const AUDITED = { ...AUDITED_SETTINGS, ...AUDITED_CONTENTS };
 type Audited = keyof typeof AUDITED;
@@ -131,14 +136,22 @@ interface AppContents {
 
 /** Counts of an app's rows and stored bytes, none unless `wanted`; for loading beside the decision. */
 export function appContents(publicAppId: string): CompiledQuery<AppContents> {
-	const bundles = sql`FROM bundles WHERE bundles.app_id = apps.id AND bundles.deleted_at_ms IS NULL`;
-	return sql<AppContents>`SELECT
-		apps.channel_count AS channels,
-		(SELECT count(*) ${bundles}) AS bundles,
-		(SELECT coalesce(sum(size_bytes), 0) ${bundles} AND object_key IS NOT NULL)
-			+ (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE delta_objects.app_id = apps.id) AS bundle_bytes,
-		(SELECT count(*) FROM role_bindings WHERE role_bindings.app_id = apps.id) AS api_key_bindings
-		FROM apps WHERE apps.id = ${appIdOf(publicAppId)}`.compile(query);
+	return query
+		.selectFrom("apps")
+		.select((eb) => [
+			"channel_count as channels",
+			"bundle_count as bundles",
+			eb("storage_bytes", "-", eb.ref("pending_bytes")).as("bundle_bytes"),
+			eb
+				.selectFrom("role_bindings")
+				.select((bindings) => bindings.fn.countAll<number>().as("bindings"))
+				.whereRef("role_bindings.app_id", "=", "apps.id")
+				.$asScalar()
+				.$notNull()
+				.as("api_key_bindings"),
+		])
+		.where("apps.id", "=", appIdOf(publicAppId))
+		.compile();
 }
 
 /** The record of an app, as the last statement of a batch that wrote it. */
@@ -147,12 +160,15 @@ export function appRecord(appId: AppId): CompiledQuery<AppRow> {
 }
 
 export function appUuidsInOrg(orgId: string, appIds: readonly string[]): CompiledQuery<{ id: string }> {
-	return query
-		.selectFrom("apps")
-		.select("id")
-		.where("owner_org", "=", orgId)
-		.where("id", "in", jsonList(JSON.stringify(appIds)))
-		.compile();
+	return (
+		query
+			.selectFrom("apps")
+			.select("id")
+			// The unary + keeps SQLite from reading all apps of the organization.
+			.where(sql<boolean>`+owner_org = ${orgId}`)
+			.where("id", "in", jsonList(JSON.stringify(appIds)))
+			.compile()
+	);
 }
 
 /** Apps of an organization by their public ids, or all of them up to a limit; for loading beside the decision. */
@@ -177,7 +193,7 @@ export function appsForKey(
 export function appUuidsInOrgOfKey(keyId: string, appIds: readonly string[]): CompiledQuery<{ id: string }> {
 	return query
 		.selectFrom("apps")
-		.innerJoin("api_keys", "api_keys.org_id", "apps.owner_org")
+		.innerJoin("api_keys", (join) => join.on(sql<boolean>`api_keys.org_id = +apps.owner_org`))
 		.select("apps.id")
 		.where("api_keys.id", "=", keyId)
 		.where("apps.id", "in", jsonList(JSON.stringify(appIds)))
@@ -186,9 +202,8 @@ export function appUuidsInOrgOfKey(keyId: string, appIds: readonly string[]): Co
 
 export function appCounts(orgIds: readonly OrgId[]): CompiledQuery<{ owner_org: string; apps: number }> {
 	return query
-		.selectFrom("apps")
-		.select((eb) => ["owner_org", eb.fn.countAll<number>().as("apps")])
-		.where("owner_org", "in", jsonList(JSON.stringify(orgIds)))
-		.groupBy("owner_org")
+		.selectFrom("organizations")
+		.select(["id as owner_org", "app_count as apps"])
+		.where("id", "in", jsonList(JSON.stringify(orgIds)))
 		.compile();
 }

@@ -90,7 +90,7 @@ export function deleteCustomRole(orgId: OrgId, name: string): CompiledQuery[] {
 }
 
 /** SQL: protected channels of the organization whose promoters name the role, also of deleted apps, which can be restored. */
-const channelsNaming = (orgId: string, name: string) => sql`channels ch INNER JOIN apps a ON a.id = ch.app_id
+const channelsNaming = (orgId: string, name: string) => sql`apps a CROSS JOIN channels ch ON ch.app_id = a.id
 	WHERE (a.owner_org = ${orgId} OR a.id IN (SELECT app_id FROM deleted_apps WHERE org_id = ${orgId})) AND ch.protected = 1 AND ${name} IN (SELECT value FROM json_each(ch.promoters))`;
 
 export interface HolderRow {
@@ -110,23 +110,27 @@ export interface HolderRow {
 /** The holders of the role: keys, members and groups with a live binding, open invitations, and protected channels that name it. */
 export function holdersOfRole(orgId: string, name: string, nowMs: number, limit: number): CompiledQuery<HolderRow> {
 	const live = (binding: string) => sql`coalesce(${sql.ref(`${binding}.expires_at_ms`)}, ${nowMs} + 1) > ${nowMs}`;
-	return sql<HolderRow>`SELECT *, count(*) OVER () AS holders FROM (
+	// Other bindings of listed holders only, by the index of SAME_BINDING.
+	const others = sql`(SELECT json_group_array(json_object('role', b.role_name, 'scopeType', b.scope_type, 'customPermissions', json(${CUSTOM_PERMISSIONS})))
+		FROM role_bindings h CROSS JOIN role_bindings b ON coalesce(b.api_key_id, b.user_id) = coalesce(h.api_key_id, h.user_id) AND +b.org_id = h.org_id
+		WHERE h.id = listed.binding_id AND b.id <> h.id AND ${live("b")}
+			AND (b.app_id IS NULL OR (b.app_id IS h.app_id AND (b.channel_id IS NULL OR b.channel_id IS h.channel_id))))`;
+	return sql<HolderRow>`SELECT type, id, name, scope_type, app_id, channel, ${others} AS others, holders
+		FROM (SELECT *, count(*) OVER () AS holders FROM (
 		SELECT iif(h.api_key_id IS NULL, 'user', 'api_key') AS type, coalesce(k.id, u.id) AS id, coalesce(k.name, u.email) AS name,
-			h.scope_type, a.app_id, ch.name AS channel,
-			(SELECT json_group_array(json_object('role', b.role_name, 'scopeType', b.scope_type, 'customPermissions', json(${CUSTOM_PERMISSIONS})))
-				FROM role_bindings b WHERE b.org_id = h.org_id AND b.id <> h.id AND ${live("b")}
-					AND b.api_key_id IS h.api_key_id AND b.user_id IS h.user_id
-					AND (b.app_id IS NULL OR (b.app_id IS h.app_id AND (b.channel_id IS NULL OR b.channel_id IS h.channel_id)))) AS others
+			h.scope_type, a.app_id, ch.name AS channel, h.id AS binding_id
 		FROM role_bindings h LEFT JOIN api_keys k ON k.id = h.api_key_id LEFT JOIN users u ON u.id = h.user_id
 			LEFT JOIN apps a ON a.id = h.app_id LEFT JOIN channels ch ON ch.id = h.channel_id
 		WHERE h.org_id = ${orgId} AND h.role_name = ${name} AND ${live("h")}
-		UNION ALL SELECT 'group', g.id, g.name, b.scope_type, a.app_id, ch.name, '[]' FROM group_bindings b
+		UNION ALL SELECT 'group', g.id, g.name, b.scope_type, a.app_id, ch.name, NULL FROM group_bindings b
 			INNER JOIN groups g ON g.id = b.group_id INNER JOIN apps a ON a.id = b.app_id LEFT JOIN channels ch ON ch.id = b.channel_id
 			WHERE b.org_id = ${orgId} AND b.role_name = ${name}
-		UNION ALL SELECT 'invitation', id, email, 'org', NULL, NULL, '[]' FROM invitations
+		UNION ALL SELECT 'invitation', id, email, 'org', NULL, NULL, NULL FROM invitations
 			WHERE org_id = ${orgId} AND role_name = ${name} AND expires_at_ms > ${nowMs}
-		UNION ALL SELECT 'channel', cast(ch.id AS TEXT), ch.name, 'channel', a.app_id, ch.name, '[]' FROM ${channelsNaming(orgId, name)}
-	) ORDER BY type, name, id, app_id, channel LIMIT ${limit}`.compile(query);
+		UNION ALL SELECT 'channel', cast(ch.id AS TEXT), ch.name, 'channel', a.app_id, ch.name, NULL FROM ${channelsNaming(orgId, name)}
+	) ORDER BY type, name, id, app_id, channel LIMIT ${limit}) AS listed ORDER BY type, name, id, app_id, channel`.compile(
+		query,
+	);
 }
 
 /** Guard: no binding, also of a group, and no open invitation has the role. */

@@ -26,7 +26,8 @@ export function removeForeignBindings(
 		.selectFrom("role_bindings as b")
 		.innerJoin("api_keys as k", "k.id", "b.api_key_id")
 		.select("b.id")
-		.where("b.org_id", "=", orgId)
+		// The unary + keeps SQLite from reading all bindings of the organization.
+		.where(sql<boolean>`+b.org_id = ${orgId}`)
 		.where("k.org_id", "<>", orgId)
 		.where(keys);
 	const losing = sql`${keys} AND ${administers(administering, nowMs, sql`b.org_id = ${orgId}`)}`;

@@ -83,7 +83,7 @@ function permissionsOf(binding: string, customRoles: readonly Role[]): RawBuilde
 function exceeds({ orgId, users, isThere, remains, gained, customRoles }: Loss, nowMs: number): RawBuilder<boolean> {
 	const limited = ROLE_NAMES.filter((name) => ROLES[name].ownWorkOnly === true);
 	const grantedBy = (binding: string) => permissionsOf(binding, customRoles);
-	return sql<boolean>`b.org_id = ${orgId} AND b.parent_binding_id IS NULL AND k.user_id IN ${users} AND ${isThere}
+	return sql<boolean>`+b.org_id = ${orgId} AND +b.parent_binding_id IS NULL AND k.user_id IN ${users} AND ${isThere}
 		AND EXISTS (SELECT 1 FROM ${grantedBy("b")} AS wanted
 			WHERE wanted.value NOT IN ${jsonList(JSON.stringify(gained?.permissions ?? []))}
 				AND NOT EXISTS (SELECT 1 FROM ${ACCOUNT_BINDINGS} own WHERE own.user_id = k.user_id AND own.org_id = ${orgId}

@@ -44,15 +44,21 @@ export function memberBindings(
 	limit: number,
 	offset: number,
 ): CompiledQuery<MemberBindingRow> {
-	const ofPerson = uid === undefined ? sql`1` : sql`b.user_id = ${uid}`;
-	const ofApp = publicAppId === undefined ? sql`1` : sql`b.app_id = ${appIdOf(publicAppId)}`;
-	return sql<MemberBindingRow>`${rowsWhere(orgId, sql`b.group_id IS NULL AND ${ofPerson} AND ${ofApp}`)}
-		ORDER BY u.email, b.created_at_ms, b.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
+	const ofPerson = uid === undefined ? sql`b.user_id IS NOT NULL` : sql`b.user_id = ${uid}`;
+	const ofApp = publicAppId === undefined ? sql`1` : sql`+b.app_id = ${appIdOf(publicAppId)}`;
+	// Apps and channels of the page only.
+	return sql<MemberBindingRow>`SELECT b.id, b.user_id, b.email, b.role_name, b.scope_type, b.app_id AS app_uuid,
+			coalesce(d.public_app_id, a.app_id) AS app_id, b.channel_id, c.name AS channel, NULL AS group_id, b.created_at_ms
+		FROM (SELECT b.*, u.email FROM role_bindings b INNER JOIN users u ON u.id = b.user_id
+			WHERE b.org_id = ${orgId} AND b.scope_type IN ('app', 'channel') AND +b.parent_binding_id IS NULL AND ${ofPerson} AND ${ofApp}
+			ORDER BY u.email, b.created_at_ms, b.id LIMIT ${limit} OFFSET ${offset}) b
+			CROSS JOIN apps a ON a.id = b.app_id LEFT JOIN deleted_apps d ON d.app_id = a.id LEFT JOIN channels c ON c.id = b.channel_id
+		ORDER BY b.email, b.created_at_ms, b.id`.compile(query);
 }
 
 /** All such roles of the person with the address, also by groups; for loads in the authorization batch. */
 export function bindingsOfEmail(orgId: string, email: string): CompiledQuery<MemberBindingRow> {
-	return rowsWhere(orgId, sql`u.email = ${email}`).compile(query);
+	return rowsWhere(orgId, sql`b.user_id = (SELECT id FROM users WHERE email = ${email})`).compile(query);
 }
 
 /** All such roles of the person who holds the binding, also by groups; for loads in the authorization batch. */
@@ -74,8 +80,9 @@ export function rolesBelow(orgId: string, email: string): CompiledQuery<RoleBelo
 	const user = sql`(SELECT id FROM users WHERE email = ${email})`;
 	return sql<RoleBelow>`SELECT role_name, app_id, channel_id FROM ${ACCOUNT_BINDINGS}
 			WHERE user_id = ${user} AND org_id = ${orgId} AND scope_type <> 'org' AND parent_binding_id IS NULL
-		UNION SELECT role_name, app_id, channel_id FROM role_bindings WHERE org_id = ${orgId} AND scope_type <> 'org'
-			AND parent_binding_id IS NULL AND api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${user})`.compile(query);
+		UNION SELECT b.role_name, b.app_id, b.channel_id FROM api_keys k CROSS JOIN role_bindings b
+			ON b.api_key_id = k.id AND b.org_id = ${orgId} AND b.scope_type <> 'org' AND +b.parent_binding_id IS NULL
+			WHERE k.user_id = ${user}`.compile(query);
 }
 
 /** The address of the person who holds the binding. */

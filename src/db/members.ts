@@ -2,7 +2,7 @@
  * Statements about the members of an organization: people with a role binding on it. Also lowers and revokes a member's keys, because
  * that happens in the batch that changes or removes the member.
  */
-import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { type CompiledQuery, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { Permission, RoleName } from "../authz/permissions";
 import { auditBindingsOfKeys, auditedBinding } from "./audit/bindings";
@@ -26,7 +26,7 @@ export interface MemberRow {
 
 /**
  * Members with a live role on the whole organization and unexpired invitations, ordered by e-mail address; limited to one `id` if given.
- * With an id, the unary + keeps SQLite from scanning all members by organization.
+ * Roles are read for the page only.
  */
 export function membersOf(
 	orgId: OrgId,
@@ -35,16 +35,19 @@ export function membersOf(
 	limit: number,
 	offset: number,
 ): CompiledQuery<MemberRow> {
-	const ofOrganization = id === undefined ? sql`b.org_id = ${orgId}` : sql`+b.org_id = ${orgId} AND b.user_id = ${id}`;
-	return sql<MemberRow>`
-		SELECT u.id AS id, u.email AS email, json_group_array(b.role_name) AS roles, 0 AS is_invitation,
-				u.global_permissions AS global_permissions
-			FROM role_bindings b INNER JOIN users u ON u.id = b.user_id
-			WHERE ${ofOrganization} AND b.scope_type = 'org' AND ${live(nowMs)} GROUP BY u.id
-		UNION ALL
-		SELECT id, email, json_array(role_name), 1, '[]' FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs}
-			${id === undefined ? sql`` : sql`AND id = ${id}`}
-		ORDER BY email, id LIMIT ${limit} OFFSET ${offset}`.compile(query);
+	const held = sql`b.org_id = ${orgId} AND b.scope_type = 'org' AND ${live(nowMs)}`;
+	const ofPerson = id === undefined ? sql`b.user_id IS NOT NULL` : sql`b.user_id = ${id}`;
+	return sql<MemberRow>`SELECT page.id, page.email,
+			iif(page.is_invitation, page.roles, (SELECT json_group_array(b.role_name) FROM role_bindings b WHERE ${held} AND b.user_id = page.id)) AS roles,
+			page.is_invitation, page.global_permissions
+		FROM (SELECT u.id, u.email, NULL AS roles, 0 AS is_invitation, u.global_permissions
+				FROM (SELECT DISTINCT b.user_id FROM role_bindings b WHERE ${held} AND ${ofPerson}) AS members
+				CROSS JOIN users u ON u.id = members.user_id
+			UNION ALL
+			SELECT id, email, json_array(role_name), 1, '[]' FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs}
+				${id === undefined ? sql`` : sql`AND id = ${id}`}
+			ORDER BY email, id LIMIT ${limit} OFFSET ${offset}) AS page
+		ORDER BY page.email, page.id`.compile(query);
 }
 
 /** The expressions of the unique index of bindings, for ON CONFLICT. */
@@ -96,12 +99,12 @@ export interface KeyOfMember {
 	readonly roles: readonly string[];
 }
 
-/** The account's bindings, and those of its keys, in the organization. */
-const bindingsOf = (orgId: string | RawBuilder<string>, user: RawBuilder<unknown>) => sql`b.org_id = ${orgId}
-	AND (b.user_id = ${user} OR b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${user}))`;
+/** The account has a binding or a key in the organization, or its keys have a binding there. */
 const isThere = (orgId: string | RawBuilder<string>, user: RawBuilder<unknown>) => sql`(
-	EXISTS (SELECT 1 FROM role_bindings b WHERE ${bindingsOf(orgId, user)})
-	OR EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${user} AND org_id = ${orgId}))`;
+	EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = ${orgId} AND b.user_id = ${user})
+	OR EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${user} AND org_id = ${orgId})
+	OR EXISTS (SELECT 1 FROM api_keys k CROSS JOIN role_bindings b ON b.api_key_id = k.id AND b.org_id = ${orgId}
+		WHERE k.user_id = ${user}))`;
 /**
  * Leaves out roles on apps and channels, because they are never stronger than the role that manages members. Leaves out keys, because
  * their owner could block their own removal by creating and deleting keys in a loop.
@@ -147,8 +150,9 @@ export function membershipIs(orgId: OrgId, member: Membership) {
 
 /** Guard: no key of the person holds one of the roles on the whole organization. */
 export function keysHoldNone(orgId: OrgId, userId: string, roles: readonly string[]) {
-	return sql<boolean>`NOT EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = ${orgId} AND b.scope_type = 'org'
-		AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}))`;
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM api_keys k
+		CROSS JOIN role_bindings b ON b.api_key_id = k.id AND b.org_id = ${orgId} AND b.scope_type = 'org'
+		WHERE k.user_id = ${userId} AND +b.role_name IN ${jsonList(JSON.stringify(roles))})`;
 }
 
 /** Guard: the account's global permissions are unchanged since they were read. */
@@ -249,6 +253,8 @@ export function removeMember(
 	nowMs: number,
 ): CompiledQuery[] {
 	const [user, org] = [sql`${userId}`, sql`${orgId}`];
+	// By this index also if most keys of the deployment are of one person.
+	const keysOfUser = sql<SqlBool>`k.id IN (SELECT id FROM api_keys INDEXED BY api_keys_by_user WHERE user_id = ${user})`;
 	const ownKeys = sql`FROM api_keys k WHERE k.org_id = ${org} AND k.user_id = ${user}`;
 	const invitations = sql<boolean>`org_id = ${org}
 		AND (invited_by = ${user} OR email = (SELECT email FROM users WHERE id = ${user}))`;
@@ -261,10 +267,10 @@ export function removeMember(
 			sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name,
 				json_object('name', k.name, 'user_id', k.user_id, 'is_hashed_key', json(iif(k.key_ciphertext IS NULL, 'true', 'false')),
 					'expires_at', strftime('%Y-%m-%dT%H:%M:%fZ', k.expires_at_ms / 1000.0, 'unixepoch'), 'bindings', json((
-					SELECT json_group_array(${auditedBinding}) FROM role_bindings b WHERE b.api_key_id = k.id))) AS before,
+					SELECT json_group_array(${auditedBinding} ORDER BY b.rowid) FROM role_bindings b WHERE b.api_key_id = k.id))) AS before,
 				NULL AS after ${ownKeys} ORDER BY k.created_at_ms, k.id`,
 		),
-		...removeForeignBindings(orgId, sql`k.user_id = ${user}`, administering, actor, nowMs, because),
+		...removeForeignBindings(orgId, keysOfUser, administering, actor, nowMs, because),
 		auditEach(
 			actor,
 			nowMs,
@@ -273,7 +279,7 @@ export function removeMember(
 				json_object('email', email, 'role', role_name) AS before, NULL AS after
 				FROM invitations WHERE ${invitations} ORDER BY email`,
 		),
-		...auditBindingsOfKeys(actor, nowMs, orgId, sql`k.user_id = ${user}`, because),
+		...auditBindingsOfKeys(actor, nowMs, orgId, keysOfUser, because),
 		query.deleteFrom("role_bindings").where("org_id", "=", orgId).where("user_id", "=", userId).compile(),
 		query
 			.deleteFrom("group_members")

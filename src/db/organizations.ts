@@ -159,19 +159,13 @@ interface OrganizationContents {
 
 /** Counts of an organization's rows and stored bytes; for loads in the authorization batch. */
 export function organizationContents(orgId: string, nowMs: number): CompiledQuery<OrganizationContents> {
-	const apps = sql`(SELECT id FROM apps WHERE owner_org = ${orgId})`;
-	const bundles = sql`FROM bundles WHERE app_id IN ${apps} AND deleted_at_ms IS NULL`;
-	return sql<OrganizationContents>`SELECT
-		(SELECT count(*) FROM apps WHERE owner_org = ${orgId}) AS apps,
-		(SELECT coalesce(sum(channel_count), 0) FROM apps WHERE owner_org = ${orgId}) AS channels,
-		(SELECT count(*) ${bundles}) AS bundles,
-		(SELECT coalesce(sum(size_bytes), 0) ${bundles} AND object_key IS NOT NULL)
-			+ (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE app_id IN ${apps}) AS bundle_bytes,
-		(SELECT count(DISTINCT user_id) FROM role_bindings WHERE org_id = ${orgId} AND user_id IS NOT NULL) AS members,
-		(SELECT count(*) FROM api_keys WHERE org_id = ${orgId}) AS api_keys,
-		(SELECT count(*) FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs}) AS invitations`.compile(
-		query,
-	);
+	return sql<OrganizationContents>`SELECT count(*) AS apps, coalesce(sum(a.channel_count), 0) AS channels,
+			coalesce(sum(a.bundle_count), 0) AS bundles, coalesce(sum(a.storage_bytes - a.pending_bytes), 0) AS bundle_bytes,
+			(SELECT count(DISTINCT user_id) FROM role_bindings INDEXED BY role_bindings_of_members
+				WHERE org_id = ${orgId} AND user_id IS NOT NULL) AS members,
+			(SELECT api_key_count FROM organizations WHERE id = ${orgId}) AS api_keys,
+			(SELECT count(*) FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs}) AS invitations
+		FROM apps a WHERE a.owner_org = ${orgId}`.compile(query);
 }
 
 /** An organization, and the number of another organization's keys with a binding in it. */

@@ -1,7 +1,6 @@
 /**
  * The count of each quota, as SQL for a guard of the batch that adds to it. The guard runs after the write and reads its result, so concurrent
- * requests never exceed a quota together. Stored bytes, bundles, channels and previews are kept in
- * the rows of apps and organizations (count-triggers.ts).
+ * requests never exceed a quota together. What may be many is kept in the rows of the app and of the organization (usage-triggers.ts).
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -29,11 +28,14 @@ export const organizationsOfAccount = (userId: string): Quota =>
 			AND (o.deleted_at_ms IS NULL OR EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = o.id)))`,
 	);
 
+const ofOrganization = (count: "app_count" | "storage_bytes" | "api_key_count", orgId: string | RawBuilder<unknown>) =>
+	sql<number>`coalesce((SELECT ${sql.ref(`holder.${count}`)} FROM organizations AS holder WHERE holder.id = ${orgId}), 0)`;
+
 export const appsOfOrganization = (orgId: string): Quota =>
-	quota("apps_per_organization", sql`(SELECT count(*) FROM apps WHERE owner_org = ${orgId})`);
+	quota("apps_per_organization", ofOrganization("app_count", orgId));
 
 export const keysOfOrganization = (orgId: string): Quota =>
-	quota("api_keys_per_organization", sql`(SELECT count(*) FROM api_keys WHERE org_id = ${orgId})`);
+	quota("api_keys_per_organization", ofOrganization("api_key_count", orgId));
 
 export const invitationsOfOrganization = (orgId: string, nowMs: number): Quota =>
 	quota(
@@ -46,15 +48,17 @@ export const storageOfOrganization = (orgId: string): Quota =>
 
 /** Bytes of the organization's apps and of its deleted apps that can be restored. */
 export function storedBytes(orgId: RawBuilder<unknown>): RawBuilder<number> {
-	// An alias, because the id may be a column of an outer `organizations`.
-	return sql<number>`(SELECT owner.storage_bytes FROM organizations AS owner WHERE owner.id = ${orgId})`;
+	// Aliases, because the id may be a column of an outer `apps`.
+	return sql<number>`(${ofOrganization("storage_bytes", orgId)}
+		+ (SELECT coalesce(sum(stored.storage_bytes), 0) FROM deleted_apps AS deleted
+			INNER JOIN apps AS stored ON stored.id = deleted.app_id WHERE deleted.org_id = ${orgId}))`;
 }
 
 export const channelsOfApp = (appId: string): Quota =>
-	quota("channels_per_app", sql`(SELECT counted.channel_count FROM apps AS counted WHERE counted.id = ${appId})`);
+	quota("channels_per_app", sql`coalesce((SELECT channel_count FROM apps WHERE id = ${appId}), 0)`);
 
 export const bundlesOfApp = (appId: string): Quota =>
-	quota("bundles_per_app", sql`(SELECT counted.bundle_count FROM apps AS counted WHERE counted.id = ${appId})`);
+	quota("bundles_per_app", sql`coalesce((SELECT bundle_count FROM apps WHERE id = ${appId}), 0)`);
 
 /** Without those that were closed before they were opened (`insertClosedPreview`). */
 export const previewsOfApp = (appId: string): Quota =>
@@ -72,7 +76,7 @@ const openUploadsOfApp = (appId: string, nowMs: number): Quota =>
 export const openUploadsOfOrganization = (orgId: string, nowMs: number): Quota =>
 	quota(
 		"open_uploads_per_organization",
-		sql`(SELECT count(*) FROM uploads WHERE owner_org = ${orgId} AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs})`,
+		sql`(SELECT count(*) FROM uploads WHERE org_id = ${orgId} AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs})`,
 	);
 
 const openUploadsOfCaller = ({ userId, keyId }: Holder, nowMs: number): Quota =>
@@ -140,6 +144,6 @@ export function appUsagePage(orgId: string, nowMs: number, limit: number, offset
 	return sql<AppUsageRow>`SELECT a.id, a.app_id, a.name, a.storage_bytes,
 			a.channel_count AS channels, a.bundle_count AS bundles,
 			(SELECT count(*) FROM uploads WHERE app_id = a.id AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs}) AS open_uploads
-		FROM apps a WHERE a.owner_org = ${orgId}
+		FROM apps a INDEXED BY apps_by_storage WHERE a.owner_org = ${orgId}
 		ORDER BY a.storage_bytes DESC, a.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }

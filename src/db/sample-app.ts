@@ -83,5 +83,6 @@ function insertRows(
 
 /** For guards: the organization has no sample app. */
 export function hasNoSampleApp(orgId: OrgId) {
-	return sql<boolean>`NOT EXISTS (SELECT 1 FROM apps WHERE owner_org = ${orgId} AND app_id GLOB ${SAMPLE_IDS})`;
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM apps WHERE +owner_org = ${orgId}
+		AND app_id >= ${SAMPLE_IDS.from} AND app_id < ${SAMPLE_IDS.before})`;
 }

@@ -21,10 +21,12 @@ export interface StatisticsOf {
 }
 
 export interface StatisticsApp {
-	readonly id: string;
+	readonly id: AppId;
 	readonly app_id: string;
 	/** Binding of the telemetry database that has its reports. */
 	readonly telemetry_binding: string;
+	/** Stored now, as in `measureStorage` (src/features/statistics/retention.ts). */
+	readonly stored_bytes: number;
 }
 
 export interface TotalsRow {
@@ -59,13 +61,17 @@ export interface SketchOfDay {
 export const MOST_SKETCH_BYTES = 24 * 1024 * 1024;
 
 /** In the main database. */
-const appsOf = ({ orgIds, appIds }: StatisticsOf): RawBuilder<unknown> =>
-	sql`(SELECT id, app_id, telemetry_binding FROM apps WHERE owner_org IN ${jsonList(JSON.stringify(orgIds))}
-		UNION SELECT id, app_id, telemetry_binding FROM apps WHERE id IN ${jsonList(JSON.stringify(appIds))} AND app_id <> id)`;
+const appsOf = ({ orgIds, appIds }: StatisticsOf): RawBuilder<unknown> => {
+	const ofOrganizations = sql`owner_org IN ${jsonList(JSON.stringify(orgIds))}`;
+	// A single app may be one of an organization, too.
+	const single = sql` OR (id IN ${jsonList(JSON.stringify(appIds))} AND app_id <> id)`;
+	return sql`(SELECT id, app_id, telemetry_binding, storage_bytes - pending_bytes AS stored_bytes FROM apps
+		WHERE ${ofOrganizations}${appIds.length === 0 ? sql`` : single})`;
+};
 
 /** In a telemetry database. */
 const reportsOf = (appIds: readonly string[]): RawBuilder<unknown> =>
-	sql`(SELECT id FROM apps WHERE id IN ${jsonList(JSON.stringify(appIds))})`;
+	sql`(SELECT value AS id FROM json_each(${JSON.stringify(appIds)}))`;
 
 const within = (table: string, { firstDay, lastDay }: DayRange) =>
 	sql`${sql.ref(`${table}.app_id`)} = app.id AND ${sql.ref(`${table}.day`)} BETWEEN ${firstDay} AND ${lastDay}`;
@@ -75,7 +81,7 @@ const isOpen = (table: string) => sql`EXISTS (SELECT 1 FROM device_sketches slot
 	WHERE slots.app_id = ${sql.ref(`${table}.app_id`)} AND slots.day = ${sql.ref(`${table}.day`)} AND slots.slot > 0)`;
 
 export function statisticsApps(of: StatisticsOf): CompiledQuery<StatisticsApp> {
-	return sql<StatisticsApp>`SELECT id, app_id, telemetry_binding FROM ${appsOf(of)} AS found ORDER BY app_id`.compile(
+	return sql<StatisticsApp>`SELECT id, app_id, telemetry_binding, stored_bytes FROM ${appsOf(of)} AS found ORDER BY app_id`.compile(
 		query,
 	);
 }
@@ -97,29 +103,6 @@ export function dailyStorage(of: StatisticsOf, range: DayRange, byApp: boolean):
 	return sql<StorageRow>`SELECT ${app} AS app, s.day, sum(s.size_bytes) AS size_bytes
 		FROM ${appsOf(of)} AS app CROSS JOIN daily_storage s ON ${within("s", range)}
 		GROUP BY 1, 2 ORDER BY 1, 2`.compile(query);
-}
-
-export interface StoredNowRow {
-	/** UUID of the app. */
-	readonly app: string;
-	readonly size_bytes: number;
-	/** Bundles and files that were added up. */
-	readonly counted: number;
-}
-
-/** Bundles and files that one request adds up; two D1 rows each at most. */
-export const MOST_STORED_NOW = 50_000;
-
-/**
- * Current storage of apps, added up as in `measureStorage` (src/features/statistics/retention.ts); an app without bytes has no row. The query reads at
- * most `MOST_STORED_NOW` + 1 rows. If `counted` adds up to that number, the sums are incomplete.
- */
-export function storedNow(of: StatisticsOf, most = MOST_STORED_NOW): CompiledQuery<StoredNowRow> {
-	return sql<StoredNowRow>`SELECT app, sum(size_bytes) AS size_bytes, count(*) AS counted FROM (
-			SELECT app.id AS app, b.size_bytes FROM ${appsOf(of)} AS app CROSS JOIN bundles b ON b.app_id = app.id
-				AND b.deleted_at_ms IS NULL AND b.status = 'ready' AND b.object_key IS NOT NULL
-			UNION ALL SELECT app.id, f.size_bytes FROM ${appsOf(of)} AS app CROSS JOIN delta_objects f ON f.app_id = app.id
-			LIMIT ${most + 1}) GROUP BY app ORDER BY app`.compile(query);
 }
 
 const sketchesIn = (appIds: readonly string[], range: DayRange) =>

@@ -48,6 +48,10 @@ export function insertReportedApps(appIds: readonly string[]): CompiledQuery {
 
 /** Telemetry databases that have, or will have, reports. */
 export function usedBindings(): CompiledQuery<{ binding: string }> {
-	return sql<{ binding: string }>`SELECT telemetry_binding AS binding FROM apps
-		UNION SELECT telemetry_binding FROM report_removals ORDER BY binding`.compile(query);
+	// One step of the index for each binding, instead of a row for each app.
+	return sql<{ binding: string }>`WITH RECURSIVE used (binding) AS (SELECT min(telemetry_binding) FROM apps
+			UNION ALL SELECT (SELECT min(telemetry_binding) FROM apps WHERE telemetry_binding > used.binding) FROM used WHERE used.binding IS NOT NULL)
+		SELECT binding FROM used WHERE binding IS NOT NULL UNION SELECT telemetry_binding FROM report_removals ORDER BY binding`.compile(
+		query,
+	);
 }

@@ -11,8 +11,8 @@ import type { CompiledQuery } from "kysely";
 import type { Deps } from "../deps";
 import { type Database, openDb } from "./batch";
 import { CHANGE_TRIGGERS, FEED_ROWS } from "./change-triggers";
-import { COUNT_TRIGGERS, RECOUNTS } from "./count-triggers";
 import { plain } from "./plain";
+import { RECOUNT_USAGE, USAGE_TRIGGERS } from "./usage-triggers";
 import { WEBHOOK_TRIGGERS } from "./webhook-triggers";
 
 interface Group {
@@ -23,7 +23,7 @@ interface Group {
 }
 
 const GROUPS: readonly Group[] = [
-	{ triggers: COUNT_TRIGGERS, afterwards: RECOUNTS },
+	{ triggers: USAGE_TRIGGERS, afterwards: RECOUNT_USAGE },
 	// Changes may be missing: without these rows, every isolate starts again and reads whole apps.
 	{ triggers: CHANGE_TRIGGERS, afterwards: ["DELETE FROM changed_items", "DELETE FROM changes", ...FEED_ROWS] },
 	// Events that were missed were not to be sent yet.

@@ -91,14 +91,12 @@ export const uploaderColumns = (principal: Principal) => ({
 	created_by_job: jobOf(principal),
 });
 
-const ownerOf = (appId: string) => query.selectFrom("apps").select("owner_org").where("id", "=", appId);
+const ownerOf = (appId: RawBuilder<unknown>) => sql<string>`(SELECT owner_org FROM apps WHERE id = ${appId})`;
 
-type NewUpload = Omit<Insertable<UploadsTable>, "owner_org"> & Pick<UploadRow, "created_by_job">;
-
-export function insertUpload(values: NewUpload): CompiledQuery {
+export function insertUpload(values: Insertable<UploadsTable> & Pick<UploadRow, "created_by_job">): CompiledQuery {
 	return query
 		.insertInto("uploads")
-		.values({ ...values, owner_org: ownerOf(values.app_id) })
+		.values({ ...values, org_id: ownerOf(sql`${values.app_id}`) })
 		.compile();
 }
 
@@ -108,7 +106,7 @@ export function insertUploadForNewBundle(
 	bundleName: string,
 	values: Omit<
 		UploadRow,
-		"reserved_bytes" | "app_id" | "bundle_id" | "delta_path" | "length_bytes" | "completed_at_ms" | "owner_org"
+		"reserved_bytes" | "org_id" | "app_id" | "bundle_id" | "delta_path" | "length_bytes" | "completed_at_ms"
 	>,
 ): CompiledQuery {
 	const bundle = query
@@ -120,7 +118,7 @@ export function insertUploadForNewBundle(
 		...values,
 		app_id: eb.ref("app_id"),
 		bundle_id: eb.ref("bundles.id"),
-		owner_org: ownerOf(appId),
+		org_id: ownerOf(sql`bundles.app_id`),
 	})).compile();
 }
 

@@ -10,5 +10,5 @@ export const sampleAppId = (appUuid: string): string => `${PREFIX}${appUuid.repl
 /** Ids of apps are compared without case. */
 export const isSampleAppId = (publicAppId: string): boolean => publicAppId.toLowerCase().startsWith(PREFIX);
 
-/** Every sample app has such an id, for SQL. */
-export const SAMPLE_IDS = `${PREFIX}*`;
+/** Ids of sample apps lie between these two, for SQL. */
+export const SAMPLE_IDS = { from: PREFIX, before: `${PREFIX.slice(0, -1)}/` } as const;

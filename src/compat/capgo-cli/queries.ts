@@ -99,16 +99,20 @@ export function cliChannels(publicAppId: string, filter: ChannelFilter): Compile
 
 /** Channels of an organization's apps whose promotions wait for approval; for loading beside the decision. */
 export function channelsThatRequireApproval(orgId: string) {
-	return query
-		.selectFrom("apps")
-		.innerJoin("channels", "channels.app_id", "apps.id")
-		.select(["apps.id as app_uuid", "apps.app_id", "apps.owner_org", "channels.name"])
-		.where("apps.owner_org", "=", orgId)
-		.where("channels.requires_approval", "=", 1)
-		.orderBy("apps.app_id")
-		.orderBy("channels.name")
-		.limit(MOST_CHANNELS)
-		.compile();
+	return (
+		query
+			.selectFrom("apps")
+			.innerJoin("channels", "channels.app_id", "apps.id")
+			.select(["apps.id as app_uuid", "apps.app_id", "apps.owner_org", "channels.name"])
+			.where("apps.owner_org", "=", orgId)
+			// Only protected channels require approval, and those have an index.
+			.where("channels.protected", "=", sql.lit(1))
+			.where("channels.requires_approval", "=", 1)
+			.orderBy("apps.app_id")
+			.orderBy("channels.name")
+			.limit(MOST_CHANNELS)
+			.compile()
+	);
 }
 
 /** Marks bundles for deletion with their last channel; null removes the mark. */

@@ -13,6 +13,7 @@ export const auditedBinding = sql`json_object('id', b.id, 'role_name', b.role_na
 	'app_id', b.app_id, 'channel_id', b.channel_id)`;
 
 // For keys; roles of people below the organization are logged when they are assigned.
+// A unary + keeps SQLite from reading all bindings of the organization or of the app.
 const bindings = (
 	shown: "before" | "after",
 	condition: RawBuilder<unknown>,
@@ -63,7 +64,7 @@ export function auditBindingsOfKeys(
 			actor,
 			atMs,
 			{ action: "binding.delete", targetType: "api_key", details },
-			bindings("before", sql`k.org_id = ${homeOrgId} AND b.org_id = ${homeOrgId} AND ${keys}`),
+			bindings("before", sql`+k.org_id = ${homeOrgId} AND +b.org_id = ${homeOrgId} AND ${keys}`),
 		),
 		auditBindingsElsewhere(actor, atMs, homeOrgId, keys, details),
 	];
@@ -81,7 +82,7 @@ export function auditBindingsElsewhere(
 		elsewhere(actor),
 		atMs,
 		{ action: "binding.delete", targetType: "api_key", details: { ...details, other_organization: true } },
-		bindings("before", sql`k.org_id = ${homeOrgId} AND b.org_id <> ${homeOrgId} AND ${keys}`),
+		bindings("before", sql`+k.org_id = ${homeOrgId} AND b.org_id <> ${homeOrgId} AND ${keys}`),
 	);
 }
 
@@ -121,7 +122,7 @@ export function auditBindingsTaken(
 		actor,
 		atMs,
 		{ action: "binding.delete", targetType: "api_key", details },
-		bindings("before", sql`b.org_id = ${orgId} AND ${taken}`),
+		bindings("before", sql`+b.org_id = ${orgId} AND ${taken}`),
 	);
 }
 
@@ -146,7 +147,7 @@ export function auditBindingsOfApp(
 		actor,
 		atMs,
 		{ action: "binding.delete", targetType: "api_key", details: { with_app: app.id } },
-		bindings("before", sql`b.org_id = ${orgId} AND b.app_id = ${app.uuid}`),
+		bindings("before", sql`+b.org_id = ${orgId} AND b.app_id = ${app.uuid}`),
 	);
 }
 
@@ -161,7 +162,7 @@ export function auditBindingsOfChannel(
 		actor,
 		atMs,
 		{ action: "binding.delete", targetType: "api_key", details: { with_channel: channel.name } },
-		bindings("before", sql`b.org_id = ${orgId} AND b.app_id = ${channel.appId} AND b.channel_id = ${channel.id}`),
+		bindings("before", sql`+b.org_id = ${orgId} AND +b.app_id = ${channel.appId} AND b.channel_id = ${channel.id}`),
 	);
 }
 
@@ -178,8 +179,8 @@ export function auditPreviewAccessEnded(
 		{ action: "binding.delete", targetType: "api_key", details: { with_channel: channel.name } },
 		bindings(
 			"before",
-			sql`b.org_id = ${orgId} AND b.app_id = ${channel.appId}
-				AND b.role_name IN (${sql.join(PREVIEW_CHANNEL_ROLES.map((role) => sql.lit(role)))})
+			sql`+b.org_id = ${orgId} AND +b.app_id = ${channel.appId}
+				AND +b.role_name IN (${sql.join(PREVIEW_CHANNEL_ROLES.map((role) => sql.lit(role)))})
 				AND b.channel_id = (SELECT id FROM channels WHERE app_id = ${channel.appId} AND name = ${channel.name})`,
 		),
 	);

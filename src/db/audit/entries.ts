@@ -10,7 +10,7 @@ import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysel
 import type { CiContext } from "../../domain/ci/context";
 import { insertEach, query } from "../client";
 import { appIdOf } from "../public-app-id";
-import type { AuditLogTable } from "../schema";
+import type { AuditLogTable, Flag } from "../schema";
 
 export interface Actor {
 	readonly type: "api_key" | "user" | "system";
@@ -135,47 +135,80 @@ export type AuditRow = Selectable<AuditLogTable>;
 /** The entries of an organization, or of one app by its public id, without those of an earlier app of that id. */
 export type AuditOf = { readonly orgId: string } | { readonly publicAppId: string } | { readonly appUuid: string };
 
-/** A page of entries, newest first; for `load`. */
-export function auditPage(of: AuditOf, filter: AuditFilter, limit: number, offset: number): CompiledQuery<AuditRow> {
+/** Whether entries have to be read to know whether they match. */
+export const isSearch = ({ actor, action, target }: AuditFilter) =>
+	actor !== undefined || action !== undefined || target !== undefined;
+
+/** A page of entries, newest first, of a filter that is no search; for `load`. */
+export function auditPage(
+	of: AuditOf,
+	filter: Pick<AuditFilter, "fromMs" | "toMs">,
+	limit: number,
+	offset: number,
+): CompiledQuery<AuditRow> {
 	return entries(of, filter).limit(limit).offset(offset).compile();
 }
 
-/** The entries before the given one, newest first. */
-export function auditBefore(
+/** The matching ones among `limit` entries, and the last of these in any case, which says that more follow; for `load`. */
+export function auditSearch(
 	of: AuditOf,
 	filter: AuditFilter,
-	beforeId: number,
 	limit: number,
-): CompiledQuery<AuditRow> {
-	return entries(of, filter).where("id", "<", beforeId).limit(limit).compile();
+	offset: number,
+): CompiledQuery<AuditRow & { readonly is_last: Flag }> {
+	const { fromMs, toMs } = filter;
+	const read = entries(of, { fromMs, toMs }).limit(limit).offset(offset);
+	const last = entries(of, { fromMs, toMs })
+		.clearSelect()
+		.select("id")
+		.limit(1)
+		.offset(offset + limit - 1);
+	const matches = matching(filter);
+	return query
+		.selectFrom(read.as("audit_log"))
+		.selectAll()
+		.select(sql<Flag>`id = (${last})`.as("is_last"))
+		.where((eb) => eb.or([matches, eb("id", "=", last)]))
+		.orderBy("at_ms", "desc")
+		.orderBy("id", "desc")
+		.compile();
 }
 
-function entries(of: AuditOf, { actor, action, target, fromMs, toMs }: AuditFilter) {
+/** All entries that match, newest first, as far as the limit, from the one after the given one. */
+export function auditExport(
+	of: AuditOf,
+	filter: AuditFilter,
+	limit: number,
+	last?: Pick<AuditRow, "at_ms" | "id">,
+): CompiledQuery<AuditRow> {
+	return entries(of, filter)
+		.where(matching(filter))
+		.$if(last !== undefined, (rows) => rows.where(sql<boolean>`(at_ms, id) < (${last?.at_ms}, ${last?.id})`))
+		.limit(limit)
+		.compile();
+}
+
+function matching({ actor, action, target }: AuditFilter): RawBuilder<boolean> {
 	const kind = action?.replace(/\.\*$/, "");
+	const conditions = [
+		...(actor === undefined ? [] : [sql`(actor_id IS ${actor} OR actor_name = ${actor})`]),
+		...(kind === undefined ? [] : [sql`(action = ${kind} OR substr(action, 1, ${kind.length + 1}) = ${`${kind}.`})`]),
+		...(target === undefined
+			? []
+			: [sql`(target_id = ${target} OR target_name IS ${target} OR target_type || ':' || target_id = ${target})`]),
+	];
+	return sql<boolean>`(${conditions.length === 0 ? sql`true` : sql.join(conditions, sql` AND `)})`;
+}
+
+function entries(of: AuditOf, { fromMs, toMs }: Pick<AuditFilter, "fromMs" | "toMs">) {
 	return query
 		.selectFrom("audit_log")
 		.selectAll()
 		.$if("orgId" in of, (rows) => rows.where("org_id", "=", "orgId" in of ? of.orgId : ""))
 		.$if("publicAppId" in of, (rows) => rows.where("app_uuid", "=", appIdOf("publicAppId" in of ? of.publicAppId : "")))
 		.$if("appUuid" in of, (rows) => rows.where("app_uuid", "=", "appUuid" in of ? of.appUuid : ""))
-		.$if(actor !== undefined, (rows) =>
-			rows.where((eb) => eb.or([eb("actor_id", "=", actor ?? ""), eb("actor_name", "=", actor ?? "")])),
-		)
-		.$if(kind !== undefined, (rows) =>
-			rows.where((eb) =>
-				eb.or([eb("action", "=", kind ?? ""), eb(sql`substr(action, 1, ${(kind ?? "").length + 1})`, "=", `${kind}.`)]),
-			),
-		)
-		.$if(target !== undefined, (rows) =>
-			rows.where((eb) =>
-				eb.or([
-					eb("target_id", "=", target ?? ""),
-					eb("target_name", "=", target ?? ""),
-					eb(sql`target_type || ':' || target_id`, "=", target ?? ""),
-				]),
-			),
-		)
 		.$if(fromMs !== undefined, (rows) => rows.where("at_ms", ">=", fromMs ?? 0))
 		.$if(toMs !== undefined, (rows) => rows.where("at_ms", "<=", toMs ?? 0))
+		.orderBy("at_ms", "desc")
 		.orderBy("id", "desc");
 }

@@ -39,6 +39,7 @@ export function entriesPage(
 	return entries(orgId, filter)
 		.selectAll()
 		.select([TABLE_NAME.as("table_name"), OPERATION.as("operation")])
+		.orderBy("at_ms", "desc")
 		.orderBy("id", "desc")
 		.limit(limit)
 		.offset(offset)

@@ -91,7 +91,9 @@ CREATE TABLE organizations (
   max_apikey_expiration_days INTEGER CHECK (max_apikey_expiration_days BETWEEN 1 AND 365),
   deleted_at_ms INTEGER,
   require_signed_bundles INTEGER NOT NULL DEFAULT 0 CHECK (require_signed_bundles IN (0, 1)),
-  storage_bytes INTEGER NOT NULL DEFAULT 0
+  app_count INTEGER NOT NULL DEFAULT 0,
+  storage_bytes INTEGER NOT NULL DEFAULT 0,
+  api_key_count INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX organizations_by_creator ON organizations (created_by);
 CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
@@ -178,8 +180,9 @@ CREATE TABLE apps (
   ios_store_url TEXT,
   android_store_url TEXT,
   storage_bytes INTEGER NOT NULL DEFAULT 0,
-  bundle_count INTEGER NOT NULL DEFAULT 0,
+  pending_bytes INTEGER NOT NULL DEFAULT 0,
   channel_count INTEGER NOT NULL DEFAULT 0,
+  bundle_count INTEGER NOT NULL DEFAULT 0,
   preview_count INTEGER NOT NULL DEFAULT 0,
   preview_channel_prefix TEXT,
   preview_prereleases_only INTEGER NOT NULL DEFAULT 0 CHECK (preview_prereleases_only IN (0, 1)),
@@ -187,7 +190,9 @@ CREATE TABLE apps (
   preview_max_days INTEGER NOT NULL DEFAULT 30 CHECK (preview_max_days BETWEEN 1 AND 365),
   telemetry_binding TEXT NOT NULL
 ) STRICT;
-CREATE INDEX apps_by_owner ON apps (owner_org, name);
+CREATE INDEX apps_by_owner ON apps (owner_org, name, app_id);
+CREATE INDEX apps_by_storage ON apps (owner_org, storage_bytes DESC, id);
+CREATE INDEX apps_by_telemetry ON apps (telemetry_binding);
 CREATE TABLE changes (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   app_id TEXT,
@@ -246,9 +251,10 @@ CREATE TABLE api_keys (
   previous_valid_until_ms INTEGER,
   ip_allow_list TEXT
 ) STRICT;
-CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms);
+CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms, id);
+CREATE INDEX api_keys_with_permissions ON api_keys (user_id) WHERE global_permissions <> '[]';
 CREATE UNIQUE INDEX api_keys_by_previous_hash ON api_keys (previous_key_hash) WHERE previous_key_hash IS NOT NULL;
-CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id);
+CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id, created_at_ms, id);
 CREATE TABLE api_key_reveals (
   api_key_id TEXT NOT NULL REFERENCES api_keys (id) ON DELETE CASCADE,
   user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -384,6 +390,7 @@ CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public =
 CREATE INDEX channels_public ON channels (app_id, public) WHERE public = 1;
 CREATE INDEX channels_by_age ON channels (app_id, created_at_ms);
 CREATE INDEX channels_of_previews ON channels (id) WHERE is_preview = 1;
+CREATE INDEX channels_protected ON channels (app_id, protected) WHERE protected = 1;
 CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id, app_id);
 CREATE INDEX channels_live ON channels (app_id, version_id);
@@ -468,11 +475,11 @@ CREATE TABLE uploads (
   created_at_ms INTEGER NOT NULL,
   reserved_bytes INTEGER NOT NULL DEFAULT 0,
   created_by_job TEXT,
-  owner_org TEXT,
+  org_id TEXT,
   CHECK ((bundle_id IS NULL) <> (delta_path IS NULL))
 ) STRICT;
 CREATE INDEX uploads_open_by_app ON uploads (app_id, expires_at_ms) WHERE completed_at_ms IS NULL;
-CREATE INDEX uploads_open_by_org ON uploads (owner_org, expires_at_ms) WHERE completed_at_ms IS NULL;
+CREATE INDEX uploads_open_by_org ON uploads (org_id, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_open_by_creator ON uploads (created_by, created_by_key, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_by_app ON uploads (app_id);
 CREATE INDEX uploads_by_bundle ON uploads (bundle_id);
@@ -506,6 +513,7 @@ CREATE TABLE role_bindings (
   parent_binding_id TEXT REFERENCES role_bindings (id) ON DELETE CASCADE,
   expires_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
+  is_foreign INTEGER NOT NULL DEFAULT 0 CHECK (is_foreign IN (0, 1)),
   CHECK ((api_key_id IS NULL) <> (user_id IS NULL)),
   CHECK ((scope_type = 'org') = (app_id IS NULL)),
   CHECK ((scope_type = 'channel') = (channel_id IS NOT NULL))
@@ -513,9 +521,11 @@ CREATE TABLE role_bindings (
 CREATE UNIQUE INDEX role_bindings_unique
   ON role_bindings (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0));
 CREATE INDEX role_bindings_by_key ON role_bindings (api_key_id, org_id);
-CREATE INDEX role_bindings_by_user ON role_bindings (user_id, org_id);
-CREATE INDEX role_bindings_by_org ON role_bindings (org_id);
-CREATE INDEX role_bindings_by_app ON role_bindings (app_id);
+CREATE INDEX role_bindings_by_user ON role_bindings (user_id, org_id, scope_type);
+CREATE INDEX role_bindings_by_org ON role_bindings (org_id, role_name);
+CREATE INDEX role_bindings_of_members ON role_bindings (org_id, scope_type, user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX role_bindings_foreign ON role_bindings (org_id, is_foreign, api_key_id) WHERE is_foreign = 1;
+CREATE INDEX role_bindings_by_app ON role_bindings (app_id, created_at_ms, id);
 CREATE INDEX role_bindings_by_channel ON role_bindings (channel_id);
 CREATE INDEX role_bindings_by_parent ON role_bindings (parent_binding_id);
 CREATE TABLE groups (
@@ -546,8 +556,8 @@ CREATE TABLE group_bindings (
   CHECK ((scope_type = 'channel') = (channel_id IS NOT NULL))
 ) STRICT;
 CREATE UNIQUE INDEX group_bindings_unique ON group_bindings (group_id, role_name, app_id, coalesce(channel_id, 0));
-CREATE INDEX group_bindings_by_org ON group_bindings (org_id);
-CREATE INDEX group_bindings_by_app ON group_bindings (app_id);
+CREATE INDEX group_bindings_by_org ON group_bindings (org_id, role_name);
+CREATE INDEX group_bindings_by_app ON group_bindings (app_id, created_at_ms, id);
 CREATE INDEX group_bindings_by_channel ON group_bindings (channel_id);
 CREATE TABLE device_overrides (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
@@ -777,9 +787,9 @@ CREATE TABLE audit_log (
   app_uuid TEXT,
   app_id TEXT
 ) STRICT;
-CREATE INDEX audit_log_by_org ON audit_log (org_id, id);
-CREATE INDEX audit_log_by_app ON audit_log (app_uuid, id) WHERE app_uuid IS NOT NULL;
-CREATE INDEX audit_log_denied ON audit_log (org_id, at_ms) WHERE action = 'access.denied';
+CREATE INDEX audit_log_by_org ON audit_log (org_id, at_ms);
+CREATE INDEX audit_log_by_app ON audit_log (app_uuid, at_ms) WHERE app_uuid IS NOT NULL;
+CREATE INDEX audit_log_denied ON audit_log (org_id, action, at_ms) WHERE action = 'access.denied';
 CREATE TABLE sweep_positions (
   step TEXT PRIMARY KEY,
   position TEXT NOT NULL

@@ -24,8 +24,9 @@ export interface AppsTable {
 	ios_store_url: string | null;
 	android_store_url: string | null;
 	storage_bytes: Generated<number>;
-	bundle_count: Generated<number>;
+	pending_bytes: Generated<number>;
 	channel_count: Generated<number>;
+	bundle_count: Generated<number>;
 	preview_count: Generated<number>;
 	preview_channel_prefix: string | null;
 	preview_prereleases_only: Generated<Flag>;
@@ -198,7 +199,7 @@ export interface UploadsTable {
 	created_at_ms: number;
 	reserved_bytes: Generated<number>;
 	created_by_job: string | null;
-	owner_org: string | null;
+	org_id: string | null;
 }
 
 export interface GarbageObjectsTable {

@@ -92,7 +92,9 @@ export interface OrganizationsTable {
 	max_apikey_expiration_days: number | null;
 	deleted_at_ms: number | null;
 	require_signed_bundles: Generated<Flag>;
+	app_count: Generated<number>;
 	storage_bytes: Generated<number>;
+	api_key_count: Generated<number>;
 }
 
 export interface SigningKeysTable {
@@ -221,6 +223,7 @@ export interface RoleBindingsTable {
 	parent_binding_id: string | null;
 	expires_at_ms: number | null;
 	created_at_ms: number;
+	is_foreign: Generated<Flag>;
 }
 
 export interface GroupsTable {

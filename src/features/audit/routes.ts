@@ -4,11 +4,19 @@
  */
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
-import { type AuditFilter, type AuditOf, type AuditRow, auditBefore, auditPage } from "../../db/audit/entries";
+import {
+	type AuditFilter,
+	type AuditOf,
+	type AuditRow,
+	auditExport,
+	auditPage,
+	auditSearch,
+	isSearch,
+} from "../../db/audit/entries";
 import { openDb } from "../../db/client";
 import type { Deps } from "../../deps";
 import { causeText, serviceUnavailable } from "../../errors";
-import { endpoint } from "../../http/endpoint";
+import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { fromTime, optional, pageNumber, rfc3339, text, time, toTime, uuid } from "../../http/schemas";
 import { appScope, orgScope } from "../../http/scope";
@@ -16,6 +24,8 @@ import { appScope, orgScope } from "../../http/scope";
 /** Entries per database read of an export; a few hundred kilobytes. */
 const ENTRIES_A_CHUNK = 1_000;
 const LONGEST_FILTER = 256;
+/** Entries that a page of a search reads. */
+const ENTRIES_SEARCHED = 250;
 
 const entrySchema = v.strictObject({
 	id: v.number(),
@@ -76,7 +86,7 @@ const filterFields = {
 	format: optional(v.picklist(["json", "ndjson"], "must be json or ndjson")),
 };
 const FILTERS_TEXT =
-	"Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all channel actions), `target` (id, name, or `type:id`), `from` and `to` (times or days, both inclusive). `format=ndjson` streams all matching entries, one per line; an export that fails midway ends with a line that has `error`.";
+	'Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all channel actions), `target` (id, name, or `type:id`), `from` and `to` (times or days, both inclusive). A page with `actor`, `action` or `target` has the matching ones of 250 entries, and may be empty; `Link: rel="next"` announces further ones. `format=ndjson` streams all matching entries, one per line; an export that fails midway ends with a line that has `error`.';
 const NDJSON = { contentType: "application/x-ndjson", description: "One entry per line." };
 
 type Filters = v.InferOutput<v.ObjectSchema<typeof filterFields, undefined>>;
@@ -97,9 +107,26 @@ interface Export {
 }
 
 function firstEntries(of: AuditOf, query: Filters) {
-	if (query.format === "ndjson") return auditPage(of, filterOf(query), ENTRIES_A_CHUNK, 0);
-	const { limit, offset } = pageBounds(query.page);
-	return auditPage(of, filterOf(query), limit, offset);
+	const filter = filterOf(query);
+	if (query.format === "ndjson") return auditExport(of, filter, ENTRIES_A_CHUNK);
+	const { limit, offset } = pageBounds(query.page, isSearch(filter) ? ENTRIES_SEARCHED : undefined);
+	return (isSearch(filter) ? auditSearch : auditPage)(of, filter, limit, offset);
+}
+
+/** In a search, `is_last` is 1 for the entry after those of the page. */
+type FoundRow = AuditRow & { readonly is_last?: 0 | 1 | null };
+
+function searchReply(
+	{ request, origin }: { readonly request: Request; readonly origin: string },
+	page: number,
+	rows: readonly FoundRow[],
+	shown: Shown,
+) {
+	const items = rows.filter(({ is_last }) => is_last !== 1).map((row) => entryAnswer(row, shown));
+	if (items.length === rows.length) return new Reply(200, items);
+	const { pathname, searchParams } = new URL(request.url);
+	searchParams.set("page", String(page + 1));
+	return new Reply(200, items, { Link: `<${origin}${pathname}?${searchParams}>; rel="next"` });
 }
 
 function answer(
@@ -107,10 +134,13 @@ function answer(
 	/** Resolved ids, because a public app id may change its app while entries are sent. */
 	of: AuditOf,
 	query: Filters,
-	rows: readonly AuditRow[],
+	rows: readonly FoundRow[],
 	shown: Shown,
 ) {
-	if (query.format !== "ndjson") return pageReply(context, query.page, rows, (row) => entryAnswer(row, shown));
+	if (query.format !== "ndjson") {
+		if (isSearch(filterOf(query))) return searchReply(context, query.page, rows, shown);
+		return pageReply(context, query.page, rows, (row) => entryAnswer(row, shown));
+	}
 	return new Response(ndjson(context, of, filterOf(query), rows, shown), {
 		headers: { "content-type": NDJSON.contentType, "content-disposition": 'attachment; filename="audit.ndjson"' },
 	});
@@ -139,7 +169,7 @@ function ndjson(
 			controller.enqueue(encoder.encode(rows.map((row) => `${JSON.stringify(entryAnswer(row, shown))}\n`).join("")));
 			if (rows.length < ENTRIES_A_CHUNK) return controller.close();
 			try {
-				const [next] = await db.batch([auditBefore(of, filter, last.id, ENTRIES_A_CHUNK)]);
+				const [next] = await db.batch([auditExport(of, filter, ENTRIES_A_CHUNK, last)]);
 				rows = next.rows;
 			} catch (error) {
 				failure = error;

@@ -32,8 +32,8 @@ const STATISTICS_TABLES = {
 } as const;
 
 /**
- * Storage is what triggers count for the quota (src/db/count-triggers.ts), without what is not stored yet. Reads one row per app, pending
- * bundle and open upload, and writes one per app whose storage changed since the last run.
+ * Storage is what triggers count for the quota (src/db/usage-triggers.ts), without what is not stored yet. Reads one row per app, and
+ * writes one per app whose storage changed since the last run.
  */
 export async function measureStorage(deps: Deps): Promise<void> {
 	const nowMs = deps.now();
@@ -41,15 +41,26 @@ export async function measureStorage(deps: Deps): Promise<void> {
 	const days = nowMs - startOfDayMs(today) < SWEEP_PERIOD_MS ? [today - 1, today] : [today];
 	await openDb(deps.d1, "first-primary").batch(
 		days.map((day) =>
-			sql`WITH open AS MATERIALIZED (SELECT app_id, sum(bytes) AS bytes FROM (
-					SELECT app_id, coalesce(size_bytes, 0) AS bytes FROM bundles WHERE status = 'pending' AND storage_provider = 'r2'
-					UNION ALL SELECT app_id, reserved_bytes FROM uploads WHERE completed_at_ms IS NULL) GROUP BY app_id)
-				INSERT INTO daily_storage (app_id, day, size_bytes)
-				SELECT apps.id, ${day}, apps.storage_bytes - coalesce(open.bytes, 0)
-				FROM apps LEFT JOIN open ON open.app_id = apps.id WHERE apps.created_at_ms < ${startOfDayMs(day + 1)}
-				ON CONFLICT (app_id, day) DO UPDATE SET size_bytes = excluded.size_bytes WHERE size_bytes <> excluded.size_bytes`.compile(
-				query,
-			),
+			query
+				.insertInto("daily_storage")
+				.columns(["app_id", "day", "size_bytes"])
+				.expression((eb) =>
+					eb
+						.selectFrom("apps")
+						.select((app) => [
+							"apps.id",
+							app.val(day).as("day"),
+							app("apps.storage_bytes", "-", app.ref("apps.pending_bytes")).as("size_bytes"),
+						])
+						.where("apps.created_at_ms", "<", startOfDayMs(day + 1)),
+				)
+				.onConflict((conflict) =>
+					conflict
+						.columns(["app_id", "day"])
+						.doUpdateSet((eb) => ({ size_bytes: eb.ref("excluded.size_bytes") }))
+						.whereRef("daily_storage.size_bytes", "<>", "excluded.size_bytes"),
+				)
+				.compile(),
 		),
 	);
 }

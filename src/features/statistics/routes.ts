@@ -14,22 +14,19 @@ import {
 	dailyStorage,
 	dailyTotals,
 	MOST_SKETCH_BYTES,
-	MOST_STORED_NOW,
 	openSketches,
 	type StatisticsApp,
 	type StatisticsOf,
 	type StorageRow,
-	type StoredNowRow,
 	sketchesFit,
 	statisticsApps,
-	storedNow,
 } from "../../db/statistics";
 import { readOfApps } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
 import { dayOf, firstStatisticsDay } from "../../domain/statistics/days";
 import { invalidRequest } from "../../errors";
-import { endpoint } from "../../http/endpoint";
-import { booleanText, optional, time } from "../../http/schemas";
+import { endpoint, Reply } from "../../http/endpoint";
+import { booleanText, optional, pageNumber, time } from "../../http/schemas";
 import { appScope, orgScope } from "../../http/scope";
 import { addTotals, withDevicesOfOpenDays } from "./active-devices";
 import { CSV, csvAnswer, lineAnswer, markersOf, SVG, stackedAnswer } from "./answers";
@@ -87,32 +84,51 @@ interface Figures {
 	readonly markers?: readonly Marker[];
 }
 
-const NO_APPS: StatisticsOf = { orgIds: [], appIds: [] };
+interface Reader {
+	readonly deps: Deps;
+	readonly db: Database;
+	readonly nowMs: number;
+}
+
+function rangesOf({ deps, nowMs }: Reader, query: Query) {
+	const range = rangeOf(query, nowMs);
+	const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
+	return { range, firstKeptDay, kept: { firstDay: Math.max(range.firstDay, firstKeptDay), lastDay: range.lastDay } };
+}
+
+interface MainRows {
+	readonly apps: readonly StatisticsApp[];
+	readonly measured: readonly StorageRow[];
+}
+
+async function readMain(reader: Reader, of: StatisticsOf, query: Query, byApp: boolean): Promise<MainRows> {
+	const { kept } = rangesOf(reader, query);
+	const [apps, measured] = await reader.db.batch([statisticsApps(of), dailyStorage(of, kept, byApp)]);
+	return { apps: apps.rows, measured: measured.rows };
+}
 
 /** One round trip, and one to each telemetry database that has reports of the apps. */
-async function read(
-	{ deps, db, nowMs }: { readonly deps: Deps; readonly db: Database; readonly nowMs: number },
-	of: StatisticsOf,
+async function read(reader: Reader, of: StatisticsOf, query: Query, byApp: boolean): Promise<Figures> {
+	return withReports(reader, await readMain(reader, of, query, byApp), query, byApp);
+}
+
+async function withReports(
+	reader: Reader,
+	{ apps, measured }: MainRows,
 	query: Query,
 	byApp: boolean,
 ): Promise<Figures> {
-	const range = rangeOf(query, nowMs);
+	const { deps, nowMs } = reader;
+	const { range, firstKeptDay, kept } = rangesOf(reader, query);
 	const accumulate = query.noAccumulate !== true;
-	const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
-	const kept = { firstDay: Math.max(range.firstDay, firstKeptDay), lastDay: range.lastDay };
-	const [apps, measured, now] = await db.batch([
-		statisticsApps(of),
-		dailyStorage(of, kept, byApp),
-		storedNow(range.lastDay >= dayOf(nowMs) ? of : NO_APPS),
-	]);
-	const reported = await readReports(deps, apps.rows, kept, { byApp, accumulate });
-	const storage = withStorageOfToday(measured.rows, now.rows, apps.rows, dayOf(nowMs), byApp);
+	const reported = await readReports(deps, apps, kept, { byApp, accumulate });
+	const storage = range.lastDay >= dayOf(nowMs) ? withStorageOfToday(measured, apps, dayOf(nowMs), byApp) : measured;
 	const distinct = accumulate ? distinctByApp(reported.sketches, kept) : new Map<string, Map<number, number>>();
 	const added = addTotals(reported.totals);
 	const totals = accumulate ? added : withDevicesOfOpenDays(added, reported.sketches, byApp);
 	const common = { range, firstKeptDay, accumulate };
 	const perApp = byApp
-		? apps.rows.map(({ id, app_id }) => ({
+		? apps.map(({ id, app_id }) => ({
 				appId: app_id,
 				items: itemsOf({
 					...common,
@@ -129,6 +145,23 @@ async function read(
 			)
 		: itemsOf({ ...common, totals, storage, distinct: addDistinct(distinct) });
 	return { range, items, byApp: perApp };
+}
+
+/** Days times apps of a page of a breakdown: about half a megabyte. */
+const MOST_ITEMS_BY_APP = 5_000;
+const MOST_APPS_OF_PAGE = 100;
+
+/** The figures of each app of a page, and the sum of all apps. */
+async function readByApp(reader: Reader, of: StatisticsOf, query: Query, page: number) {
+	const { firstDay, lastDay } = rangeOf(query, reader.nowMs);
+	const fitting = Math.floor(MOST_ITEMS_BY_APP / (lastDay - firstDay + 1));
+	const size = Math.min(MOST_APPS_OF_PAGE, Math.max(1, fitting));
+	const { apps, measured } = await readMain(reader, of, query, true);
+	const shown = apps.slice(page * size, (page + 1) * size);
+	const figures = await withReports(reader, { apps: shown, measured }, query, true);
+	if (shown.length === apps.length) return { figures, hasNext: false };
+	const { items } = await read(reader, of, query, false);
+	return { figures: { ...figures, items }, hasNext: (page + 1) * size < apps.length };
 }
 
 /** From the telemetry databases of the apps. */
@@ -156,20 +189,17 @@ async function readReports(
 	};
 }
 
-/** Storage of today is added up now, or taken from the last measurement if there is too much to add up in one request. */
+/** Storage of today is that of now, and of other days the last measurement. */
 function withStorageOfToday(
 	measured: readonly StorageRow[],
-	now: readonly StoredNowRow[],
 	apps: readonly StatisticsApp[],
 	today: number,
 	byApp: boolean,
 ): readonly StorageRow[] {
-	const counted = now.reduce((sum, row) => sum + row.counted, 0);
-	if (counted > MOST_STORED_NOW || apps.length === 0) return measured;
-	const bytesByApp = new Map(now.map(({ app, size_bytes }) => [app, size_bytes]));
-	const total = now.reduce((sum, { size_bytes }) => sum + size_bytes, 0);
+	if (apps.length === 0) return measured;
+	const total = apps.reduce((sum, { stored_bytes }) => sum + stored_bytes, 0);
 	const ofToday = byApp
-		? apps.map(({ id }) => ({ app: id, day: today, size_bytes: bytesByApp.get(id) ?? 0 }))
+		? apps.map(({ id, stored_bytes }) => ({ app: id, day: today, size_bytes: stored_bytes }))
 		: [{ app: null, day: today, size_bytes: total }];
 	return [...measured.filter(({ day }) => day !== today), ...ofToday];
 }
@@ -300,10 +330,10 @@ export const organizationStatistics = endpoint({
 	path: "/statistics/org/:org_id",
 	tag: "Statistics",
 	summary: "Show the figures of an organization's apps, added up",
-	description: `\`breakdown=true\` returns \`global\` and \`byApp\`, the figures of each app; a chart then has one layer per app. ${DESCRIPTION}`,
+	description: `\`breakdown=true\` returns \`global\` and \`byApp\`, the figures of each app; a chart then has one layer per app. \`byApp\` has a page of at most 100 apps by id, and of fewer for a long range; \`Link: rel="next"\` announces another one. ${DESCRIPTION}`,
 	// A role that holds org.read of an organization holds app.read on all its apps (src/authz/permissions.ts).
 	access: { permission: "org.read", scope: orgScope("params.org_id") },
-	query: v.object({ ...queryFields, breakdown: optional(booleanText) }),
+	query: v.object({ ...queryFields, breakdown: optional(booleanText), page: pageNumber }),
 	response: v.union([itemsAnswer, breakdownAnswer]),
 	rawResponse: [CSV, SVG],
 	errors: [],
@@ -311,9 +341,20 @@ export const organizationStatistics = endpoint({
 		query: { from: "2026-11-01", to: "2026-11-01", breakdown: "true" },
 		response: { global: [EXAMPLE_ITEM], byApp: [{ ...EXAMPLE_ITEM, app_id: "com.example.app" }] },
 	},
-	async handle({ deps, db, nowMs, input, scope }) {
-		const breakdown = input.query.breakdown === true;
-		const figures = await read({ deps, db, nowMs }, ofOrganization(scope.orgId), input.query, breakdown);
-		return answer("All apps", input.query, nowMs, figures, breakdown);
+	async handle({ deps, db, nowMs, input, scope, request, origin }) {
+		const { page, ...query } = input.query;
+		const of = ofOrganization(scope.orgId);
+		if (query.breakdown !== true) {
+			return answer("All apps", query, nowMs, await read({ deps, db, nowMs }, of, query, false), false);
+		}
+		const { figures, hasNext } = await readByApp({ deps, db, nowMs }, of, query, page);
+		const found = answer("All apps", query, nowMs, figures, true);
+		if (!hasNext) return found;
+		const { pathname, searchParams } = new URL(request.url);
+		searchParams.set("page", String(page + 1));
+		const link = `<${origin}${pathname}?${searchParams}>; rel="next"`;
+		if (!(found instanceof Response)) return new Reply(200, found, { Link: link });
+		found.headers.set("link", link);
+		return found;
 	},
 });

@@ -223,7 +223,7 @@ describe("GET /organization/audit", () => {
 	});
 
 	test.each<[Record<string, string>, number]>([
-		[{ actor: "admin" }, 50],
+		[{ actor: "admin" }, 58],
 		[{ actor: "nobody" }, 0],
 		[{ action: "channel" }, 1],
 		[{ action: "channel.*" }, 1],

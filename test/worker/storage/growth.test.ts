@@ -39,6 +39,31 @@ const READS_MORE: Readonly<Record<string, string>> = {
 	"POST /channel/what_if": "it decides a page of 5,000 devices, and says how many of them would get another answer",
 	"GET /device?search=not+found": "a search for a part of an id reads the 2,500 devices that reported last",
 	"GET /device?totals=true&search=not+found": "the same, and it says that it is not complete",
+	"DELETE /organization":
+		"It counts what goes with the organization, and finds each of its keys that holds roles elsewhere.",
+	"DELETE /organization in earnest": "As DELETE /organization; it writes each app to the change feed.",
+	"POST /organization/restore": "It writes each app to the change feed.",
+	"GET /organization/members?page=0":
+		"It sorts the members by address, which their accounts have: three rows for each.",
+	"DELETE /organization/signing_key": "It verifies the bundles of every channel against the keys that stay.",
+	"PUT /organization/roles": "It looks for the role in the protected channels of every app, one step of an index each.",
+	"DELETE /organization/roles": "As PUT, and once more in the batch that deletes the role.",
+	"POST /app/transfer": "It counts the roles on the app that end with the transfer, from an index alone.",
+	"POST /app/sample": "It writes the figures of a month, and D1 counts the rows that are added.",
+	"GET /statistics/app/:app_id/native_usage": "It adds up a bounded sample of the app's devices.",
+};
+
+/** Days that statistics show unless the request names others, and versions with figures on a day of the filled app. */
+const DAYS = 30;
+const VERSIONS_A_DAY = 20;
+/** A version has a row for each of five metrics of a day, and two others; what is grouped counts a second time. */
+const ROWS_PER_DAY_AND_VERSION = 12;
+/** An app is read for its storage, its totals and its sketches, and each day of them is grouped; a breakdown reads a page of apps once more. */
+const ROWS_PER_APP = 20;
+const mostRowsOfStatistics = (name: string) => {
+	if (/^GET \/statistics\/(user|org)/.test(name)) return ROWS_PER_APP * SIZE.apps;
+	if (/^GET \/statistics\/app\//.test(name)) return ROWS_PER_DAY_AND_VERSION * DAYS * VERSIONS_A_DAY;
+	return 0;
 };
 
 /** They end the app or the organization, so they come last. */
@@ -81,7 +106,7 @@ const ALL: readonly (readonly [name: string, prepare: Prepare])[] = [
 const mostRowsOf = (name: string, body: unknown) => {
 	if (FREQUENT.includes(name)) return MOST_ROWS_OF_FREQUENT;
 	const items = Array.isArray(body) ? body.length : 0;
-	return Math.max(MOST_ROWS, ROWS_PER_ITEM * items);
+	return Math.max(MOST_ROWS, ROWS_PER_ITEM * items, mostRowsOfStatistics(name));
 };
 
 test("a request reads its page, and not the app or the organization", async () => {

@@ -61,7 +61,13 @@ const CHANGES: Readonly<
 	],
 	deletePublisher: [
 		(of, thing) => deletePublisher(of.org, of.app, idOf(thing)),
-		["- api_keys key-publisher-b", "- ci_keys job-of-b", "- publishers publisher-b", "- role_bindings b-publisher"],
+		[
+			"- api_keys key-publisher-b",
+			"- ci_keys job-of-b",
+			"- publishers publisher-b",
+			"- role_bindings b-publisher",
+			"~ organizations org-b api_key_count=3",
+		],
 	],
 	endPublisherRights: [
 		(of, thing) => endPublisherRights(of.org, of.app, idOf(thing), true),

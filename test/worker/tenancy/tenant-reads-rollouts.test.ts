@@ -14,7 +14,6 @@ import {
 	outcomesByBundle,
 	type StatisticsOf,
 	statisticsApps,
-	storedNow,
 } from "../../../src/db/statistics";
 import { latestUploadOf, uploadById, uploadByLink } from "../../../src/db/uploads";
 import { insertTenants } from "../support/tenant-rows";
@@ -99,11 +98,6 @@ const SNAPSHOTS: Readonly<Record<string, Read>> = {
 const RANGE = { firstDay: DAY, lastDay: DAY };
 
 /** The tenant's ready bundles, and the files of its delta store, which have the same sizes. */
-const stored = ({ app, stable, next, unused }: TenantRows): Row => ({
-	app,
-	size_bytes: 2 * (stable + next + unused),
-	counted: 6,
-});
 const inOrg = (of: TenantRows): StatisticsOf => ({ orgIds: [of.org], appIds: [] });
 const inApp = (of: TenantRows): StatisticsOf => ({ orgIds: [], appIds: [of.app] });
 
@@ -121,8 +115,6 @@ const STATISTICS: Readonly<Record<string, Read>> = {
 		(of) => dailyStorage(inOrg(of), RANGE, true),
 		(of) => [{ app: of.app, day: DAY, size_bytes: of.stable }],
 	],
-	"storedNow of an organization": [(of) => storedNow(inOrg(of)), (of) => [stored(of)]],
-	"storedNow of one app": [(of) => storedNow(inApp(of)), (of) => [stored(of)]],
 	dailySketches: [
 		(of) => dailySketches([of.app, of.emptyApp], RANGE),
 		(of) => [{ app: of.app, day: DAY, sketch: `slot ${of.stable}` }],

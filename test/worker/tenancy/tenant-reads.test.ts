@@ -25,7 +25,7 @@ import {
 	appUuidsInOrg,
 	appUuidsInOrgOfKey,
 } from "../../../src/db/apps";
-import { type AuditFilter, auditBefore, auditPage } from "../../../src/db/audit/entries";
+import { type AuditFilter, auditExport, auditPage, auditSearch, isSearch } from "../../../src/db/audit/entries";
 import { invitationByEmail, invitationByToken } from "../../../src/db/invitations";
 import { membershipByEmail, membersOf } from "../../../src/db/members";
 import {
@@ -150,7 +150,12 @@ const ENTRIES = (of: TenantRows): Row[] => [
 ];
 
 const entries = (filter: Partial<AuditFilter>) => (of: TenantRows) =>
-	auditPage({ orgId: of.org }, { ...ANY_ENTRY, ...filter }, ALL.limit, ALL.offset);
+	(isSearch({ ...ANY_ENTRY, ...filter }) ? auditSearch : auditPage)(
+		{ orgId: of.org },
+		{ ...ANY_ENTRY, ...filter },
+		ALL.limit,
+		ALL.offset,
+	);
 
 const AUDIT: Readonly<Record<string, Read>> = {
 	"auditPage of an organization": [entries({}), ENTRIES],
@@ -162,15 +167,12 @@ const AUDIT: Readonly<Record<string, Read>> = {
 		(of) => auditPage({ appUuid: of.app }, ANY_ENTRY, ALL.limit, ALL.offset),
 		(of) => ENTRIES(of).slice(1),
 	],
-	"auditPage by an actor": [(of) => entries({ actor: of.user })(of), (of) => ENTRIES(of).slice(0, 1)],
-	"auditPage by an actor's name": [(of) => entries({ actor: `name of ${of.key}` })(of), (of) => ENTRIES(of).slice(1)],
-	"auditPage of a target": [entries({ target: "2" }), (of) => ENTRIES(of).slice(0, 1)],
-	"auditPage of a target's name": [entries({ target: "name of 1" }), (of) => ENTRIES(of).slice(1)],
-	"auditPage of a target and its type": [entries({ target: "channel:1" }), (of) => ENTRIES(of).slice(1)],
-	auditBefore: [
-		(of) => auditBefore({ orgId: of.org }, ANY_ENTRY, of.name === "a" ? 2 : 4, ALL.limit),
-		(of) => ENTRIES(of).slice(1),
-	],
+	"auditSearch by an actor": [(of) => entries({ actor: of.user })(of), (of) => ENTRIES(of).slice(0, 1)],
+	"auditSearch by an actor's name": [(of) => entries({ actor: `name of ${of.key}` })(of), (of) => ENTRIES(of).slice(1)],
+	"auditSearch of a target": [entries({ target: "2" }), (of) => ENTRIES(of).slice(0, 1)],
+	"auditSearch of a target's name": [entries({ target: "name of 1" }), (of) => ENTRIES(of).slice(1)],
+	"auditSearch of a target and its type": [entries({ target: "channel:1" }), (of) => ENTRIES(of).slice(1)],
+	auditExport: [(of) => auditExport({ orgId: of.org }, ANY_ENTRY, ALL.limit), ENTRIES],
 };
 
 const PEOPLE: Readonly<Record<string, Read>> = {

@@ -100,7 +100,12 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 	],
 	deleteKeysOfMember: [
 		() => deleteKeysOfMember(B.org, "user-shared"),
-		["- api_keys key-expired-b", "- api_keys key-shared-b", "- role_bindings b-key-shared"],
+		[
+			"- api_keys key-expired-b",
+			"- api_keys key-shared-b",
+			"- role_bindings b-key-shared",
+			"~ organizations org-b api_key_count=1",
+		],
 	],
 	removeForeignBindings: [
 		() => removeForeignBindings(B.org, sql`1`, ADMINISTERING, ACTOR, NOW_MS),
@@ -260,7 +265,7 @@ const KEYS: Readonly<Record<string, Change>> = {
 	],
 	deleteApiKey: [
 		(of, thing) => deleteApiKey(of.org, `key-shared-${thing.name}`),
-		["- api_keys key-shared-b", "- role_bindings b-key-shared"],
+		["- api_keys key-shared-b", "- role_bindings b-key-shared", "~ organizations org-b api_key_count=2"],
 	],
 	deleteBindings: [
 		() => deleteBindings(B.org, B.key, ["b-key", "a-key", "a-key-elsewhere", "b-key-elsewhere", "b-key-shared"]),

@@ -203,9 +203,7 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 			"+ deleted_apps app-b org-b",
 			"+ organizations grave",
 			"~ apps app-b app_id=app-b owner_org=grave",
-			...["", "-deleted", "-expired", "-of-gone", "-of-other", "-of-user", "-stable"].map(
-				(which) => `~ uploads upload-b${which} owner_org=grave`,
-			),
+			"~ organizations org-b app_count=1 storage_bytes=0",
 		],
 	],
 	completeUpload: [(of, thing) => completeUpload(of.app, thing.upload, 2), ["~ uploads upload-b completed_at_ms=2"]],
@@ -253,6 +251,7 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 			"- role_bindings b-key-channel",
 			"- rollout_devices paused-b device-1",
 			"- rollouts paused-b",
+			"~ apps app-b channel_count=1",
 		],
 	],
 	"updateChannel to the current value": [() => updateChannel(B.app, B.beta, { allow_dev: 1 }, 2), []],
