@@ -4,11 +4,11 @@
  */
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, relative, sep } from "node:path";
 import { build } from "esbuild";
 import { withMark } from "../domain/words/mark";
 import { cliPackage } from "./cli-package";
-import { DASHBOARD_ASSETS, dashboardFiles } from "./dashboard";
+import { dashboardFiles } from "./dashboard";
 import { frontPage, GUIDE_NAMES, type GuideName, guidePage, referencePage, searchIndex } from "./docs-pages";
 import { openApiText } from "./openapi";
 import { PROJECT_DIRECTORY } from "./project";
@@ -49,6 +49,8 @@ ${["/docs", ...GUIDE_NAMES.map((name) => `/docs/${name}`)].map((path) => `${path
   Cache-Control: no-store
 /dashboard/*
   Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+/command/*
+  Cache-Control: no-store
 /dashboard-assets/*
   Cache-Control: public, max-age=31536000, immutable
 `;
@@ -70,7 +72,7 @@ export async function buildAssets(): Promise<void> {
 		guides.set(name, await readFile(join(PROJECT_DIRECTORY, `src/docs/${name}.md`), "utf8"));
 	const files: Readonly<Record<string, string | Buffer>> = {
 		"openapi.json": openapi,
-		"capstan.tgz": await cliPackage(),
+		"command/capstan.tgz": await cliPackage(),
 		"favicon.svg": await marked("favicon.svg"),
 		"docs.html": frontPage(guides.get("cli") ?? ""),
 		"docs/api.html": referencePage(),
@@ -97,14 +99,15 @@ export async function buildAssets(): Promise<void> {
 		await mkdir(join(ASSETS_DIRECTORY, folder), { recursive: true });
 	for (const [name, content] of Object.entries(files))
 		await putFile(join(ASSETS_DIRECTORY, name), Buffer.from(content));
-	await removeOldScripts(Object.keys(files));
+	await removeOldFiles(Object.keys(files));
 }
 
-/** Names of dashboard files contain a hash of their content, so files of earlier builds must be removed. */
-async function removeOldScripts(current: readonly string[]): Promise<void> {
-	for (const name of await readdir(join(ASSETS_DIRECTORY, DASHBOARD_ASSETS))) {
-		if (current.includes(`${DASHBOARD_ASSETS}/${name}`)) continue;
-		await rm(join(ASSETS_DIRECTORY, DASHBOARD_ASSETS, name), { force: true });
+/** Files of earlier builds would be served still: a static asset comes before an endpoint of its path. */
+async function removeOldFiles(current: readonly string[]): Promise<void> {
+	for (const entry of await readdir(ASSETS_DIRECTORY, { recursive: true, withFileTypes: true })) {
+		const path = join(entry.parentPath, entry.name);
+		const name = relative(ASSETS_DIRECTORY, path).split(sep).join("/");
+		if (entry.isFile() && !current.includes(name)) await rm(path, { force: true });
 	}
 }
 

@@ -10,8 +10,9 @@ import { channelsOf } from "../channels";
 import { type Command, type Run, text } from "../command";
 import { privateKeyOf, publicKeyText } from "../encryption";
 import { EXIT, failureOf } from "../failure";
+import { addCommand } from "../package-manager";
 import { type Project, readProject } from "../project";
-import { givenKey, serverOrigin } from "../settings";
+import { givenKey, otherServer, serverOrigin } from "../settings";
 import { counted } from "../terminal";
 
 export interface Finding {
@@ -21,6 +22,7 @@ export interface Finding {
 	readonly detail: string;
 }
 
+const LOOPBACK = /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])(:|$)/;
 /** Signed links and short-lived tokens tolerate less. */
 const MOST_CLOCK_DIFFERENCE_MS = 30_000;
 /** The clean-up, every 15 minutes, wakes deliveries that wait; `npm run doctor` allows as much. */
@@ -36,12 +38,17 @@ export const doctor: Command = {
 	async run(run) {
 		const project = await readProject(run.directory);
 		const findings: Finding[] = [
-			...projectFindings(project),
+			...(await projectFindings(project)),
 			...(await buildFindings(project)),
 			...(await keyPairFindings(run, project)),
 		];
 		try {
 			const origin = await serverOrigin(run, project);
+			const elsewhere = otherServer(project, origin);
+			if (elsewhere !== undefined) {
+				const detail = `the app asks ${elsewhere}, and this checks ${origin}; run capstan init to change the app`;
+				findings.push({ check: "config", state: "warning", detail });
+			}
 			findings.push(...(await serverFindings(run, project, origin)));
 		} catch (error) {
 			findings.push({ check: "server", state: "failed", detail: failureOf(error).message });
@@ -62,7 +69,7 @@ export const doctor: Command = {
 	},
 };
 
-function projectFindings(project: Project): Finding[] {
+async function projectFindings(project: Project): Promise<Finding[]> {
 	const { kind, config, dependencies, server } = project;
 	if (kind === "none") {
 		return [
@@ -88,7 +95,11 @@ function projectFindings(project: Project): Finding[] {
 			detail: `${kind}, ${config?.path ?? "no configuration found"}, app ${project.appId ?? "unknown"}`,
 		},
 		plugin === undefined
-			? { check: "plugin", state: "failed", detail: `${name} is not installed; run npm install ${name}` }
+			? {
+					check: "plugin",
+					state: "failed",
+					detail: `${name} is not installed; run ${await addCommand(project.directory, name)}`,
+				}
 			: { check: "plugin", state: "ok", detail: `${name} ${plugin}` },
 		config?.root === undefined
 			? {
@@ -103,7 +114,27 @@ function projectFindings(project: Project): Finding[] {
 						state: "failed",
 						detail: `${elsewhere.map(([field]) => field).join(", ")}: ${server === undefined ? "not set" : `not at ${server}`}; run capstan init`,
 					},
+		...configurationFindings(project),
 	];
+}
+
+function configurationFindings(project: Project): Finding[] {
+	const { config, kind, server } = project;
+	const findings: Finding[] = [];
+	if (config?.hasComments === true) {
+		const detail = `${config.path} has comments or commas behind last values, and Capacitor reads plain JSON; remove them`;
+		findings.push({ check: "config", state: "warning", detail });
+	}
+	if (
+		kind === "capacitor" &&
+		project.setting("server", "cleartext") === true &&
+		server?.startsWith("https:") === true
+	) {
+		const detail =
+			"server.cleartext is true, so the Android app allows plain HTTP everywhere; remove it, because the server has HTTPS";
+		findings.push({ check: "cleartext", state: "failed", detail });
+	}
+	return findings;
 }
 
 async function buildFindings(project: Project): Promise<Finding[]> {
@@ -210,6 +241,9 @@ export async function clockFinding({ send, origin }: Pick<Server, "origin" | "se
 	const response = await send(`${origin}/ok`, { method: "GET" });
 	await response.arrayBuffer();
 	const serverMs = Date.parse(response.headers.get("date") ?? "");
+	if (Number.isNaN(serverMs) && LOOPBACK.test(origin)) {
+		return { check: "clock", state: "ok", detail: "the server runs on this computer" };
+	}
 	if (Number.isNaN(serverMs)) {
 		const detail = "the server does not send its time, so this computer's clock was not compared";
 		return { check: "clock", state: "unknown", detail };
