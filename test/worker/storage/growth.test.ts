@@ -59,7 +59,7 @@ const VERSIONS_A_DAY = 20;
 /** A version has a row for each of five metrics of a day, and two others; what is grouped counts a second time. */
 const ROWS_PER_DAY_AND_VERSION = 12;
 /** An app is read for its storage, its totals and its sketches, and each day of them is grouped; a breakdown reads a page of apps once more. */
-const ROWS_PER_APP = 20;
+const ROWS_PER_APP = 24;
 const mostRowsOfStatistics = (name: string) => {
 	if (/^GET \/statistics\/(user|org)/.test(name)) return ROWS_PER_APP * SIZE.apps;
 	if (/^GET \/statistics\/app\//.test(name)) return ROWS_PER_DAY_AND_VERSION * DAYS * VERSIONS_A_DAY;
