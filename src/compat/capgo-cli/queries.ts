@@ -182,7 +182,8 @@ export function manifestIsNewOrHolds(bundleId: number, chunk: string, keyId: str
 export function manifestIsSetOrBundleUnused(appId: AppId, bundleId: number) {
 	return sql<boolean>`(EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = ${bundleId})
 		OR (${bundleUnusedExceptBy(appId, bundleId, 0)}
-			AND NOT EXISTS (SELECT 1 FROM channel_history WHERE app_id = ${appId} AND version_id = ${bundleId})
+			AND NOT EXISTS (SELECT 1 FROM channel_history WHERE app_id = ${appId} AND version_id = ${bundleId}
+				AND version_name = (SELECT name FROM bundles WHERE id = ${bundleId}))
 			AND NOT EXISTS (SELECT 1 FROM device_overrides WHERE app_id = ${appId} AND version_id = ${bundleId})
 			AND NOT EXISTS (SELECT 1 FROM proposals WHERE app_id = ${appId} AND state = 'pending'
 				AND ${bundleId} IN (version_id, changes ->> 'version_id', changes ->> 'rollout_version_id'))))`;
