@@ -4,6 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { type BundleListRow, bundleRows, IN_NO_CHANNEL, UNUSED } from "./bundles";
+import { query } from "./client";
 import { appIdOf } from "./public-app-id";
 
 export const BUNDLE_STATES = ["live", "unused", "preview", "unfinished", "deleted"] as const;
@@ -65,4 +66,18 @@ export function foundBundles(
 	}
 	for (const column of [...ORDERS[sort], sql`bundles.id`]) rows = rows.orderBy(column, order);
 	return rows.limit(limit).offset(offset).compile();
+}
+
+const LOOKED_AT = 100;
+
+/** Keys of the newest bundles' objects, of all apps: for the operator. */
+export function newestObjects(): CompiledQuery<{ readonly object_key: string }> {
+	const newest = query.selectFrom("bundles").select(["id", "object_key"]).orderBy("id", "desc").limit(LOOKED_AT);
+	return query
+		.selectFrom(newest.as("newest"))
+		.select("object_key")
+		.where("object_key", "is not", null)
+		.limit(3)
+		.$narrowType<{ object_key: string }>()
+		.compile();
 }

@@ -1,9 +1,10 @@
 /**
- * Checks of `npm run doctor` on work that the Worker does later: the Queue, its dead messages, webhooks and the clean-up. Each is one finding with the
- * remedy.
+ * Checks of `npm run doctor` on work that the Worker does later: the queues and their consumers, dead messages, webhooks and the clean-up. Each is
+ * one finding with the remedy.
  */
 import { MINUTE_MS } from "../domain/time";
-import type { DoctorOptions, Finding, Status } from "./doctor-types";
+import type { AccountFacts, DoctorOptions, Finding, Status } from "./doctor-types";
+import { npmCommand } from "./options";
 
 /** The clean-up runs every 15 minutes. */
 const OLD_SWEEP_MS = 45 * MINUTE_MS;
@@ -16,8 +17,27 @@ export function queue({ nowMs }: DoctorOptions, { queue: backlog }: Status): Fin
 	const detail = `${backlog.backlog === 1 ? "1 message waits" : `${backlog.backlog} messages wait`}${ageMs > 0 ? `, the oldest for ${Math.round(ageMs / 1000)} s` : ""}`;
 	if (ageMs <= OLD_MESSAGE_MS || backlog.backlog === 0) return { check, state: "ok", detail };
 	const remedy =
-		"Statistics are late. Look for step_failed and consume errors in npx wrangler tail; nothing is lost for four days.";
+		"Statistics are late. Look for step_failed and consume errors in npx wrangler tail; nothing is lost for four days (on the free plan, for 24 hours).";
 	return { check, state: "failed", detail, remedy };
+}
+
+/** The account knows who consumes a queue; where the runtime counts no backlog, nothing else shows that nobody does. */
+export function consumers({ option }: DoctorOptions, account: AccountFacts | undefined): Finding {
+	const check = "consumers";
+	if (account === undefined) {
+		const remedy = "Run npx wrangler login, or set CLOUDFLARE_API_TOKEN.";
+		return { check, state: "skipped", detail: "wrangler cannot list them", remedy };
+	}
+	const { worker, consumers: byQueue } = account;
+	const queues = Object.entries(byQueue);
+	const wrong = queues.filter(([, workers]) => workers?.includes(worker) !== true);
+	if (wrong.length === 0) return { check, state: "ok", detail: `${worker} consumes its ${queues.length} queues` };
+	const texts = wrong.map(([queue, workers]) => {
+		if (workers === undefined) return `the queue ${queue} does not exist`;
+		return workers[0] === undefined ? `nothing consumes ${queue}` : `${workers[0]} consumes ${queue}`;
+	});
+	const remedy = `Run ${npmCommand("deploy", option)}: it creates what is missing, and says how to remove another consumer.`;
+	return { check, state: "failed", detail: texts.join("; "), remedy };
 }
 
 export function deadMessages({ dead_messages: dead }: Status): Finding {

@@ -6,23 +6,25 @@ import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { VERSION } from "../config";
+import type { Deployment } from "./deployment";
 import { examine } from "./doctor-checks";
-import type { Finding } from "./doctor-types";
+import type { AccountFacts, Finding } from "./doctor-types";
 import { Failure } from "./failure";
 import { readOptions } from "./options";
 import { PROJECT_DIRECTORY } from "./project";
-import { findAccount, installedWrangler, must, onAccount, parse, type Wrangler } from "./wrangler";
+import { findAccount, installedWrangler, must, onAccount, parse, readProject, type Wrangler } from "./wrangler";
 
 const HELP = `Examines a deployment or a local run from outside. Changes nothing.
 
-  npm run doctor                    the deployment: PUBLIC_URL of wrangler.toml, or the address of the last npm run deploy
+  npm run doctor                    the deployment: its PUBLIC_URL, or the address of the last npm run deploy
+  npm run doctor -- --name=NAME     another deployment than capstan, with deployments/NAME.toml
   npm run doctor -- --local         the run of npm start
   npm run doctor -- --url=ADDRESS   another address
   npm run doctor -- --json          one JSON document
 
   CAPSTAN_KEY                       admin key, instead of the stored one
   CAPSTAN_STATE                     directory of the stored keys (default .capstan)
-  CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID   as for npm run deploy; without a login, secrets are not checked
+  CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID   as for npm run deploy; without a login, secrets and consumers are not checked
 `;
 
 /** Written by `npm run deploy`, next to the admin key. */
@@ -49,17 +51,18 @@ export async function runDoctor({
 	print,
 	fetch,
 }: DoctorCommand): Promise<boolean> {
-	const { help, json, local, url: given } = optionsOf(argv);
+	const { help, json, local, name, url: given } = optionsOf(argv);
 	if (help === true) {
 		print(HELP);
 		return true;
 	}
-	const stored = (name: string) =>
-		readFile(join(stateDirectory, name), "utf8").then(
+	const deployment = local === true ? undefined : await deploymentNamed(name, stateDirectory);
+	const stored = (file: string) =>
+		readFile(join(deployment?.stateDirectory ?? stateDirectory, file), "utf8").then(
 			(text) => text.trim(),
 			() => "",
 		);
-	const url = given ?? (local === true ? await stored("url") : await deployedUrl(stored));
+	const url = given ?? (deployment === undefined ? await stored("url") : await deployedUrl(deployment, stored));
 	if (!URL.canParse(url)) {
 		throw new Failure(
 			local === true
@@ -70,11 +73,11 @@ export async function runDoctor({
 	const isLocal = local === true || ["localhost", "127.0.0.1", "[::1]"].includes(new URL(url).hostname);
 	const key = process.env.CAPSTAN_KEY || (await stored(isLocal ? "admin.key" : "deployed-admin.key"));
 	const findings = await examine({
-		...{ url: new URL(url).origin, isLocal, nowMs, version: VERSION },
+		...{ url: new URL(url).origin, isLocal, nowMs, version: VERSION, option: deployment?.option ?? "" },
 		...{ schema: await newestMigration("src/db/migrations") },
 		...{ telemetrySchema: await newestMigration("src/db/telemetry-migrations") },
 		key: key === "" ? undefined : key,
-		secretNames: () => secretNames(wrangler),
+		account: async () => (deployment === undefined ? undefined : accountFacts(wrangler, deployment)),
 		...(fetch === undefined ? {} : { fetch }),
 	});
 	const isHealthy = findings.every(({ state }) => state !== "failed");
@@ -84,13 +87,12 @@ export async function runDoctor({
 }
 
 /** Loads wrangler, which takes a second that the check of a local run does not need. */
-async function readRawConfig() {
-	const { experimental_readRawConfig } = await import("wrangler");
-	return experimental_readRawConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") }).rawConfig;
+async function deploymentNamed(name: string | undefined, state: string): Promise<Deployment> {
+	const { readDeployment } = await import("./deployment");
+	return readDeployment(name, { state });
 }
 
-async function deployedUrl(stored: (name: string) => Promise<string>): Promise<string> {
-	const rawConfig = await readRawConfig();
+async function deployedUrl({ rawConfig }: Deployment, stored: (name: string) => Promise<string>): Promise<string> {
 	const publicUrl = rawConfig.vars?.PUBLIC_URL;
 	return typeof publicUrl === "string" && publicUrl !== "" ? publicUrl : stored(DEPLOYED_URL_FILE);
 }
@@ -107,13 +109,19 @@ async function newestMigration(directory: string): Promise<string> {
 }
 
 /** Undefined without a login, because the other checks need none. */
-async function secretNames(call: Wrangler): Promise<readonly string[] | undefined> {
-	const rawConfig = await readRawConfig();
-	const command = ["secret", "list", "--format", "json"];
+async function accountFacts(
+	call: Wrangler,
+	{ name: worker, rawConfig }: Deployment,
+): Promise<AccountFacts | undefined> {
+	const command = ["secret", "list", "--name", worker, "--format", "json"];
 	try {
 		if ((await call(["whoami", "--json"])).code !== 0) return undefined;
+		const { consumersOf } = await import("./survey");
 		const wrangler = onAccount(call, await findAccount(call, rawConfig.account_id));
-		return parse<{ name: string }[]>(command, await must(wrangler, command)).map(({ name }) => name);
+		const secrets = parse<{ name: string }[]>(command, await must(wrangler, command)).map(({ name }) => name);
+		const consumers: Record<string, readonly string[] | undefined> = {};
+		for (const queue of readProject(rawConfig).consumedQueues) consumers[queue] = await consumersOf(wrangler, queue);
+		return { secrets, worker, consumers };
 	} catch {
 		return undefined;
 	}
@@ -132,6 +140,7 @@ function optionsOf(argv: readonly string[]) {
 	return readOptions("npm run doctor", {
 		args: [...argv],
 		options: {
+			name: { type: "string" },
 			help: { type: "boolean" },
 			json: { type: "boolean" },
 			local: { type: "boolean" },

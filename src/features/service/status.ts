@@ -4,11 +4,13 @@
  */
 import * as v from "valibot";
 import { VERSION } from "../../config";
+import { newestObjects } from "../../db/bundle-list";
 import { openDb } from "../../db/client";
 import { countDeadMessages } from "../../db/dead-messages";
 import { newestMigration } from "../../db/schema-version";
 import { lastSweepRun } from "../../db/sweep-runs";
 import { usedBindings } from "../../db/telemetry-databases";
+import { missingTriggers, triggerNames } from "../../db/triggers";
 import { dueDeliveries } from "../../db/webhook-deliveries";
 import type { Deps } from "../../deps";
 import { causeText } from "../../errors";
@@ -44,7 +46,8 @@ const status = v.strictObject({
 	dead_messages: v.number(),
 	webhooks: v.strictObject({ due: v.number(), oldest_at: nullableTime }),
 	last_sweep_at: nullableTime,
-	bucket: v.picklist(["works", "fails"]),
+	missing_triggers: v.number(),
+	bucket: v.picklist(["works", "fails", "lacks_bundles"]),
 	edge_cache: v.picklist(["works", "no_effect"]),
 	missing_bindings: v.array(v.string()),
 	settings: v.strictObject({
@@ -62,7 +65,7 @@ export const serviceStatus = endpoint({
 	tag: "Service",
 	summary: "Read the state of the installation (operator)",
 	description:
-		"For `npm run doctor`. Only for the operator: an owner of the first organization. `queue` is null where the runtime does not report the backlog; `dead_messages` and `webhooks.due`, the deliveries whose time has come, are counted up to 1,000. `last_sweep_at` is the last run of the automatic clean-up, null before the first one. `telemetry` lists the databases for reports of devices, with `schema` null for one that does not answer. `edge_cache` is `no_effect` on workers.dev. `settings.secrets` is the number of configured secrets.",
+		"For `npm run doctor`. Only for the operator: an owner of the first organization. `queue` is null where the runtime does not report the backlog; `dead_messages` and `webhooks.due`, the deliveries whose time has come, are counted up to 1,000. `last_sweep_at` is the last run of the automatic clean-up, null before the first one. `missing_triggers` is the number of triggers that the main database lacks; the next clean-up installs them. `bucket` is `lacks_bundles` if it has none of the newest bundles. `telemetry` lists the databases for reports of devices, with `schema` null for one that does not answer. `edge_cache` is `no_effect` on workers.dev. `settings.secrets` is the number of configured secrets.",
 	access: { permission: "org.delete", scope: operatorScope },
 	response: status,
 	errors: [],
@@ -77,6 +80,7 @@ export const serviceStatus = endpoint({
 			dead_messages: 0,
 			webhooks: { due: 0, oldest_at: null },
 			last_sweep_at: "2026-11-21T07:45:02.000Z",
+			missing_triggers: 0,
 			bucket: "works",
 			edge_cache: "works",
 			missing_bindings: [],
@@ -94,16 +98,21 @@ export const serviceStatus = endpoint({
 		sweepRun: lastSweepRun(),
 		bindings: usedBindings(),
 		deliveries: dueDeliveries(nowMs, MOST_COUNTED),
+		triggers: triggerNames(),
+		newest: newestObjects(),
 	}),
 	async handle({ deps, db, request, nowMs, loaded, edgeCache, schemaVersion, waitUntil }) {
 		const { config } = deps;
 		const sizeBytes = db.sizeBytes;
-		const { dead, sweepRun, bindings, deliveries } = loaded;
+		const { dead, sweepRun, bindings, deliveries, triggers, newest } = loaded;
 		const [schema, telemetry, backlog, bucket, cache] = await Promise.all([
 			schemaVersion.read(db, waitUntil),
 			Promise.all(Object.keys(deps.telemetry).map((binding) => telemetryState(deps, binding))),
 			readBacklog(deps),
-			bucketWorks(deps),
+			bucketState(
+				deps,
+				newest.map(({ object_key }) => object_key),
+			),
 			edgeCache.probe(new URL(request.url).host),
 		]);
 		return {
@@ -119,7 +128,8 @@ export const serviceStatus = endpoint({
 				oldest_at: nullableRfc3339(deliveries[0]?.oldest_ms ?? null),
 			},
 			last_sweep_at: nullableRfc3339(sweepRun[0]?.at_ms ?? null),
-			bucket: bucket ? ("works" as const) : ("fails" as const),
+			missing_triggers: missingTriggers(triggers.map(({ name }) => name)),
+			bucket,
 			edge_cache: cache,
 			missing_bindings: missingBindings(
 				deps,
@@ -154,13 +164,15 @@ async function telemetryState({ telemetry, deadline, log }: Deps, binding: strin
 	}
 }
 
-async function bucketWorks({ bundles, log }: Deps): Promise<boolean> {
+/** Lost bytes of a single bundle are no sign of another bucket. */
+async function bucketState({ bundles, log }: Deps, newest: readonly string[]) {
 	try {
-		await headObject(bundles, "doctor");
-		return true;
+		const found = await Promise.all(["doctor", ...newest].map((key) => headObject(bundles, key)));
+		const lacksAll = newest.length > 0 && found.every((object) => object === null);
+		return lacksAll ? ("lacks_bundles" as const) : ("works" as const);
 	} catch (error) {
 		log("warn", "bucket_fails", { cause: causeText(error) });
-		return false;
+		return "fails" as const;
 	}
 }
 
