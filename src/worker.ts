@@ -4,14 +4,14 @@
  * every request with an error.
  */
 import { ConfigError } from "./config";
-import { createDeps, type Deps, type Env } from "./deps";
+import { createDeps, type Deps, DRAIN, type Env } from "./deps";
 import { transportSecurity } from "./domain/network/transport-security";
 import { causeText } from "./errors";
 import { FAST_ENDPOINTS } from "./fast-endpoints";
 import { createDeviceState } from "./http/device-state";
 import { createFastPath, type FastPath, type Route } from "./http/fast-path";
 import type { QueueMessage, WebhookDue } from "./messages";
-import { countMessages, DRAIN } from "./queue/local-drain";
+import { countMessages } from "./queue/local-drain";
 import { warmUp } from "./warm-up";
 
 interface Isolate {
@@ -113,7 +113,7 @@ export default {
 	async scheduled({ cron }, env) {
 		if (cron === DRAIN) {
 			const started = start(env);
-			// What is accepted from now on would be lost.
+			// Reports that are accepted from now on would be lost.
 			isolate = {
 				...started,
 				fastPath: async () => new Response(null, { status: 503, headers: { "retry-after": "5" } }),

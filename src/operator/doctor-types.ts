@@ -22,7 +22,7 @@ export interface DoctorOptions {
 	/** Newest migration of the telemetry databases. */
 	readonly telemetrySchema: string;
 	readonly nowMs: () => number;
-	/** What only wrangler knows of the deployment; undefined without a login. */
+	/** Facts that only wrangler has; undefined without a login. */
 	readonly account: () => Promise<AccountFacts | undefined>;
 	/** Tests use another network. */
 	readonly fetch?: typeof fetch;
@@ -36,7 +36,7 @@ export interface AccountFacts {
 	readonly consumers: Readonly<Record<string, readonly string[] | undefined>>;
 }
 
-/** What GET /service/status answers. */
+/** The answer of GET /service/status. */
 export interface Status {
 	readonly version: string;
 	readonly schema: string | null;

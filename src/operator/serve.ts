@@ -16,9 +16,8 @@ import {
 	type Response,
 	type V4WorkerOptions,
 } from "miniflare";
-import { isTelemetryBinding } from "../deps";
+import { DRAIN, isTelemetryBinding } from "../deps";
 import { MINUTE_MS } from "../domain/time";
-import { DRAIN } from "../queue/local-drain";
 import { Failure } from "./failure";
 import { type Bindings, type LocalBuild, localBuild, miniflareModules } from "./local-build";
 import { bootstrap, createSignInLink, openDatabase, refuseLostBytes } from "./local-database";

@@ -1,5 +1,5 @@
 /**
- * What an account already has of a deployment: its Worker, databases, bucket and queues. Everything is looked at before a deployment changes
+ * The resources of a deployment that an account already has: its Worker, databases, bucket and queues. Everything is looked at before a deployment changes
  * anything, and a resource of that name that belongs to somebody else stops it.
  */
 import type { Deployment } from "./deployment";

@@ -1,11 +1,9 @@
 /**
- * The end of a local run, whose Queue is in the memory of its runtime: what devices have reported is sent and consumed before the runtime ends.
- * `npm start` asks for it by a scheduled event of this name, which nobody can send from outside.
+ * The end of a local run, whose Queue is in the memory of its runtime: reports of devices are sent and consumed before the runtime ends. `npm start`
+ * asks for it by a scheduled event (`DRAIN`), which nobody can send from outside.
  */
 import type { Deps } from "../deps";
 import type { QueueMessage } from "../messages";
-
-export const DRAIN = "drain";
 
 /** Requests under way end their work in the meantime. */
 const LAST_REQUESTS_MS = 50;

@@ -23,7 +23,7 @@ describe("resources of others", () => {
 		[{ bindings: WORKER, databases: DATABASES }, 'the Worker "capstan", which does not use the database "capstan"'],
 		[{ bindings: [] }, 'the Worker "capstan"'],
 		[{ buckets: ["capstan-bundles"], objects: 1_200 }, 'the bucket "capstan-bundles", which has 1,200 objects'],
-	])("%j stop a deployment before it changes anything, unless it is told to take them over", async (theirs, named) => {
+	])("%j stop a deployment before it changes anything, unless --take-over is given", async (theirs, named) => {
 		setAccount(structuredClone(theirs));
 		const refused = await runDeploy().catch(String);
 		expect(refused).toContain(`  - ${named}`);
