@@ -1,5 +1,5 @@
 /**
- * What a deployment finds in an account: resources of others stop it before it changes anything, and a deployment of another name has its own.
+ * A deployment in an account that has resources of others: they stop it before it changes anything, and another name has its own.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
