@@ -208,7 +208,8 @@ export async function deploy(options: DeployOptions): Promise<Deployment | undef
 	}
 }
 
-const locationArguments = (location: Location | undefined) => (location === undefined ? [] : ["--location", location]);
+export const locationArguments = (location: Location | undefined) =>
+	location === undefined ? [] : ["--location", location];
 
 function createdText(resource: string, location: Location | undefined): string {
 	return location === undefined
@@ -217,7 +218,7 @@ function createdText(resource: string, location: Location | undefined): string {
 }
 
 /** `wrangler deploy` would create a missing bucket without a location. True if the bucket was created. */
-async function createBucket(wrangler: Wrangler, name: string, location: Location | undefined): Promise<boolean> {
+export async function createBucket(wrangler: Wrangler, name: string, location: Location | undefined): Promise<boolean> {
 	const command = ["r2", "bucket", "info", name];
 	const finished = await wrangler(command);
 	if (finished.code === 0) return false;
@@ -318,7 +319,7 @@ async function main(): Promise<void> {
 	if (deployment !== undefined) await announce(deployment, keyPath);
 }
 
-function locationNamed(text: string): Location {
+export function locationNamed(text: string): Location {
 	const location = LOCATIONS.find((one) => one === text);
 	if (location === undefined) throw new Failure(`--location must be one of ${LOCATIONS.join(", ")}.`);
 	return location;

@@ -1,0 +1,59 @@
+/**
+ * Opens the places that the operator's commands name: the state of `npm start`, or the deployment of wrangler.toml.
+ */
+import { readFile, stat } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { experimental_readRawConfig } from "wrangler";
+import { parseSecret, SECRET_NAMES } from "../domain/secrets";
+import { type AccountPlace, openAccountPlace } from "./account-place";
+import { Failure } from "./failure";
+import { type LocalPlace, openLocalPlace } from "./local-place";
+import { PROJECT_DIRECTORY } from "./project";
+import { refuseBrokenDatabase, statePaths } from "./state";
+import { installedWrangler, readProject } from "./wrangler";
+
+export const stateDirectory = () => resolve(process.env.CAPSTAN_STATE || ".capstan");
+
+/** Bindings of the databases in wrangler.toml, the main one first. */
+export function databaseBindings(): string[] {
+	const { rawConfig } = experimental_readRawConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") });
+	return readProject(rawConfig).databases.map(({ binding }) => binding);
+}
+
+/** @throws {Failure} if there is no state */
+export async function openState(directory = stateDirectory()): Promise<LocalPlace> {
+	const paths = statePaths(directory);
+	if ((await stat(paths.d1).catch(() => undefined)) === undefined) {
+		throw new Failure(`${directory} has no state of npm start. Set CAPSTAN_STATE to the directory that has it.`);
+	}
+	await refuseBrokenDatabase(paths);
+	const secret = parseSecret((await readFile(paths.secretKey, "utf8").catch(() => "")).trim());
+	return openLocalPlace({
+		name: `the state directory ${directory}`,
+		directory,
+		bindings: databaseBindings(),
+		secretIds: secret === undefined ? [] : [secret.id],
+	});
+}
+
+/** @throws {Failure} if a database does not exist */
+export async function openDeployment(): Promise<AccountPlace> {
+	const place = await openAccountPlace({ wrangler: installedWrangler() });
+	const absent = place.project.databases.find(({ binding }) => place.databaseIds[binding] === undefined);
+	if (absent === undefined) return place;
+	await place.close();
+	throw new Failure(
+		`This account has no database "${absent.name}". Run npm run deploy first, or add --local for the state of npm start.`,
+	);
+}
+
+/** Ids of the secrets in the environment. */
+export function givenSecretIds(): string[] {
+	return SECRET_NAMES.flatMap((name) => {
+		const text = process.env[name];
+		if (text === undefined || text === "") return [];
+		const secret = parseSecret(text);
+		if (secret === undefined) throw new Failure(`${name} is not a secret of Capstan: 64 hexadecimal digits.`);
+		return [secret.id];
+	});
+}
