@@ -98,6 +98,7 @@ export async function openAccountPlace({ wrangler: call, fetch: send = fetch }: 
 				body: response.body as unknown as AsyncIterable<Uint8Array>,
 				contentType: response.headers.get("content-type") ?? undefined,
 				metadata: undefined,
+				cancel: async () => response.body?.cancel(),
 			};
 		},
 		async removeObject(key) {

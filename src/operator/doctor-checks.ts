@@ -3,6 +3,7 @@
  * operator. Each check is one finding with the remedy. A check that could not run reports that and is no additional failure.
  */
 import type { ConfigVariables } from "../config";
+import { liveBundles } from "./doctor-bytes";
 import type { DoctorOptions, Finding, Status } from "./doctor-types";
 import { cleanUp, deadMessages, queue, webhooks } from "./doctor-work";
 
@@ -202,6 +203,7 @@ async function inside(options: DoctorOptions, probe: Probe, status: Status): Pro
 		deadMessages(status),
 		webhooks(options, status),
 		cleanUp(options, status),
+		liveBundles(status),
 		edgeCache(options, status),
 		publicUrl(options, status),
 		...(await bundlesDomain(options, status)),

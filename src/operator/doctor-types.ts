@@ -45,6 +45,8 @@ export interface Status {
 	/** Undefined: an earlier release. */
 	readonly last_sweep_at?: string | null;
 	readonly bucket: "works" | "fails";
+	/** Undefined: an earlier release. */
+	readonly live_bundles?: { readonly checked: number; readonly lost: readonly string[] };
 	readonly edge_cache: "works" | "no_effect";
 	readonly missing_bindings: readonly string[];
 	readonly settings: {

@@ -10,6 +10,7 @@ import { examine } from "./doctor-checks";
 import type { Finding } from "./doctor-types";
 import { Failure } from "./failure";
 import { readOptions } from "./options";
+import { showProgress } from "./progress";
 import { PROJECT_DIRECTORY } from "./project";
 import { findAccount, installedWrangler, must, onAccount, parse, type Wrangler } from "./wrangler";
 
@@ -19,6 +20,8 @@ const HELP = `Examines a deployment or a local run from outside. Changes nothing
   npm run doctor -- --local         the run of npm start
   npm run doctor -- --url=ADDRESS   another address
   npm run doctor -- --json          one JSON document
+  npm run doctor -- --deep          also compares all rows of bundles with all objects of the bucket; needs a login, or --local
+  npm run doctor -- --deep --repair removes objects that no row needs
 
   CAPSTAN_KEY                       admin key, instead of the stored one
   CAPSTAN_STATE                     directory of the stored keys (default .capstan)
@@ -49,7 +52,8 @@ export async function runDoctor({
 	print,
 	fetch,
 }: DoctorCommand): Promise<boolean> {
-	const { help, json, local, url: given } = optionsOf(argv);
+	const { help, json, local, url: given, deep, repair } = optionsOf(argv);
+	if (repair === true && deep !== true) throw new Failure("--repair goes with --deep. See npm run doctor -- --help.");
 	if (help === true) {
 		print(HELP);
 		return true;
@@ -69,7 +73,7 @@ export async function runDoctor({
 	}
 	const isLocal = local === true || ["localhost", "127.0.0.1", "[::1]"].includes(new URL(url).hostname);
 	const key = process.env.CAPSTAN_KEY || (await stored(isLocal ? "admin.key" : "deployed-admin.key"));
-	const findings = await examine({
+	const examined = await examine({
 		...{ url: new URL(url).origin, isLocal, nowMs, version: VERSION },
 		...{ schema: await newestMigration("src/db/migrations") },
 		...{ telemetrySchema: await newestMigration("src/db/telemetry-migrations") },
@@ -77,10 +81,33 @@ export async function runDoctor({
 		secretNames: () => secretNames(wrangler),
 		...(fetch === undefined ? {} : { fetch }),
 	});
+	const findings = [...examined];
+	if (deep === true)
+		findings.push(...(await deepFindingsOf(local === true, stateDirectory, { nowMs, repair: repair === true })));
 	const isHealthy = findings.every(({ state }) => state !== "failed");
 	if (json === true) print(JSON.stringify({ url, healthy: isHealthy, checks: findings }, undefined, "\t"));
 	else for (const line of findings.flatMap(linesOf)) print(line);
 	return isHealthy;
+}
+
+async function deepFindingsOf(
+	isLocal: boolean,
+	stateDirectory: string,
+	options: { readonly nowMs: () => number; readonly repair: boolean },
+): Promise<Finding[]> {
+	// They load wrangler and the runtime.
+	const [{ deepFindings }, { openDeployment, openState }] = await Promise.all([
+		import("./doctor-bytes"),
+		import("./places"),
+	]);
+	const progress = showProgress(process.stderr, "Doctor");
+	const place = await (isLocal ? openState(stateDirectory) : openDeployment());
+	try {
+		return await deepFindings({ ...options, place, onProgress: progress.step });
+	} finally {
+		progress.end();
+		await place.close();
+	}
 }
 
 /** Loads wrangler, which takes a second that the check of a local run does not need. */
@@ -135,6 +162,8 @@ function optionsOf(argv: readonly string[]) {
 			help: { type: "boolean" },
 			json: { type: "boolean" },
 			local: { type: "boolean" },
+			deep: { type: "boolean" },
+			repair: { type: "boolean" },
 			url: { type: "string" },
 		},
 	}).values;

@@ -74,6 +74,7 @@ export async function openLocalPlace({ name, directory, bindings, secretIds }: L
 				body: found.body as unknown as AsyncIterable<Uint8Array>,
 				contentType: found.httpMetadata?.contentType,
 				metadata: found.customMetadata,
+				cancel: async () => found.body.cancel(),
 			};
 		},
 		removeObject: (key) => bucket.delete(key),

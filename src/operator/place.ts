@@ -22,6 +22,8 @@ export interface ObjectContent {
 	readonly body: AsyncIterable<Uint8Array>;
 	readonly contentType: string | undefined;
 	readonly metadata: Readonly<Record<string, string>> | undefined;
+	/** Ends a body that is not read. */
+	cancel(): Promise<void>;
 }
 
 /** A row of a table, as SQLite literals in the order of the table's columns. */
