@@ -22,6 +22,7 @@ import { createDatabase, findDatabases, ledgerCommand } from "./deployed-databas
 import { DEPLOYED_URL_FILE } from "./doctor";
 import { Failure } from "./failure";
 import { ensureKey, type KeyOptions, type KeyState } from "./first-key";
+import { givenSecrets } from "./given-secrets";
 import { readOptions } from "./options";
 import { PROJECT_DIRECTORY } from "./project";
 import { writePrivately } from "./state";
@@ -57,6 +58,7 @@ const HELP = `Deploys Capstan to your own Cloudflare account: databases, bucket,
   npm run deploy -- --location=weur   where the first deployment creates databases and bucket: ${LOCATIONS.join(", ")};
                                       it cannot be changed later; by default near this machine
 
+  CAPSTAN_SECRET          secret of a first deployment, 64 hexadecimal digits; by default a random one
   CLOUDFLARE_API_TOKEN    API token, if no browser can be opened to log in
   CLOUDFLARE_ACCOUNT_ID   account id, if the login has several accounts
   CAPSTAN_STATE           directory for the admin key (default .capstan)
@@ -254,7 +256,10 @@ async function hasSecret(wrangler: Wrangler): Promise<boolean> {
 /** Deployed together with the Worker, so that no version runs without a secret. */
 async function createSecretFile(scratch: string): Promise<string> {
 	const path = join(scratch, "secrets.json");
-	await writeFile(path, JSON.stringify({ [SECRET_NAMES[0]]: randomBytes(32).toString("hex") }), { mode: 0o600 });
+	// A restored database needs the secret that it was sealed with.
+	const [given] = givenSecrets();
+	const secret = given ?? randomBytes(32).toString("hex");
+	await writeFile(path, JSON.stringify({ [SECRET_NAMES[0]]: secret }), { mode: 0o600 });
 	return path;
 }
 

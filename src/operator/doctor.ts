@@ -1,6 +1,6 @@
 /**
  * `npm run doctor`: examines a deployment or a local run from outside and prints one line per check, with the remedy below a line that is not
- * ok. Nothing is changed. The exit code is 1 if a check failed.
+ * ok. Only `--repair` changes anything. The exit code is 1 if a check failed.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -14,7 +14,7 @@ import { showProgress } from "./progress";
 import { PROJECT_DIRECTORY } from "./project";
 import { findAccount, installedWrangler, must, onAccount, parse, type Wrangler } from "./wrangler";
 
-const HELP = `Examines a deployment or a local run from outside. Changes nothing.
+const HELP = `Examines a deployment or a local run from outside. Changes nothing without --repair.
 
   npm run doctor                    the deployment: PUBLIC_URL of wrangler.toml, or the address of the last npm run deploy
   npm run doctor -- --local         the run of npm start

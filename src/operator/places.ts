@@ -4,7 +4,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { experimental_readRawConfig } from "wrangler";
-import { parseSecret, SECRET_NAMES } from "../domain/secrets";
+import { parseSecret } from "../domain/secrets";
 import { type AccountPlace, openAccountPlace } from "./account-place";
 import { Failure } from "./failure";
 import { type LocalPlace, openLocalPlace } from "./local-place";
@@ -45,15 +45,4 @@ export async function openDeployment(): Promise<AccountPlace> {
 	throw new Failure(
 		`This account has no database "${absent.name}". Run npm run deploy first, or add --local for the state of npm start.`,
 	);
-}
-
-/** Ids of the secrets in the environment. */
-export function givenSecretIds(): string[] {
-	return SECRET_NAMES.flatMap((name) => {
-		const text = process.env[name];
-		if (text === undefined || text === "") return [];
-		const secret = parseSecret(text);
-		if (secret === undefined) throw new Failure(`${name} is not a secret of Capstan: 64 hexadecimal digits.`);
-		return [secret.id];
-	});
 }

@@ -11,7 +11,7 @@ import { type BackupDatabase, type BackupObject, linesOf, objectPath, writeBacku
 import { createBucket, locationArguments, locationNamed } from "./deploy";
 import { createDatabase } from "./deployed-databases";
 import { Failure } from "./failure";
-import { givenSecretIds } from "./places";
+import { givenSecretIds } from "./given-secrets";
 import { checkSecret, type RestoreOptions, type RestoreSummary } from "./restore-plan";
 import { literal } from "./sql-text";
 import { installedWrangler, must, RESOLVED_CONFIG, writeResolvedConfig } from "./wrangler";

@@ -9,9 +9,10 @@ import { parseSecret } from "../domain/secrets";
 import { type BackupDatabase, linesOf, objectPath } from "./backup-files";
 import { statementsOf } from "./backup-sql";
 import { Failure } from "./failure";
+import { givenSecretIds } from "./given-secrets";
 import { type LocalPlace, openLocalPlace } from "./local-place";
 import { migrate } from "./migrate";
-import { databaseBindings, givenSecretIds, openState } from "./places";
+import { databaseBindings, openState } from "./places";
 import { checkSecret, type RestoreOptions, type RestoreSummary } from "./restore-plan";
 import { lockState, prepareState, readSecret, type StatePaths, statePaths, writePrivately } from "./state";
 
@@ -90,7 +91,6 @@ async function checkStateSecret({ manifest, withoutSecret }: RestoreOptions, pat
 	const text = (await readFile(paths.secretKey, "utf8").catch(() => "")).trim();
 	const given = process.env.CAPSTAN_SECRET ?? "";
 	if (text === "" && given !== "") {
-		givenSecretIds();
 		if (!withoutSecret) checkSecret(manifest, givenSecretIds(), "CAPSTAN_SECRET is another secret.");
 		await writePrivately(paths.secretKey, `${given.slice(0, 64)}\n`);
 		return;
