@@ -29,7 +29,7 @@ export function liveBundles({ live_bundles: live }: Status): Finding {
 interface ObjectRow {
 	readonly object_key: string;
 	readonly size_bytes: number | null;
-	/** What the object is, such as `com.example.app 1.2.0, live on production`. */
+	/** Names the object for a person, such as `com.example.app 1.2.0, live on production`. */
 	readonly label: string;
 }
 

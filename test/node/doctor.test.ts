@@ -78,6 +78,7 @@ describe("a healthy product", () => {
 				"bindings",
 				"telemetry",
 				"clean-up",
+				"live bundles",
 				"edge cache",
 				"CORS",
 			]),
@@ -186,6 +187,7 @@ describe("a product with faults", () => {
 				...{ address: "ok", version: "ok", "update check": "ok", "admin key": "ok", clock: "ok", queue: "ok" },
 				...{ schema: "failed", bindings: "failed", "database size": "failed", "dead messages": "failed" },
 				"clean-up": "warning",
+				"live bundles": "ok",
 				...{
 					telemetry: "failed",
 					"edge cache": "ok",
