@@ -35,7 +35,9 @@ const CONFIGURATION_RETRY_SECONDS = 60;
 function start(env: Env): Isolate {
 	if (isolate === undefined) {
 		const created = createDeps(env);
-		const counted = created.config.localRun === undefined ? undefined : countMessages(created.events);
+		// `npm run doctor` names a binding that is missing, so its absence must stay visible.
+		const isCounted = created.config.localRun !== undefined && (created.events as unknown) !== undefined;
+		const counted = isCounted ? countMessages(created.events) : undefined;
 		const deps = counted === undefined ? created : { ...created, events: counted.events };
 		const devices = createDeviceState(deps);
 		let router: Route | undefined;

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { type Chosen, type DeadMessage, deadMessages, dropDeadMessages, resendDeadMessages } from "../db/dead-messages";
 import { type Deployment, NAME_HELP, NAME_OPTION, readDeployment } from "./deployment";
 import { Failure } from "./failure";
-import { readOptions } from "./options";
+import { npmCommand, readOptions } from "./options";
 import { type Statement, sqlText } from "./sql-text";
 import {
 	DATABASE_BINDING,
@@ -92,11 +92,13 @@ function listOf(messages: readonly DeadMessage[]): string[] {
 }
 
 /** The main database of a deployment. */
-export async function deployedDatabase(call: Wrangler, { rawConfig }: Deployment): Promise<Execute> {
+export async function deployedDatabase(call: Wrangler, { rawConfig, option }: Deployment): Promise<Execute> {
 	const [database] = readProject(rawConfig).databases;
 	const wrangler = onAccount(call, await findAccount(call, rawConfig.account_id));
 	const id = database.id ?? (await databaseNamed(wrangler, database.name));
-	if (id === undefined) throw new Failure(`This account has no database "${database.name}"; run npm run deploy first.`);
+	if (id === undefined) {
+		throw new Failure(`This account has no database "${database.name}"; run ${npmCommand("deploy", option)} first.`);
+	}
 	await writeResolvedConfig(rawConfig, { [DATABASE_BINDING]: id });
 	const execute = ["d1", "execute", DATABASE_BINDING, "--remote", "--yes", "--json", "--config", RESOLVED_CONFIG];
 	return async <Row>(statement: Statement) => {

@@ -21,6 +21,7 @@ import { createSettings, type Deployment, misplacedText, NAME_HELP, NAME_OPTION,
 import { DEPLOYED_URL_FILE } from "./doctor";
 import { Failure } from "./failure";
 import { ensureKey, type KeyOptions, type KeyState } from "./first-key";
+import { givenSecrets } from "./given-secrets";
 import { npmCommand, readOptions } from "./options";
 import { writePrivately } from "./state";
 import { survey, surveyCommands } from "./survey";
@@ -60,6 +61,7 @@ ${NAME_HELP.replace("  --", "  npm run deploy -- --").replace("NAME             
   npm run deploy -- --location=weur   where the first deployment creates databases and bucket: ${LOCATIONS.join(", ")};
                                       it cannot be changed later; by default near this machine
 
+  CAPSTAN_SECRET          secret of a first deployment, 64 hexadecimal digits; by default a random one
   CLOUDFLARE_API_TOKEN    API token, if no browser can be opened to log in
   CLOUDFLARE_ACCOUNT_ID   account id, if the login has several accounts
   CAPSTAN_STATE           directory for the admin key (default .capstan)
@@ -215,7 +217,8 @@ export async function deploy(options: DeployOptions): Promise<Deployed | undefin
 	}
 }
 
-const locationArguments = (location: Location | undefined) => (location === undefined ? [] : ["--location", location]);
+export const locationArguments = (location: Location | undefined) =>
+	location === undefined ? [] : ["--location", location];
 
 function createdText(resource: string, location: Location | undefined): string {
 	return location === undefined
@@ -224,7 +227,7 @@ function createdText(resource: string, location: Location | undefined): string {
 }
 
 /** `wrangler deploy` would create a missing database without a location. Returns its id. */
-async function createDatabase(wrangler: Wrangler, name: string, at: readonly string[]): Promise<string> {
+export async function createDatabase(wrangler: Wrangler, name: string, at: readonly string[]): Promise<string> {
 	await must(wrangler, ["d1", "create", name, ...at]);
 	const created = await databaseNamed(wrangler, name);
 	if (created === undefined)
@@ -250,7 +253,10 @@ async function hasSecret(wrangler: Wrangler, name: string): Promise<boolean> {
 /** Deployed together with the Worker, so that no version runs without a secret. */
 async function createSecretFile(scratch: string): Promise<string> {
 	const path = join(scratch, "secrets.json");
-	await writeFile(path, JSON.stringify({ [SECRET_NAMES[0]]: randomBytes(32).toString("hex") }), { mode: 0o600 });
+	// A restored database needs the secret that it was sealed with.
+	const [given] = givenSecrets();
+	const secret = given ?? randomBytes(32).toString("hex");
+	await writeFile(path, JSON.stringify({ [SECRET_NAMES[0]]: secret }), { mode: 0o600 });
 	return path;
 }
 
@@ -325,7 +331,7 @@ async function main(): Promise<void> {
 	if (deployed !== undefined) await announce(deployed, deployment, keyPath);
 }
 
-function locationNamed(text: string): Location {
+export function locationNamed(text: string): Location {
 	const location = LOCATIONS.find((one) => one === text);
 	if (location === undefined) throw new Failure(`--location must be one of ${LOCATIONS.join(", ")}.`);
 	return location;

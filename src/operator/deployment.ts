@@ -36,6 +36,12 @@ const NAME = /^[a-z0-9]([a-z0-9-]{0,52}[a-z0-9])?$/;
 export const NAME_OPTION = { name: { type: "string" } } as const;
 export const NAME_HELP = "  --name=NAME             another deployment than capstan, with deployments/NAME.toml";
 
+/** @throws {Failure} for the name of a deployment together with --local */
+export function refuseLocalName({ name, local }: { readonly name?: string; readonly local?: boolean }): void {
+	if (local === true && name !== undefined)
+		throw new Failure("--name is of a deployment, and --local of npm start. Leave one of them out.");
+}
+
 /** Left empty by a release. */
 const OWN_VARIABLES = [
 	...["PUBLIC_URL", "BUNDLES_URL", "CORS_ALLOWED_ORIGINS", "MAIL_PROVIDER", "MAIL_FROM", "QUOTAS"],

@@ -3,6 +3,7 @@
  * operator. Each check is one finding with the remedy. A check that could not run reports that and is no additional failure.
  */
 import type { ConfigVariables } from "../config";
+import { liveBundles } from "./doctor-bytes";
 import type { AccountFacts, DoctorOptions, Finding, Status } from "./doctor-types";
 import { cleanUp, consumers, deadMessages, queue, webhooks } from "./doctor-work";
 import { npmCommand } from "./options";
@@ -20,7 +21,7 @@ export async function examine(options: DoctorOptions): Promise<readonly Finding[
 	const ok = await probe("GET", "/ok");
 	const [reachable, answer] = reachability(options, ok);
 	const account = options.isLocal ? undefined : await options.account();
-	const ofAccount = options.isLocal ? [] : [secrets(account), consumers(options, account)];
+	const ofAccount = options.isLocal ? [] : [secrets(options, account), consumers(options, account)];
 	if (answer === undefined) return [...reachable, ...ofAccount];
 	const status = await readStatus(options, probe);
 	return [
@@ -64,7 +65,10 @@ function probing({ url, fetch: send = fetch }: DoctorOptions): Probe {
 	};
 }
 
-function reachability({ url, isLocal }: DoctorOptions, ok: Probed | Error): [Finding[], Probed["body"] | undefined] {
+function reachability(
+	{ url, isLocal, option }: DoctorOptions,
+	ok: Probed | Error,
+): [Finding[], Probed["body"] | undefined] {
 	const failed = (detail: string, remedy: string): [Finding[], undefined] => [
 		[{ check: "address", state: "failed", detail, remedy }],
 		undefined,
@@ -81,7 +85,7 @@ function reachability({ url, isLocal }: DoctorOptions, ok: Probed | Error): [Fin
 	if (ok.status === 503 && typeof ok.body.message === "string" && ok.body.message.includes("not configured")) {
 		return failed(
 			`${url} runs, but a setting is missing or invalid`,
-			"Run npx wrangler tail and repeat this command: the log line bad_configuration names the variable. npm run deploy creates a missing CAPSTAN_SECRET.",
+			`Run npx wrangler tail and repeat this command: the log line bad_configuration names the variable. ${npmCommand("deploy", option)} creates a missing CAPSTAN_SECRET.`,
 		);
 	}
 	if (ok.status !== 200 || ok.body.status !== "ok") {
@@ -156,7 +160,7 @@ async function updateCheck(probe: Probe): Promise<Finding> {
 	return { check, state: "failed", detail, remedy: "Look for errors in npx wrangler tail." };
 }
 
-function secrets(account: AccountFacts | undefined): Finding {
+function secrets({ option }: DoctorOptions, account: AccountFacts | undefined): Finding {
 	const check = "secrets";
 	if (account === undefined) {
 		const remedy = "Run npx wrangler login, or set CLOUDFLARE_API_TOKEN.";
@@ -165,8 +169,7 @@ function secrets(account: AccountFacts | undefined): Finding {
 	const needed: readonly (keyof ConfigVariables)[] = ["CAPSTAN_SECRET", "CAPSTAN_SECRET_2"];
 	const found = needed.filter((name) => account.secrets.includes(name));
 	if (found.length === 0) {
-		const remedy =
-			"Run npm run deploy, which creates one. Restore the old one from a backup if you have it: keys that can be shown are sealed with it.";
+		const remedy = `Run ${npmCommand("deploy", option)}, which creates one. Restore the old one from a backup if you have it: keys that can be shown are sealed with it.`;
 		return { check, state: "failed", detail: "CAPSTAN_SECRET is missing", remedy };
 	}
 	const detail =
@@ -204,9 +207,10 @@ async function inside(options: DoctorOptions, probe: Probe, status: Status): Pro
 		database(status),
 		...telemetry(options, status),
 		queue(options, status),
-		deadMessages(status),
+		deadMessages(options, status),
 		webhooks(options, status),
 		cleanUp(options, status),
+		liveBundles(options, status),
 		edgeCache(options, status),
 		await publicUrl(options, status),
 		...(await bundlesDomain(options, status)),
@@ -272,7 +276,7 @@ function size(check: string, bytes: number | null, limit: number): Finding {
 }
 
 /** One line for each database of reports. */
-function telemetry({ telemetrySchema: own, isLocal }: DoctorOptions, status: Status): Finding[] {
+function telemetry({ telemetrySchema: own, isLocal, option }: DoctorOptions, status: Status): Finding[] {
 	if (status.telemetry === undefined) return [];
 	return status.telemetry.map(({ binding, schema: name, size_bytes: bytes }) => {
 		const check = binding === "TELEMETRY" ? "telemetry" : `telemetry ${binding}`;
@@ -283,7 +287,7 @@ function telemetry({ telemetrySchema: own, isLocal }: DoctorOptions, status: Sta
 		if (name < own) {
 			const remedy = isLocal
 				? "Restart npm start: it applies migrations."
-				: "Run npm run deploy: it applies migrations.";
+				: `Run ${npmCommand("deploy", option)}: it applies migrations.`;
 			return { check, state: "failed", detail: `${name}; this checkout has ${own}`, remedy };
 		}
 		return size(check, bytes, status.database.telemetry_max_bytes);
@@ -303,7 +307,7 @@ function edgeCache({ url }: DoctorOptions, { edge_cache: cache, settings }: Stat
 /** Never sends the key to another address than the examined one. */
 async function publicUrl(options: DoctorOptions, { settings, version, schema: migrated }: Status): Promise<Finding> {
 	const check = "public address";
-	const { url, isLocal } = options;
+	const { url, isLocal, option } = options;
 	const { public_url: publicUrl } = settings;
 	if (publicUrl === null || publicUrl === new URL(url).origin) {
 		return { check, state: "ok", detail: publicUrl === null ? "links have the address of each request" : publicUrl };
@@ -313,7 +317,12 @@ async function publicUrl(options: DoctorOptions, { settings, version, schema: mi
 	const isCapstan = !(answer instanceof Error) && answer.body.version === version && answer.body.schema === migrated;
 	if (isCapstan) {
 		const detail = `links lead to ${publicUrl}, which answers with this release, not to ${url}`;
-		return { check, state: "warning", detail, remedy: `Examine that address: npm run doctor -- --url=${publicUrl}` };
+		return {
+			check,
+			state: "warning",
+			detail,
+			remedy: `Examine that address: ${npmCommand("doctor", option, `--url=${publicUrl}`)}`,
+		};
 	}
 	const detail = `links lead to ${publicUrl}, which ${answer instanceof Error ? `does not answer: ${answer.message}` : "is another service"}`;
 	return { check, state: "failed", detail, remedy };

@@ -57,6 +57,8 @@ export interface Status {
 	readonly bucket: "works" | "fails" | "lacks_bundles";
 	/** Triggers of this release that the database lacks. Undefined: an earlier release. */
 	readonly missing_triggers?: number;
+	/** Undefined: an earlier release. */
+	readonly live_bundles?: { readonly checked: number; readonly lost: readonly string[] };
 	readonly edge_cache: "works" | "no_effect";
 	readonly missing_bindings: readonly string[];
 	readonly settings: {

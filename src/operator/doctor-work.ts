@@ -40,9 +40,9 @@ export function consumers({ option }: DoctorOptions, account: AccountFacts | und
 	return { check, state: "failed", detail: texts.join("; "), remedy };
 }
 
-export function deadMessages({ dead_messages: dead }: Status): Finding {
+export function deadMessages({ option }: DoctorOptions, { dead_messages: dead }: Status): Finding {
 	if (dead === 0) return { check: "dead messages", state: "ok", detail: "none" };
-	const remedy = "List them with npm run dead-messages, and send them again or drop them.";
+	const remedy = `List them with ${npmCommand("dead-messages", option)}, and send them again or drop them.`;
 	return { check: "dead messages", state: "failed", detail: `${dead} failed in every attempt`, remedy };
 }
 
@@ -58,12 +58,12 @@ export function webhooks({ nowMs }: DoctorOptions, { webhooks: deliveries }: Sta
 	return { check, state: "failed", detail, remedy };
 }
 
-export function cleanUp({ nowMs, isLocal }: DoctorOptions, { last_sweep_at: last }: Status): Finding {
+export function cleanUp({ nowMs, isLocal, option }: DoctorOptions, { last_sweep_at: last }: Status): Finding {
 	const check = "clean-up";
 	if (last === undefined) return { check, state: "skipped", detail: "this release does not report it" };
 	const remedy = isLocal
 		? "It runs every ten minutes while npm start runs. Repeat this command later."
-		: "It runs every 15 minutes. Check that the Worker has its cron trigger (npm run deploy sets it), and look for step_failed and other errors in npx wrangler tail.";
+		: `It runs every 15 minutes. Check that the Worker has its cron trigger (${npmCommand("deploy", option)} sets it), and look for step_failed and other errors in npx wrangler tail.`;
 	if (last === null) return { check, state: "warning", detail: "has not run yet", remedy };
 	const ageMs = nowMs() - Date.parse(last);
 	const minutes = Math.max(0, Math.round(ageMs / MINUTE_MS));

@@ -1,6 +1,6 @@
 /**
  * `npm run doctor`: examines a deployment or a local run from outside and prints one line per check, with the remedy below a line that is not
- * ok. Nothing is changed. The exit code is 1 if a check failed.
+ * ok. Only `--repair` changes anything. The exit code is 1 if a check failed.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -11,16 +11,19 @@ import { examine } from "./doctor-checks";
 import type { AccountFacts, Finding } from "./doctor-types";
 import { Failure } from "./failure";
 import { readOptions } from "./options";
+import { showProgress } from "./progress";
 import { PROJECT_DIRECTORY } from "./project";
 import { findAccount, installedWrangler, must, onAccount, parse, readProject, type Wrangler } from "./wrangler";
 
-const HELP = `Examines a deployment or a local run from outside. Changes nothing.
+const HELP = `Examines a deployment or a local run from outside. Changes nothing without --repair.
 
   npm run doctor                    the deployment: its PUBLIC_URL, or the address of the last npm run deploy
   npm run doctor -- --name=NAME     another deployment than capstan, with deployments/NAME.toml
   npm run doctor -- --local         the run of npm start
   npm run doctor -- --url=ADDRESS   another address
   npm run doctor -- --json          one JSON document
+  npm run doctor -- --deep          also compares all rows of bundles with all objects of the bucket; needs a login, or --local
+  npm run doctor -- --deep --repair removes objects that no row needs
 
   CAPSTAN_KEY                       admin key, instead of the stored one
   CAPSTAN_STATE                     directory of the stored keys (default .capstan)
@@ -51,7 +54,8 @@ export async function runDoctor({
 	print,
 	fetch,
 }: DoctorCommand): Promise<boolean> {
-	const { help, json, local, name, url: given } = optionsOf(argv);
+	const { help, json, local, name, url: given, deep, repair } = optionsOf(argv);
+	if (repair === true && deep !== true) throw new Failure("--repair goes with --deep. See npm run doctor -- --help.");
 	if (help === true) {
 		print(HELP);
 		return true;
@@ -72,7 +76,7 @@ export async function runDoctor({
 	}
 	const isLocal = local === true || ["localhost", "127.0.0.1", "[::1]"].includes(new URL(url).hostname);
 	const key = process.env.CAPSTAN_KEY || (await stored(isLocal ? "admin.key" : "deployed-admin.key"));
-	const findings = await examine({
+	const examined = await examine({
 		...{ url: new URL(url).origin, isLocal, nowMs, version: VERSION, option: deployment?.option ?? "" },
 		...{ schema: await newestMigration("src/db/migrations") },
 		...{ telemetrySchema: await newestMigration("src/db/telemetry-migrations") },
@@ -80,10 +84,38 @@ export async function runDoctor({
 		account: async () => (deployment === undefined ? undefined : accountFacts(wrangler, deployment)),
 		...(fetch === undefined ? {} : { fetch }),
 	});
+	const findings = [...examined];
+	if (deep === true) {
+		const options = { nowMs, repair: repair === true, ...(fetch === undefined ? {} : { fetch }) };
+		findings.push(...(await deepFindingsOf(deployment ?? stateDirectory, wrangler, options)));
+	}
 	const isHealthy = findings.every(({ state }) => state !== "failed");
 	if (json === true) print(JSON.stringify({ url, healthy: isHealthy, checks: findings }, undefined, "\t"));
 	else for (const line of findings.flatMap(linesOf)) print(line);
 	return isHealthy;
+}
+
+async function deepFindingsOf(
+	/** A deployment, or the state directory of a local run. */
+	target: Deployment | string,
+	wrangler: Wrangler,
+	{ fetch, ...options }: Pick<DoctorCommand, "nowMs" | "fetch"> & { readonly repair: boolean },
+): Promise<Finding[]> {
+	// They load wrangler and the runtime.
+	const [{ deepFindings }, { openDeployment, openState }] = await Promise.all([
+		import("./doctor-bytes"),
+		import("./places"),
+	]);
+	const progress = showProgress(process.stderr, "Doctor");
+	const place = await (typeof target === "string"
+		? openState(target)
+		: openDeployment(target, { wrangler, removes: options.repair, fetch }));
+	try {
+		return await deepFindings({ ...options, place, onProgress: progress.step });
+	} finally {
+		progress.end();
+		await place.close();
+	}
 }
 
 /** Loads wrangler, which takes a second that the check of a local run does not need. */
@@ -144,6 +176,8 @@ function optionsOf(argv: readonly string[]) {
 			help: { type: "boolean" },
 			json: { type: "boolean" },
 			local: { type: "boolean" },
+			deep: { type: "boolean" },
+			repair: { type: "boolean" },
 			url: { type: "string" },
 		},
 	}).values;

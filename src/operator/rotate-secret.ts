@@ -15,7 +15,7 @@ import { parseSecret, SECRET_NAMES } from "../domain/secrets";
 import { deployedDatabase, type Execute } from "./dead-messages";
 import { type Deployment, NAME_HELP, NAME_OPTION, readDeployment } from "./deployment";
 import { Failure } from "./failure";
-import { readOptions } from "./options";
+import { npmCommand, readOptions } from "./options";
 import { isCode, writePrivately } from "./state";
 import { findAccount, installedWrangler, must, onAccount, parse, type Wrangler } from "./wrangler";
 
@@ -51,13 +51,14 @@ interface RotateOptions {
 /** @throws {Failure} with the remedy */
 export async function rotateSecret(options: RotateOptions): Promise<void> {
 	const { deployment, nowMs, print } = options;
-	const { name: worker, rawConfig, stateDirectory } = deployment;
+	const { name: worker, rawConfig, stateDirectory, option } = deployment;
 	const wrangler = onAccount(options.wrangler, await findAccount(options.wrangler, rawConfig.account_id));
 	const path = join(stateDirectory, "secret-rotation.json");
 	const rotation = await readRotation(path);
 	const names = await secretNames(wrangler, worker);
 	const [only, second] = names;
-	if (only === undefined) throw new Failure("The deployment has no secret yet. Run npm run deploy first.");
+	if (only === undefined)
+		throw new Failure(`The deployment has no secret yet. Run ${npmCommand("deploy", option)} first.`);
 	const nowSeconds = Math.floor(nowMs() / 1000);
 
 	if (second === undefined) {
@@ -88,7 +89,8 @@ export async function rotateSecret(options: RotateOptions): Promise<void> {
 		print(`${rotation.name} signs from ${timeText(rotation.signsFromSeconds)} on. ${old} is still accepted.`);
 		if (nowSeconds < endsAtSeconds) print(`Links that ${old} signed may be in use until ${timeText(endsAtSeconds)}.`);
 		if (waiting > 0) print(`Stored keys to seal again: ${waiting}. Automatic clean-up seals 200 every 15 minutes.`);
-		if (nowSeconds >= endsAtSeconds && waiting === 0) print(`Run npm run rotate-secret to remove ${old}.`);
+		if (nowSeconds >= endsAtSeconds && waiting === 0)
+			print(`Run ${npmCommand("rotate-secret", option)} to remove ${old}.`);
 		return;
 	}
 	await must(wrangler, ["secret", "delete", old, "--name", worker]);

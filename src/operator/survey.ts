@@ -43,6 +43,10 @@ const tablesCommand = (binding: string) => sqlCommand(binding, "SELECT name FROM
 /** Names in the ledger of `wrangler d1 migrations apply`. */
 const ledgerCommand = (binding: string) => sqlCommand(binding, "SELECT name FROM d1_migrations");
 
+/** A row of `sweep_positions` with the name of the bucket that a restore has filled for the database. */
+export const RESTORED_BUCKET = "restored_bucket";
+const restoredText = `SELECT position AS name FROM sweep_positions WHERE step = '${RESTORED_BUCKET}'`;
+
 const sqlCommand = (binding: string, text: string): readonly string[] => [
 	...["d1", "execute", binding, "--remote", "--yes", "--json", "--config", RESOLVED_CONFIG, "--command", text],
 ];
@@ -67,20 +71,16 @@ export async function survey(
 	project: Project,
 	takesOver: boolean,
 ): Promise<Survey> {
-	const ids: Record<string, string | undefined> = {};
-	const listed = project.databases.some(({ id }) => id === undefined) ? await listDatabases(wrangler) : [];
-	for (const { binding, name: database, id } of project.databases) {
-		ids[binding] = id ?? listed.find((one) => one.name === database)?.uuid;
-	}
-	await writeResolvedConfig(rawConfig, ids);
+	const ids = await findDatabases(wrangler, rawConfig, project);
 
 	const strangers: string[] = [];
+	let isOwn = false;
+	// `npm run restore` fills the bucket before there is a Worker.
+	const isRestored = async (bucket: string) =>
+		isOwn && (await namesOf(wrangler, sqlCommand(DATABASE_BINDING, restoredText))).includes(bucket);
 	const ofDevelopment: string[] = [];
 	const worker = await bindingsOf(wrangler, name);
-	const isBoundTo = (binding: string, value: string | undefined) =>
-		worker?.some((one) => one.name === binding && [one.id, one.database_id, one.bucket_name].includes(value)) === true;
-	const mainId = ids[DATABASE_BINDING];
-	if (worker !== undefined && (mainId === undefined || !isBoundTo(DATABASE_BINDING, mainId)))
+	if (worker !== undefined && !isBound(worker, DATABASE_BINDING, ids[DATABASE_BINDING]))
 		strangers.push(`the Worker "${name}", which does not use the database "${project.databases[0].name}"`);
 	for (const { binding, name: database } of project.databases) {
 		if (ids[binding] === undefined) continue;
@@ -91,9 +91,11 @@ export async function survey(
 			strangers.push(`the database "${database}", which has other tables, such as ${others[0]}`);
 		else if (tables.includes("d1_migrations") && isOfDevelopmentBuild(await namesOf(wrangler, ledgerCommand(binding))))
 			ofDevelopment.push(database);
+		else if (binding === DATABASE_BINDING) isOwn = others.length > 0;
 	}
 	const objects = await objectsIn(wrangler, project.bucketName);
-	if (objects !== undefined && objects !== "0" && !isBoundTo(BUCKET_BINDING, project.bucketName))
+	const hasObjects = objects !== undefined && objects !== "0";
+	if (hasObjects && !isBound(worker, BUCKET_BINDING, project.bucketName) && !(await isRestored(project.bucketName)))
 		strangers.push(`the bucket "${project.bucketName}", which has ${objects} objects`);
 	const queues = new Set<string>();
 	const consumed: string[] = [];
@@ -118,6 +120,41 @@ export async function survey(
 	return { databaseIds: ids, hasBucket: objects !== undefined, queues };
 }
 
+/** Ids by binding; those of databases that do not exist are undefined. Commands of wrangler get them as `RESOLVED_CONFIG`. */
+export async function findDatabases(
+	wrangler: Wrangler,
+	rawConfig: Deployment["rawConfig"],
+	{ databases }: Project,
+): Promise<DatabaseIds> {
+	const ids: Record<string, string | undefined> = {};
+	const listed = databases.some(({ id }) => id === undefined) ? await listDatabases(wrangler) : [];
+	for (const { binding, name, id } of databases) ids[binding] = id ?? listed.find((one) => one.name === name)?.uuid;
+	await writeResolvedConfig(rawConfig, ids);
+	return ids;
+}
+
+/**
+ * @returns whether a Worker of the deployment runs
+ * @throws {Failure} if it uses another database or bucket, so that rows and objects of different installations would be compared
+ */
+export async function checkWorker(
+	wrangler: Wrangler,
+	{ name, option, settingsFile }: Deployment,
+	{ bucketName, databases }: Project,
+	ids: DatabaseIds,
+): Promise<boolean> {
+	const worker = await bindingsOf(wrangler, name);
+	if (worker === undefined) return false;
+	const others = [
+		...(isBound(worker, DATABASE_BINDING, ids[DATABASE_BINDING]) ? [] : [`the database "${databases[0].name}"`]),
+		...(isBound(worker, BUCKET_BINDING, bucketName) ? [] : [`the bucket "${bucketName}"`]),
+	];
+	if (others.length === 0) return true;
+	throw new Failure(
+		`Nothing was done, because the Worker "${name}" does not use ${others.join(" and ")}. Correct the names in ${settingsFile}, or run ${npmCommand("deploy", option)} first.`,
+	);
+}
+
 const textOf = ({ stdout, stderr }: Finished) => `${stdout}${stderr}`;
 
 /** Fields of a D1 database and of a bucket. */
@@ -127,6 +164,10 @@ interface Binding {
 	readonly database_id?: string;
 	readonly bucket_name?: string;
 }
+
+const isBound = (worker: readonly Binding[] | undefined, binding: string, value: string | undefined): boolean =>
+	value !== undefined &&
+	worker?.some((one) => one.name === binding && [one.id, one.database_id, one.bucket_name].includes(value)) === true;
 
 /** Bindings of the version that runs; undefined if nothing runs under this name. */
 async function bindingsOf(wrangler: Wrangler, name: string): Promise<readonly Binding[] | undefined> {
@@ -146,7 +187,7 @@ async function namesOf(wrangler: Wrangler, command: readonly string[]): Promise<
 }
 
 /** The number of objects as wrangler writes it; undefined for a bucket that does not exist. */
-async function objectsIn(wrangler: Wrangler, bucket: string): Promise<string | undefined> {
+export async function objectsIn(wrangler: Wrangler, bucket: string): Promise<string | undefined> {
 	const finished = await wrangler(bucketCommand(bucket));
 	if (finished.code === 0) return parse<{ object_count: string }>(bucketCommand(bucket), finished).object_count;
 	if (/bucket does not exist|code: 10006/.test(textOf(finished))) return undefined;

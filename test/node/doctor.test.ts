@@ -79,6 +79,7 @@ describe("a healthy product", () => {
 				"bindings",
 				"telemetry",
 				"clean-up",
+				"live bundles",
 				"edge cache",
 				"CORS",
 			]),
@@ -208,7 +209,7 @@ describe("a product with faults", () => {
 				expect(states(answer)).toEqual({
 					...{ address: "ok", version: "ok", "update check": "ok", "admin key": "ok", clock: "ok", queue: "ok" },
 					...{ schema: "failed", bindings: "failed", "database size": "failed", "dead messages": "failed" },
-					...{ "clean-up": "warning", bucket: "ok", triggers: "failed" },
+					...{ "clean-up": "warning", bucket: "ok", triggers: "failed", "live bundles": "ok" },
 					...{
 						telemetry: "failed",
 						"edge cache": "ok",

@@ -3,7 +3,7 @@
  * commands go to a real local database, so that the SQL and the migrations run: through the installed wrangler, which takes three seconds for
  * each, or through a database that the test holds open.
  */
-import { appendFileSync, copyFileSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
 import { unstable_splitSqlQuery } from "wrangler";
@@ -183,8 +183,23 @@ async function answer(
 		const isTelemetry = first === "d1" && second === "execute" && third.startsWith("TELEMETRY");
 		return end(...(await execute((isTelemetry ? account.telemetry : undefined) ?? account.database, sql)));
 	}
+	if (first === "d1" && second === "export") return exportLocally(directory, command);
 	const local = command.flatMap((word) =>
 		word === "--remote" ? ["--local", "--persist-to", join(directory, "database")] : [word],
+	);
+	return installedWrangler()(local);
+}
+
+/** `wrangler d1 export` has no --persist-to: it reads the state beside its configuration. */
+function exportLocally(directory: string, command: readonly string[]): Promise<Finished> {
+	const config = join(directory, "wrangler.json");
+	copyFileSync(command[command.indexOf("--config") + 1] ?? "", config);
+	mkdirSync(join(directory, ".wrangler"), { recursive: true });
+	if (!existsSync(join(directory, ".wrangler/state"))) {
+		symlinkSync(join(directory, "database"), join(directory, ".wrangler/state"));
+	}
+	const local = command.map((word, index) =>
+		word === "--remote" ? "--local" : command[index - 1] === "--config" ? config : word,
 	);
 	return installedWrangler()(local);
 }
