@@ -45,6 +45,9 @@ export type Log = (level: "info" | "warn" | "error", event: string, facts?: Reco
 /** Whether a binding is a database for reports of devices and statistics. */
 export const isTelemetryBinding = (name: string): boolean => /^TELEMETRY(_\d+)?$/.test(name);
 
+/** The cron of the scheduled event that ends a local run (src/queue/local-drain.ts). */
+export const DRAIN = "drain";
+
 export interface Deps {
 	readonly d1: D1Database;
 	/** Databases for reports of devices and statistics, by binding; every deployment has one. */

@@ -123,6 +123,7 @@ export const ERROR_STATUS = {
 	webhook_has_no_secret: 409,
 	upload_offset_conflict: 409,
 	upload_in_progress: 409,
+	bytes_lost: 410,
 	length_required: 411,
 	precondition_failed: 412,
 	unsupported_tus_version: 412,

@@ -296,3 +296,18 @@ export function objectIsNamed(appId: AppId, objectKey: string): CompiledQuery<{ 
 			EXISTS (SELECT 1 FROM bundles WHERE app_id = ${appId} AND object_key = ${objectKey})
 			OR EXISTS (SELECT 1 FROM delta_objects WHERE app_id = ${appId} AND object_key = ${objectKey}))`.compile(query);
 }
+
+export interface LiveBundle {
+	/** Public. */
+	readonly app_id: string;
+	readonly name: string;
+	readonly object_key: string;
+}
+
+/** The newest bundles that channels serve, of all apps. For the operator. */
+export function newestLiveBundles(most: number): CompiledQuery<LiveBundle> {
+	return sql<LiveBundle>`SELECT apps.app_id, bundles.name, bundles.object_key
+		FROM (SELECT DISTINCT version_id FROM channels WHERE version_id IS NOT NULL ORDER BY version_id DESC LIMIT ${most}) AS live
+		CROSS JOIN bundles ON bundles.id = live.version_id CROSS JOIN apps ON apps.id = bundles.app_id
+		WHERE bundles.object_key IS NOT NULL`.compile(query);
+}

@@ -59,6 +59,10 @@ export function installation(installed: readonly string[]): string[] {
 	return [...old, ...missing];
 }
 
+/** The number of triggers of this release that a database lacks. */
+export const missingTriggers = (installed: readonly string[]): number =>
+	groupsWithNames().flatMap(({ triggers }) => triggers.filter(({ name }) => !installed.includes(name))).length;
+
 /** The same for the batch of a request that has read the names. */
 export const installedWith = (rows: readonly { readonly name: string }[]): CompiledQuery[] =>
 	installation(rows.map(({ name }) => name)).map((statement) => plain(statement));

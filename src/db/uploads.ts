@@ -25,6 +25,7 @@ export interface UploadWithBundle extends UploadRow {
 	readonly bundle_session_key: string | null;
 	readonly bundle_size_bytes: number | null;
 	readonly bundle_sha256: string | null;
+	readonly bundle_object_key: string | null;
 	/** The preview of its bundle. */
 	readonly preview_id: string | null;
 	/** JSON of `SigningRules` (src/features/signing/verify.ts) of the organization. */
@@ -46,6 +47,7 @@ const uploadRows = () =>
 			"bundles.session_key as bundle_session_key",
 			"bundles.size_bytes as bundle_size_bytes",
 			"bundles.sha256 as bundle_sha256",
+			"bundles.object_key as bundle_object_key",
 			"bundles.preview_id",
 			signingRules(sql.ref("apps.owner_org")).as("signing_rules"),
 		]);
@@ -97,6 +99,16 @@ export function insertUpload(values: Insertable<UploadsTable> & Pick<UploadRow, 
 	return query
 		.insertInto("uploads")
 		.values({ ...values, org_id: ownerOf(sql`${values.app_id}`) })
+		.compile();
+}
+
+/** Opens the completed upload of a bundle again for the bytes that it had. */
+export function reopenUpload(values: Insertable<UploadsTable> & Pick<UploadRow, "created_by_job">): CompiledQuery {
+	const { object_prefix: _prefix, ...changed } = values;
+	return query
+		.insertInto("uploads")
+		.values(values)
+		.onConflict((conflict) => conflict.column("object_prefix").doUpdateSet(changed))
 		.compile();
 }
 

@@ -3,11 +3,10 @@
  * is safe to repeat, because consuming a message twice counts it once.
  */
 import { fileURLToPath } from "node:url";
-import { experimental_readRawConfig } from "wrangler";
 import { type Chosen, type DeadMessage, deadMessages, dropDeadMessages, resendDeadMessages } from "../db/dead-messages";
+import { type Deployment, NAME_HELP, NAME_OPTION, readDeployment } from "./deployment";
 import { Failure } from "./failure";
-import { readOptions } from "./options";
-import { PROJECT_DIRECTORY } from "./project";
+import { npmCommand, readOptions } from "./options";
 import { type Statement, sqlText } from "./sql-text";
 import {
 	DATABASE_BINDING,
@@ -33,6 +32,7 @@ const HELP = `Queue messages that failed in every attempt.
   npm run dead-messages -- resend <id> …      send them again with the next clean-up; --all for all of them
   npm run dead-messages -- drop <id> …        drop them; --all for all of them
 
+${NAME_HELP}
   CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID   as for npm run deploy
 `;
 
@@ -45,7 +45,8 @@ export type Execute = <Row>(statement: Statement) => Promise<Row[]>;
 
 interface DeadMessageOptions {
 	readonly argv: readonly string[];
-	readonly execute: () => Promise<Execute>;
+	/** @param name of the deployment, if one is given */
+	readonly execute: (name: string | undefined) => Promise<Execute>;
 	readonly print: (line: string) => void;
 }
 
@@ -59,7 +60,7 @@ export async function runDeadMessages({ argv, execute, print }: DeadMessageOptio
 		const statement = isWhole
 			? deadMessages(MOST_WHOLE, WHOLE_CHARACTERS)
 			: deadMessages(MOST_LISTED, SHOWN_CHARACTERS);
-		const messages = await (await execute())<DeadMessage>(statement);
+		const messages = await (await execute(values.name))<DeadMessage>(statement);
 		for (const line of isWhole ? messages.map((one) => JSON.stringify(one)) : listOf(messages)) print(line);
 		return;
 	}
@@ -68,7 +69,7 @@ export async function runDeadMessages({ argv, execute, print }: DeadMessageOptio
 		throw new Failure("Use list, or resend or drop with ids or --all. See npm run dead-messages -- --help.");
 	}
 	const chosen: Chosen = values.all === true ? "all" : ids;
-	const done = new Set((await (await execute())<{ id: string }>(statement(chosen))).map(({ id }) => id));
+	const done = new Set((await (await execute(values.name))<{ id: string }>(statement(chosen))).map(({ id }) => id));
 	for (const id of ids) if (!done.has(id)) print(`${id}: no dead message has this id. It was sent again or dropped.`);
 	const what = `${done.size} dead message${done.size === 1 ? "" : "s"}`;
 	print(command === "drop" ? `Dropped ${what}.` : `The next clean-up, within 15 minutes, sends ${what} again.`);
@@ -78,7 +79,7 @@ function optionsOf(argv: readonly string[]) {
 	return readOptions("npm run dead-messages", {
 		args: [...argv],
 		allowPositionals: true,
-		options: { help: { type: "boolean" }, json: { type: "boolean" }, all: { type: "boolean" } },
+		options: { ...NAME_OPTION, help: { type: "boolean" }, json: { type: "boolean" }, all: { type: "boolean" } },
 	});
 }
 
@@ -90,13 +91,14 @@ function listOf(messages: readonly DeadMessage[]): string[] {
 	]);
 }
 
-/** The database of the deployment that wrangler.toml names. */
-export async function deployedDatabase(call: Wrangler): Promise<Execute> {
-	const { rawConfig } = experimental_readRawConfig({ config: `${PROJECT_DIRECTORY}/wrangler.toml` });
+/** The main database of a deployment. */
+export async function deployedDatabase(call: Wrangler, { rawConfig, option }: Deployment): Promise<Execute> {
 	const [database] = readProject(rawConfig).databases;
 	const wrangler = onAccount(call, await findAccount(call, rawConfig.account_id));
 	const id = database.id ?? (await databaseNamed(wrangler, database.name));
-	if (id === undefined) throw new Failure(`This account has no database "${database.name}"; run npm run deploy first.`);
+	if (id === undefined) {
+		throw new Failure(`This account has no database "${database.name}"; run ${npmCommand("deploy", option)} first.`);
+	}
 	await writeResolvedConfig(rawConfig, { [DATABASE_BINDING]: id });
 	const execute = ["d1", "execute", DATABASE_BINDING, "--remote", "--yes", "--json", "--config", RESOLVED_CONFIG];
 	return async <Row>(statement: Statement) => {
@@ -111,7 +113,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
 	try {
 		await runDeadMessages({
 			argv: process.argv.slice(2),
-			execute: () => deployedDatabase(installedWrangler()),
+			execute: (name) => deployedDatabase(installedWrangler(), readDeployment(name)),
 			print: (line) => console.log(line),
 		});
 	} catch (error) {

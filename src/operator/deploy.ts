@@ -2,7 +2,7 @@
  * `npm run deploy`: deploys everything to the user's own Cloudflare account without questions. Every step first checks what exists, so a
  * second run changes only the code, and the next run finishes an interrupted one.
  *
- * A database of a development build is refused before anything changes.
+ * Resources of somebody else, and databases of a development build, are refused before anything changes (survey.ts).
  *
  * Two things are never lost: a secret is created only if Cloudflare reports that there is none, and the admin key (src/operator/first-key.ts) is
  * on this machine's disk before the database has its hash. The key's text never leaves this machine.
@@ -11,22 +11,23 @@ import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { experimental_readRawConfig } from "wrangler";
 import { SECRET_NAMES } from "../domain/secrets";
 import { SIGN_IN_LINK_MINUTES } from "../domain/time";
 import { signInLink } from "./admin-key";
 import { buildAssets, writeWorker } from "./build";
-import { createDatabase, findDatabases, ledgerCommand } from "./deployed-databases";
+import { createSettings, type Deployment, misplacedText, NAME_HELP, NAME_OPTION, readDeployment } from "./deployment";
 import { DEPLOYED_URL_FILE } from "./doctor";
 import { Failure } from "./failure";
 import { ensureKey, type KeyOptions, type KeyState } from "./first-key";
-import { readOptions } from "./options";
-import { PROJECT_DIRECTORY } from "./project";
+import { givenSecrets } from "./given-secrets";
+import { npmCommand, readOptions } from "./options";
 import { writePrivately } from "./state";
+import { survey, surveyCommands } from "./survey";
 import {
 	DATABASE_BINDING,
+	databaseNamed,
 	failed,
 	findAccount,
 	installedWrangler,
@@ -54,15 +55,20 @@ const HELP = `Deploys Capstan to your own Cloudflare account: databases, bucket,
                                       deploy, and create a one-time sign-in link for this account; using it
                                       verifies its e-mail address
 
+${NAME_HELP.replace("  --", "  npm run deploy -- --").replace("NAME             ", "NAME   ")}
+  npm run deploy -- --take-over       use and replace a Worker, databases and a bucket of these names that are not
+                                      this deployment's
   npm run deploy -- --location=weur   where the first deployment creates databases and bucket: ${LOCATIONS.join(", ")};
                                       it cannot be changed later; by default near this machine
 
+  CAPSTAN_SECRET          secret of a first deployment, 64 hexadecimal digits; by default a random one
   CLOUDFLARE_API_TOKEN    API token, if no browser can be opened to log in
   CLOUDFLARE_ACCOUNT_ID   account id, if the login has several accounts
   CAPSTAN_STATE           directory for the admin key (default .capstan)
 `;
 
 export interface DeployOptions extends KeyOptions {
+	readonly deployment: Deployment;
 	/** The installed wrangler unless given. Tests give another one. */
 	readonly wrangler?: Wrangler;
 	/** Writes what wrangler uploads; `buildDeployment` unless given. */
@@ -70,11 +76,15 @@ export interface DeployOptions extends KeyOptions {
 	readonly dryRun?: boolean;
 	/** Location of a new database and a new bucket; undefined: near this machine. */
 	readonly location?: Location;
+	/** Whether resources of others may be used and replaced. */
+	readonly takeOver?: boolean;
+	/** Creates the file of settings, if there is none; tests leave it out. */
+	readonly settle?: () => Promise<boolean>;
 	readonly print?: (line: string) => void;
 }
 
-interface Deployment extends KeyState {
-	/** Undefined if wrangler reported no URL; the routes of wrangler.toml define it then. */
+interface Deployed extends KeyState {
+	/** Undefined if wrangler reported no URL; the routes of the settings define it then. */
 	readonly url: string | undefined;
 }
 
@@ -84,7 +94,7 @@ export interface Step {
 }
 
 /** The wrangler commands in order. `<…>` is filled in while deploying. */
-export function deploymentSteps(project: Project, location?: Location) {
+export function deploymentSteps(name: string, project: Project, location?: Location) {
 	const { databases, bucketName, queues } = project;
 	const unknown = databases.filter(({ id }) => id === undefined);
 	const at = locationArguments(location);
@@ -93,18 +103,12 @@ export function deploymentSteps(project: Project, location?: Location) {
 	return {
 		account: { title: "Find the account", commands: [["whoami", "--json"]] },
 		find: {
-			title: "Find the databases, and look whether this release can use those that exist",
-			commands: [
-				...unknown.map(() => ["d1", "list", "--json"]),
-				...databases.map(({ binding }) => ledgerCommand(binding)),
-			],
+			title: "Look at what exists, and whether it is this deployment's",
+			commands: surveyCommands(name, project),
 		},
 		bucket: {
-			title: "Find or create the bucket",
-			commands: [
-				["r2", "bucket", "info", bucketName],
-				["r2", "bucket", "create", bucketName, ...at],
-			],
+			title: "Create the bucket if it does not exist",
+			commands: [["r2", "bucket", "create", bucketName, ...at]],
 		},
 		database: {
 			title: "Create the databases that do not exist",
@@ -114,17 +118,14 @@ export function deploymentSteps(project: Project, location?: Location) {
 			]),
 		},
 		queues: {
-			title: "Find or create the queues",
-			commands: queues.flatMap((queue) => [
-				["queues", "info", queue],
-				["queues", "create", queue],
-			]),
+			title: "Create the queues that do not exist",
+			commands: queues.map((queue) => ["queues", "create", queue]),
 		},
 		migrations: {
 			title: "Apply database migrations",
 			commands: databases.map(({ binding }) => ["d1", "migrations", "apply", binding, "--remote", ...resolved]),
 		},
-		secret: { title: "Check for the secret", commands: [["secret", "list", "--format", "json"]] },
+		secret: { title: "Check for the secret", commands: [secretsCommand(name)] },
 		worker: {
 			title: "Deploy the Worker (creates the secret, if there is none)",
 			commands: [["deploy", ...resolved, "--secrets-file", "<new secret>"]],
@@ -146,11 +147,11 @@ export async function buildDeployment(): Promise<void> {
 }
 
 /** @throws {Failure} with the remedy, for problems that the operator can fix */
-export async function deploy(options: DeployOptions): Promise<Deployment | undefined> {
-	const print = options.print ?? console.log;
-	const { rawConfig } = experimental_readRawConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") });
+export async function deploy(options: DeployOptions): Promise<Deployed | undefined> {
+	const { deployment, location, print = console.log } = options;
+	const { name, rawConfig, misplaced } = deployment;
 	const project = readProject(rawConfig);
-	const steps = deploymentSteps(project, options.location);
+	const steps = deploymentSteps(name, project, location);
 	const call = options.wrangler ?? installedWrangler({ isShown: true });
 
 	await (options.build ?? buildDeployment)();
@@ -172,25 +173,33 @@ export async function deploy(options: DeployOptions): Promise<Deployment | undef
 		const wrangler = onAccount(call, await findAccount(call, rawConfig.account_id));
 
 		print(steps.find.title);
-		const found = await findDatabases(wrangler, project, rawConfig);
+		const found = await survey(wrangler, deployment, project, options.takeOver === true);
+		if (misplaced.length > 0) print(`  ${misplacedText(misplaced)}`);
+		else if (await options.settle?.())
+			print(`  ${deployment.settingsFile} was created, for the settings of this deployment.`);
 
-		const created = (resource: string) => print(`  ${createdText(resource, options.location)}`);
+		const created = (resource: string) => print(`  ${createdText(resource, location)}`);
 		print(steps.bucket.title);
-		if (await createBucket(wrangler, project.bucketName, options.location)) created("bucket");
+		if (!found.hasBucket) {
+			await must(wrangler, ["r2", "bucket", "create", project.bucketName, ...locationArguments(location)]);
+			created("bucket");
+		}
 		print(steps.database.title);
-		const databaseIds = { ...found };
-		for (const { binding, name } of project.databases) {
-			if (found[binding] !== undefined) continue;
-			databaseIds[binding] = await createDatabase(wrangler, name, locationArguments(options.location));
-			created(binding === DATABASE_BINDING ? "database" : `database ${name}`);
+		const databaseIds = { ...found.databaseIds };
+		for (const { binding, name: database } of project.databases) {
+			if (databaseIds[binding] !== undefined) continue;
+			databaseIds[binding] = await createDatabase(wrangler, database, locationArguments(location));
+			created(binding === DATABASE_BINDING ? "database" : `database ${database}`);
 		}
 		await writeResolvedConfig(rawConfig, databaseIds);
 		print(steps.queues.title);
-		for (const queue of project.queues) await findQueue(wrangler, queue);
+		for (const queue of project.queues) if (!found.queues.has(queue)) await must(wrangler, ["queues", "create", queue]);
 		print(steps.migrations.title);
 		for (const command of steps.migrations.commands) await must(wrangler, command, { shown: true });
 		print(steps.secret.title);
-		const secretArguments = (await hasSecret(wrangler)) ? [] : ["--secrets-file", await createSecretFile(scratch)];
+		const secretArguments = (await hasSecret(wrangler, name))
+			? []
+			: ["--secrets-file", await createSecretFile(scratch)];
 		print(steps.worker.title);
 		const outputPath = join(scratch, "output.ndjson");
 		await must(wrangler, ["deploy", "--config", RESOLVED_CONFIG, ...secretArguments], {
@@ -208,7 +217,8 @@ export async function deploy(options: DeployOptions): Promise<Deployment | undef
 	}
 }
 
-const locationArguments = (location: Location | undefined) => (location === undefined ? [] : ["--location", location]);
+export const locationArguments = (location: Location | undefined) =>
+	location === undefined ? [] : ["--location", location];
 
 function createdText(resource: string, location: Location | undefined): string {
 	return location === undefined
@@ -216,30 +226,20 @@ function createdText(resource: string, location: Location | undefined): string {
 		: `The ${resource} was created in ${location}.`;
 }
 
-/** `wrangler deploy` would create a missing bucket without a location. True if the bucket was created. */
-async function createBucket(wrangler: Wrangler, name: string, location: Location | undefined): Promise<boolean> {
-	const command = ["r2", "bucket", "info", name];
-	const finished = await wrangler(command);
-	if (finished.code === 0) return false;
-	if (!/bucket does not exist|code: 10006/.test(`${finished.stdout}${finished.stderr}`))
-		throw failed(command, finished);
-	await must(wrangler, ["r2", "bucket", "create", name, ...locationArguments(location)]);
-	return true;
+/** `wrangler deploy` would create a missing database without a location. Returns its id. */
+export async function createDatabase(wrangler: Wrangler, name: string, at: readonly string[]): Promise<string> {
+	await must(wrangler, ["d1", "create", name, ...at]);
+	const created = await databaseNamed(wrangler, name);
+	if (created === undefined)
+		throw new Failure(`The database "${name}" was created but is not listed yet. Run the same command again.`);
+	return created;
 }
 
-/** `wrangler deploy` fails for a missing queue (ensureQueuesExist in its source). */
-async function findQueue(wrangler: Wrangler, name: string): Promise<void> {
-	const command = ["queues", "info", name];
-	const finished = await wrangler(command);
-	if (finished.code === 0) return;
-	if (!`${finished.stdout}${finished.stderr}`.includes(`Queue "${name}" does not exist`))
-		throw failed(command, finished);
-	await must(wrangler, ["queues", "create", name]);
-}
+const secretsCommand = (name: string): readonly string[] => ["secret", "list", "--name", name, "--format", "json"];
 
 /** An error is not the same as no secret: replacing the secret would make every sealed key unreadable. */
-async function hasSecret(wrangler: Wrangler): Promise<boolean> {
-	const command = ["secret", "list", "--format", "json"];
+async function hasSecret(wrangler: Wrangler, name: string): Promise<boolean> {
+	const command = secretsCommand(name);
 	const finished = await wrangler(command);
 	if (finished.code === 0) {
 		return parse<{ name: string }[]>(command, finished).some(({ name }) =>
@@ -253,7 +253,10 @@ async function hasSecret(wrangler: Wrangler): Promise<boolean> {
 /** Deployed together with the Worker, so that no version runs without a secret. */
 async function createSecretFile(scratch: string): Promise<string> {
 	const path = join(scratch, "secrets.json");
-	await writeFile(path, JSON.stringify({ [SECRET_NAMES[0]]: randomBytes(32).toString("hex") }), { mode: 0o600 });
+	// A restored database needs the secret that it was sealed with.
+	const [given] = givenSecrets();
+	const secret = given ?? randomBytes(32).toString("hex");
+	await writeFile(path, JSON.stringify({ [SECRET_NAMES[0]]: secret }), { mode: 0o600 });
 	return path;
 }
 
@@ -269,13 +272,17 @@ async function readAddress(outputPath: string): Promise<string | undefined> {
 }
 
 /** Prints the key and the link only to terminals, because many people can read the output of a pipeline. */
-async function announce({ url, key, signInToken, notice }: Deployment, keyPath: string): Promise<void> {
+async function announce(
+	{ url, key, signInToken, notice }: Deployed,
+	{ option }: Deployment,
+	keyPath: string,
+): Promise<void> {
 	const isTerminal = process.stdout.isTTY === true;
 	console.log(`\nCapstan is deployed${url === undefined ? "" : ` at ${url}`}`);
 	if (notice !== undefined) console.log(notice);
 	if (key.state === "elsewhere") {
 		console.log(
-			`${keyPath} does not contain its admin key. Create a new one with \`npm run deploy -- --new-admin-key\`.`,
+			`${keyPath} does not contain its admin key. Create a new one with \`${npmCommand("deploy", option, "--new-admin-key")}\`.`,
 		);
 	} else {
 		console.log(
@@ -288,13 +295,15 @@ async function announce({ url, key, signInToken, notice }: Deployment, keyPath: 
 		await mkdir(dirname(path), { recursive: true, mode: 0o700 });
 		await writePrivately(path, `${link}\n`);
 		console.log(`Sign in: ${isTerminal ? `${link}\n(also in` : "(stored in"} ${path}, readable only by you)`);
-		console.log(`(valid once, for ${SIGN_IN_LINK_MINUTES} minutes; npm run deploy -- --sign-in-link creates another)`);
+		console.log(
+			`(valid once, for ${SIGN_IN_LINK_MINUTES} minutes; ${npmCommand("deploy", option, "--sign-in-link")} creates another)`,
+		);
 	}
 	if (url !== undefined) {
 		await mkdir(dirname(keyPath), { recursive: true, mode: 0o700 });
 		await writePrivately(join(dirname(keyPath), DEPLOYED_URL_FILE), `${url}\n`);
 		console.log(`API documentation: ${url}/docs`);
-		console.log("Examine it from outside: npm run doctor");
+		console.log(`Examine it from outside: ${npmCommand("doctor", option)}`);
 	}
 }
 
@@ -306,8 +315,12 @@ async function main(): Promise<void> {
 	}
 	process.once("SIGINT", () => process.exit(130));
 	process.once("SIGTERM", () => process.exit(143));
-	const keyPath = join(resolve(process.env.CAPSTAN_STATE || ".capstan"), "deployed-admin.key");
-	const deployment = await deploy({
+	const deployment = readDeployment(values.name);
+	const keyPath = join(deployment.stateDirectory, "deployed-admin.key");
+	const deployed = await deploy({
+		deployment,
+		settle: () => createSettings(deployment),
+		takeOver: values["take-over"] === true,
 		keyPath,
 		dryRun: values["dry-run"] === true,
 		...(values.location === undefined ? {} : { location: locationNamed(values.location) }),
@@ -315,10 +328,10 @@ async function main(): Promise<void> {
 		signInLink: values["sign-in-link"] === true,
 		...(values["sign-in-link-for"] === undefined ? {} : { signInLinkFor: values["sign-in-link-for"] }),
 	});
-	if (deployment !== undefined) await announce(deployment, keyPath);
+	if (deployed !== undefined) await announce(deployed, deployment, keyPath);
 }
 
-function locationNamed(text: string): Location {
+export function locationNamed(text: string): Location {
 	const location = LOCATIONS.find((one) => one === text);
 	if (location === undefined) throw new Failure(`--location must be one of ${LOCATIONS.join(", ")}.`);
 	return location;
@@ -328,7 +341,9 @@ function parseOptions() {
 	return readOptions("npm run deploy", {
 		options: {
 			help: { type: "boolean" },
+			...NAME_OPTION,
 			"dry-run": { type: "boolean" },
+			"take-over": { type: "boolean" },
 			location: { type: "string" },
 			"new-admin-key": { type: "boolean" },
 			"sign-in-link": { type: "boolean" },

@@ -3,28 +3,33 @@
  * operator. Each check is one finding with the remedy. A check that could not run reports that and is no additional failure.
  */
 import type { ConfigVariables } from "../config";
-import type { DoctorOptions, Finding, Status } from "./doctor-types";
-import { cleanUp, deadMessages, queue, webhooks } from "./doctor-work";
+import { liveBundles } from "./doctor-bytes";
+import type { AccountFacts, DoctorOptions, Finding, Status } from "./doctor-types";
+import { cleanUp, consumers, deadMessages, queue, webhooks } from "./doctor-work";
+import { npmCommand } from "./options";
 
 const PATIENCE_MS = 15_000;
 const LARGEST_DATABASE_BYTES = 10_000_000_000;
 const MOST_SKEW_MS = 60_000;
 const UNKNOWN_APP = "com.example.capstan-doctor";
 
-const REDEPLOY = "Run npm run deploy from this checkout.";
+const redeploy = ({ option }: DoctorOptions) => `Run ${npmCommand("deploy", option)} from this checkout.`;
+const SETTINGS = "the settings of the deployment";
 
 export async function examine(options: DoctorOptions): Promise<readonly Finding[]> {
 	const probe = probing(options);
 	const ok = await probe("GET", "/ok");
 	const [reachable, answer] = reachability(options, ok);
-	if (answer === undefined) return [...reachable, ...(await secrets(options))];
+	const account = options.isLocal ? undefined : await options.account();
+	const ofAccount = options.isLocal ? [] : [secrets(options, account), consumers(options, account)];
+	if (answer === undefined) return [...reachable, ...ofAccount];
 	const status = await readStatus(options, probe);
 	return [
 		...reachable,
 		release(options, answer.version),
 		schema(options, answer.schema),
 		await updateCheck(probe),
-		...(await secrets(options)),
+		...ofAccount,
 		...("finding" in status ? [status.finding] : await inside(options, probe, status.status)),
 	];
 }
@@ -60,7 +65,10 @@ function probing({ url, fetch: send = fetch }: DoctorOptions): Probe {
 	};
 }
 
-function reachability({ url, isLocal }: DoctorOptions, ok: Probed | Error): [Finding[], Probed["body"] | undefined] {
+function reachability(
+	{ url, isLocal, option }: DoctorOptions,
+	ok: Probed | Error,
+): [Finding[], Probed["body"] | undefined] {
 	const failed = (detail: string, remedy: string): [Finding[], undefined] => [
 		[{ check: "address", state: "failed", detail, remedy }],
 		undefined,
@@ -77,7 +85,7 @@ function reachability({ url, isLocal }: DoctorOptions, ok: Probed | Error): [Fin
 	if (ok.status === 503 && typeof ok.body.message === "string" && ok.body.message.includes("not configured")) {
 		return failed(
 			`${url} runs, but a setting is missing or invalid`,
-			"Run npx wrangler tail and repeat this command: the log line bad_configuration names the variable. npm run deploy creates a missing CAPSTAN_SECRET.",
+			`Run npx wrangler tail and repeat this command: the log line bad_configuration names the variable. ${npmCommand("deploy", option)} creates a missing CAPSTAN_SECRET.`,
 		);
 	}
 	if (ok.status !== 200 || ok.body.status !== "ok") {
@@ -107,10 +115,11 @@ function isChallenge({ headers }: Probed): boolean {
 	return headers.get("cf-mitigated") === "challenge";
 }
 
-function release({ version: own }: DoctorOptions, version: unknown): Finding {
+function release(options: DoctorOptions, version: unknown): Finding {
+	const { version: own } = options;
 	if (version === own) return { check: "version", state: "ok", detail: own };
 	const detail = `the Worker is ${typeof version === "string" ? version : "of an earlier release"}, this checkout is ${own}`;
-	return { check: "version", state: "warning", detail, remedy: REDEPLOY };
+	return { check: "version", state: "warning", detail, remedy: redeploy(options) };
 }
 
 function schema({ schema: own, isLocal }: DoctorOptions, name: unknown): Finding {
@@ -151,31 +160,28 @@ async function updateCheck(probe: Probe): Promise<Finding> {
 	return { check, state: "failed", detail, remedy: "Look for errors in npx wrangler tail." };
 }
 
-async function secrets({ isLocal, secretNames }: DoctorOptions): Promise<Finding[]> {
+function secrets({ option }: DoctorOptions, account: AccountFacts | undefined): Finding {
 	const check = "secrets";
-	if (isLocal) return [];
-	const names = await secretNames();
-	if (names === undefined) {
+	if (account === undefined) {
 		const remedy = "Run npx wrangler login, or set CLOUDFLARE_API_TOKEN.";
-		return [{ check, state: "skipped", detail: "wrangler cannot list them", remedy }];
+		return { check, state: "skipped", detail: "wrangler cannot list them", remedy };
 	}
 	const needed: readonly (keyof ConfigVariables)[] = ["CAPSTAN_SECRET", "CAPSTAN_SECRET_2"];
-	const found = needed.filter((name) => names.includes(name));
+	const found = needed.filter((name) => account.secrets.includes(name));
 	if (found.length === 0) {
-		const remedy =
-			"Run npm run deploy, which creates one. Restore the old one from a backup if you have it: keys that can be shown are sealed with it.";
-		return [{ check, state: "failed", detail: "CAPSTAN_SECRET is missing", remedy }];
+		const remedy = `Run ${npmCommand("deploy", option)}, which creates one. Restore the old one from a backup if you have it: keys that can be shown are sealed with it.`;
+		return { check, state: "failed", detail: "CAPSTAN_SECRET is missing", remedy };
 	}
 	const detail =
 		found.length === 2 ? "CAPSTAN_SECRET and CAPSTAN_SECRET_2: a rotation is in progress" : `${found[0]} is set`;
-	return [{ check, state: "ok", detail }];
+	return { check, state: "ok", detail };
 }
 
 type StatusRead = { readonly status: Status } | { readonly finding: Finding };
 
-async function readStatus({ key, isLocal }: DoctorOptions, probe: Probe): Promise<StatusRead> {
+async function readStatus({ key, isLocal, option }: DoctorOptions, probe: Probe): Promise<StatusRead> {
 	const check = "admin key";
-	const newKey = isLocal ? "npm start -- --new-admin-key" : "npm run deploy -- --new-admin-key";
+	const newKey = isLocal ? "npm start -- --new-admin-key" : npmCommand("deploy", option, "--new-admin-key");
 	if (key === undefined) {
 		const remedy = `Run this where the admin key is stored, set CAPSTAN_KEY, or replace the key: ${newKey}.`;
 		return { finding: { check, state: "skipped", detail: "there is none here, so checks inside did not run", remedy } };
@@ -195,15 +201,18 @@ async function inside(options: DoctorOptions, probe: Probe, status: Status): Pro
 	return [
 		{ check: "admin key", state: "ok", detail: "accepted" },
 		clock(options, status),
-		bindings(status),
+		bindings(options, status),
+		bucket(status),
+		triggers(status),
 		database(status),
 		...telemetry(options, status),
 		queue(options, status),
-		deadMessages(status),
+		deadMessages(options, status),
 		webhooks(options, status),
 		cleanUp(options, status),
+		liveBundles(options, status),
 		edgeCache(options, status),
-		publicUrl(options, status),
+		await publicUrl(options, status),
 		...(await bundlesDomain(options, status)),
 		await crossOrigin(probe, status),
 	];
@@ -219,17 +228,37 @@ function clock({ nowMs, isLocal }: DoctorOptions, { now }: Status): Finding {
 	return { check: "clock", state: "failed", detail, remedy };
 }
 
-function bindings({ missing_bindings: missing, bucket }: Status): Finding {
+function bindings(options: DoctorOptions, { missing_bindings: missing }: Status): Finding {
 	const check = "bindings";
-	if (missing.length > 0) {
-		const remedy = `Restore them in wrangler.toml, then: ${REDEPLOY}`;
-		return { check, state: "failed", detail: `missing: ${missing.join(", ")}`, remedy };
+	if (missing.length === 0) return { check, state: "ok", detail: "all are set" };
+	const remedy = `Restore them in wrangler.toml, as it is delivered, then: ${redeploy(options)}`;
+	return { check, state: "failed", detail: `missing: ${missing.join(", ")}`, remedy };
+}
+
+function bucket({ bucket: state }: Status): Finding {
+	const check = "bucket";
+	if (state === "works") return { check, state: "ok", detail: "answers, with the newest bundles" };
+	if (state === "lacks_bundles") {
+		const remedy = `Set bucket_name of BUNDLES in ${SETTINGS} to the bucket that has them (npx wrangler r2 bucket list), and deploy again: devices cannot download now.`;
+		return {
+			check,
+			state: "failed",
+			detail: "has none of the newest bundles: it was emptied, or is another one",
+			remedy,
+		};
 	}
-	if (bucket === "fails") {
-		const remedy = "Check that the bucket of wrangler.toml exists (npx wrangler r2 bucket list), then deploy again.";
-		return { check, state: "failed", detail: "the bucket does not answer", remedy };
-	}
-	return { check, state: "ok", detail: "all are set, and the bucket answers" };
+	const remedy = "Check that the bucket of the Worker exists (npx wrangler r2 bucket list), then deploy again.";
+	return { check, state: "failed", detail: "does not answer", remedy };
+}
+
+/** Devices do not hear of changes that no trigger writes into the change feed. */
+function triggers({ missing_triggers: missing }: Status): Finding {
+	const check = "triggers";
+	if (missing === undefined) return { check, state: "skipped", detail: "this release does not report them" };
+	if (missing === 0) return { check, state: "ok", detail: "the database has all" };
+	const remedy =
+		"The next clean-up, within 15 minutes, installs them. If this stays, look for step_failed in npx wrangler tail.";
+	return { check, state: "failed", detail: `the database lacks ${missing}, so changes may not reach devices`, remedy };
 }
 
 function database({ database: { size_bytes: bytes, telemetry_max_bytes: limit } }: Status): Finding {
@@ -242,12 +271,12 @@ function size(check: string, bytes: number | null, limit: number): Finding {
 	const detail = `${(bytes / 1e6).toFixed(1)} MB, ${Math.round(share * 100)} % of the limit of ${(limit / 1e6).toFixed(0)} MB`;
 	if (share < 0.7) return { check, state: "ok", detail };
 	const remedy =
-		"Shorten DEVICE_DAYS or STATISTICS_DAYS in wrangler.toml. At the limit, new devices and events are not stored.";
+		"Shorten DEVICE_DAYS or STATISTICS_DAYS in the settings. At the limit, new devices and events are not stored.";
 	return { check, state: share < 0.9 ? "warning" : "failed", detail, remedy };
 }
 
 /** One line for each database of reports. */
-function telemetry({ telemetrySchema: own, isLocal }: DoctorOptions, status: Status): Finding[] {
+function telemetry({ telemetrySchema: own, isLocal, option }: DoctorOptions, status: Status): Finding[] {
 	if (status.telemetry === undefined) return [];
 	return status.telemetry.map(({ binding, schema: name, size_bytes: bytes }) => {
 		const check = binding === "TELEMETRY" ? "telemetry" : `telemetry ${binding}`;
@@ -258,7 +287,7 @@ function telemetry({ telemetrySchema: own, isLocal }: DoctorOptions, status: Sta
 		if (name < own) {
 			const remedy = isLocal
 				? "Restart npm start: it applies migrations."
-				: "Run npm run deploy: it applies migrations.";
+				: `Run ${npmCommand("deploy", option)}: it applies migrations.`;
 			return { check, state: "failed", detail: `${name}; this checkout has ${own}`, remedy };
 		}
 		return size(check, bytes, status.database.telemetry_max_bytes);
@@ -275,16 +304,28 @@ function edgeCache({ url }: DoctorOptions, { edge_cache: cache, settings }: Stat
 	return { check, state: "warning", detail: "every download reads the bucket", remedy };
 }
 
-function publicUrl({ url, isLocal }: DoctorOptions, { settings }: Status): Finding {
+/** Never sends the key to another address than the examined one. */
+async function publicUrl(options: DoctorOptions, { settings, version, schema: migrated }: Status): Promise<Finding> {
 	const check = "public address";
+	const { url, isLocal, option } = options;
 	const { public_url: publicUrl } = settings;
 	if (publicUrl === null || publicUrl === new URL(url).origin) {
 		return { check, state: "ok", detail: publicUrl === null ? "links have the address of each request" : publicUrl };
 	}
-	const remedy = isLocal
-		? ""
-		: "Check PUBLIC_URL in wrangler.toml, or examine that address: npm run doctor -- --url <address>.";
-	return { check, state: "warning", detail: `links lead to ${publicUrl}, not to ${url}`, remedy };
+	const remedy = isLocal ? "" : `Correct PUBLIC_URL in ${SETTINGS}, and deploy again: every link leads there.`;
+	const answer = await probing({ ...options, url: publicUrl })("GET", "/ok");
+	const isCapstan = !(answer instanceof Error) && answer.body.version === version && answer.body.schema === migrated;
+	if (isCapstan) {
+		const detail = `links lead to ${publicUrl}, which answers with this release, not to ${url}`;
+		return {
+			check,
+			state: "warning",
+			detail,
+			remedy: `Examine that address: ${npmCommand("doctor", option, `--url=${publicUrl}`)}`,
+		};
+	}
+	const detail = `links lead to ${publicUrl}, which ${answer instanceof Error ? `does not answer: ${answer.message}` : "is another service"}`;
+	return { check, state: "failed", detail, remedy };
 }
 
 /** R2 answers 404 for an object that does not exist. */
@@ -301,6 +342,9 @@ async function bundlesDomain(options: DoctorOptions, { settings }: Status): Prom
 		"Connect the domain to the bucket (docs: Deploying, Downloads from the bucket's own domain), or empty BUNDLES_URL and deploy: devices cannot download now.";
 	return [{ check, state: "failed", detail, remedy }];
 }
+
+/** As browsers and apps send it: a scheme, a host, and a port that is not the scheme's own. */
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/\s]+$/;
 
 async function crossOrigin(probe: Probe, { settings }: Status): Promise<Finding> {
 	const check = "CORS";
@@ -323,8 +367,7 @@ async function crossOrigin(probe: Probe, { settings }: Status): Promise<Finding>
 		return { check, state: "failed", detail: "every origin may call the API", remedy };
 	}
 	for (const configured of origins) {
-		const origin = URL.canParse(configured) ? new URL(configured).origin : configured;
-		if ((await allowed(origin)) === origin) continue;
+		if (ORIGIN.test(configured) && (await allowed(configured)) === configured) continue;
 		const remedy = "Write origins as browsers send them (https://app.example.com, no path) in CORS_ALLOWED_ORIGINS.";
 		return { check, state: "failed", detail: `${configured} may not call the API`, remedy };
 	}

@@ -14,19 +14,29 @@ export interface DoctorOptions {
 	/** The admin key; undefined if this machine has none. */
 	readonly key: string | undefined;
 	readonly isLocal: boolean;
+	/** The option that names the deployment to other commands, after a space; empty for the default one. */
+	readonly option: string;
 	/** Release and newest migration of this checkout. */
 	readonly version: string;
 	readonly schema: string;
 	/** Newest migration of the telemetry databases. */
 	readonly telemetrySchema: string;
 	readonly nowMs: () => number;
-	/** Names of the deployment's secrets; undefined if wrangler does not list them. */
-	readonly secretNames: () => Promise<readonly string[] | undefined>;
+	/** Facts that only wrangler has; undefined without a login. */
+	readonly account: () => Promise<AccountFacts | undefined>;
 	/** Tests use another network. */
 	readonly fetch?: typeof fetch;
 }
 
-/** What GET /service/status answers. */
+export interface AccountFacts {
+	/** Names of the deployment's secrets. */
+	readonly secrets: readonly string[];
+	readonly worker: string;
+	/** The Workers that consume each queue that this one consumes; undefined for a queue that does not exist. */
+	readonly consumers: Readonly<Record<string, readonly string[] | undefined>>;
+}
+
+/** The answer of GET /service/status. */
 export interface Status {
 	readonly version: string;
 	readonly schema: string | null;
@@ -44,7 +54,11 @@ export interface Status {
 	readonly webhooks?: { readonly due: number; readonly oldest_at: string | null };
 	/** Undefined: an earlier release. */
 	readonly last_sweep_at?: string | null;
-	readonly bucket: "works" | "fails";
+	readonly bucket: "works" | "fails" | "lacks_bundles";
+	/** Triggers of this release that the database lacks. Undefined: an earlier release. */
+	readonly missing_triggers?: number;
+	/** Undefined: an earlier release. */
+	readonly live_bundles?: { readonly checked: number; readonly lost: readonly string[] };
 	readonly edge_cache: "works" | "no_effect";
 	readonly missing_bindings: readonly string[];
 	readonly settings: {

@@ -21,3 +21,12 @@ function problemOf(error: unknown): string {
 	const message = error instanceof Error ? error.message : "";
 	return message.split(/\.\s|\n/)[0]?.replace(/\.$/, "") || "Unknown option";
 }
+
+/**
+ * A command as the operator types it.
+ * @param deployment the option that names the deployment, after a space; may be empty
+ */
+export function npmCommand(name: string, deployment: string, more = ""): string {
+	const options = `${deployment}${more === "" ? "" : ` ${more}`}`;
+	return `npm run ${name}${options === "" ? "" : ` --${options}`}`;
+}

@@ -12,13 +12,16 @@ export interface Progress {
 const CLEAR_LINE = "\r\x1b[K";
 
 /** `output` undefined: shows nothing. */
-export function showProgress(output: Pick<WriteStream, "isTTY" | "write"> | undefined): Progress {
+export function showProgress(
+	output: Pick<WriteStream, "isTTY" | "write"> | undefined,
+	title = "Starting Capstan",
+): Progress {
 	if (output === undefined) return { step: () => undefined, end: () => undefined };
 	let isShown = output.isTTY;
 	return {
 		step(text) {
 			isShown = output.isTTY;
-			output.write(output.isTTY ? `${CLEAR_LINE}Starting Capstan: ${text}…` : `  ${text}…\n`);
+			output.write(output.isTTY ? `${CLEAR_LINE}${title}: ${text}…` : `  ${text}…\n`);
 		},
 		end() {
 			if (isShown) output.write(CLEAR_LINE);

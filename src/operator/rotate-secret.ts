@@ -9,14 +9,13 @@ import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { experimental_readRawConfig } from "wrangler";
 import { parseSecret, SECRET_NAMES } from "../domain/secrets";
 import { deployedDatabase, type Execute } from "./dead-messages";
+import { type Deployment, NAME_HELP, NAME_OPTION, readDeployment } from "./deployment";
 import { Failure } from "./failure";
-import { readOptions } from "./options";
-import { PROJECT_DIRECTORY } from "./project";
+import { npmCommand, readOptions } from "./options";
 import { isCode, writePrivately } from "./state";
 import { findAccount, installedWrangler, must, onAccount, parse, type Wrangler } from "./wrangler";
 
@@ -25,6 +24,7 @@ const HELP = `Replaces the secret of your deployment without an outage, in two r
   npm run rotate-secret               add a new secret; eight days later: remove the old one
   npm run rotate-secret -- --status   show the progress of the rotation; changes nothing
 
+${NAME_HELP}
   CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID, CAPSTAN_STATE   as for npm run deploy
 `;
 
@@ -42,7 +42,7 @@ interface Rotation {
 
 interface RotateOptions {
 	readonly wrangler: Wrangler;
-	readonly stateDirectory: string;
+	readonly deployment: Deployment;
 	readonly status?: boolean;
 	readonly nowMs: () => number;
 	readonly print: (line: string) => void;
@@ -50,14 +50,15 @@ interface RotateOptions {
 
 /** @throws {Failure} with the remedy */
 export async function rotateSecret(options: RotateOptions): Promise<void> {
-	const { stateDirectory, nowMs, print } = options;
-	const { rawConfig } = experimental_readRawConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") });
+	const { deployment, nowMs, print } = options;
+	const { name: worker, rawConfig, stateDirectory, option } = deployment;
 	const wrangler = onAccount(options.wrangler, await findAccount(options.wrangler, rawConfig.account_id));
 	const path = join(stateDirectory, "secret-rotation.json");
 	const rotation = await readRotation(path);
-	const names = await secretNames(wrangler);
+	const names = await secretNames(wrangler, worker);
 	const [only, second] = names;
-	if (only === undefined) throw new Failure("The deployment has no secret yet. Run npm run deploy first.");
+	if (only === undefined)
+		throw new Failure(`The deployment has no secret yet. Run ${npmCommand("deploy", option)} first.`);
 	const nowSeconds = Math.floor(nowMs() / 1000);
 
 	if (second === undefined) {
@@ -69,7 +70,7 @@ export async function rotateSecret(options: RotateOptions): Promise<void> {
 		await mkdir(stateDirectory, { recursive: true, mode: 0o700 });
 		// Written before the secret: an interrupted run leaves only this file, and the next run replaces it.
 		await writePrivately(path, `${JSON.stringify({ name, secretId, signsFromSeconds } satisfies Rotation)}\n`);
-		await putSecret(wrangler, name, text);
+		await putSecret(wrangler, worker, name, text);
 		print(`Added ${name}. It signs from ${timeText(signsFromSeconds)} on. ${only} is still accepted.`);
 		return print(
 			`Run the same command again after ${timeText(signsFromSeconds + OLD_SECRET_LIFETIME_SECONDS)} to remove ${only}.`,
@@ -83,34 +84,35 @@ export async function rotateSecret(options: RotateOptions): Promise<void> {
 	}
 	const old = names.find((name) => name !== rotation.name) ?? only;
 	const endsAtSeconds = rotation.signsFromSeconds + OLD_SECRET_LIFETIME_SECONDS;
-	const waiting = await keysOfOtherSecrets(await deployedDatabase(options.wrangler), rotation.secretId);
+	const waiting = await keysOfOtherSecrets(await deployedDatabase(options.wrangler, deployment), rotation.secretId);
 	if (options.status === true || nowSeconds < endsAtSeconds || waiting > 0) {
 		print(`${rotation.name} signs from ${timeText(rotation.signsFromSeconds)} on. ${old} is still accepted.`);
 		if (nowSeconds < endsAtSeconds) print(`Links that ${old} signed may be in use until ${timeText(endsAtSeconds)}.`);
 		if (waiting > 0) print(`Stored keys to seal again: ${waiting}. Automatic clean-up seals 200 every 15 minutes.`);
-		if (nowSeconds >= endsAtSeconds && waiting === 0) print(`Run npm run rotate-secret to remove ${old}.`);
+		if (nowSeconds >= endsAtSeconds && waiting === 0)
+			print(`Run ${npmCommand("rotate-secret", option)} to remove ${old}.`);
 		return;
 	}
-	await must(wrangler, ["secret", "delete", old]);
+	await must(wrangler, ["secret", "delete", old, "--name", worker]);
 	await rm(path, { force: true });
 	print(`Removed ${old}. ${rotation.name} is now the only secret.`);
 }
 
-async function secretNames(wrangler: Wrangler): Promise<string[]> {
-	const command = ["secret", "list", "--format", "json"];
+async function secretNames(wrangler: Wrangler, worker: string): Promise<string[]> {
+	const command = ["secret", "list", "--name", worker, "--format", "json"];
 	const listed = parse<{ name: string }[]>(command, await must(wrangler, command)).map(({ name }) => name);
 	return SECRET_NAMES.filter((name) => listed.includes(name));
 }
 
 /** Passes the secret in a private file, because arguments are visible in the process list. */
-async function putSecret(wrangler: Wrangler, name: string, text: string): Promise<void> {
+async function putSecret(wrangler: Wrangler, worker: string, name: string, text: string): Promise<void> {
 	const scratch = await mkdtemp(join(tmpdir(), "capstan-rotate-"));
 	const clean = () => rmSync(scratch, { recursive: true, force: true });
 	process.once("exit", clean);
 	try {
 		const path = join(scratch, "secrets.json");
 		await writeFile(path, JSON.stringify({ [name]: text }), { mode: 0o600 });
-		await must(wrangler, ["secret", "bulk", path]);
+		await must(wrangler, ["secret", "bulk", path, "--name", worker]);
 	} finally {
 		process.off("exit", clean);
 		clean();
@@ -142,18 +144,18 @@ const timeText = (seconds: number) => new Date(seconds * 1000).toISOString().rep
 function optionsOf(argv: readonly string[]) {
 	return readOptions("npm run rotate-secret", {
 		args: [...argv],
-		options: { help: { type: "boolean" }, status: { type: "boolean" } },
+		options: { ...NAME_OPTION, help: { type: "boolean" }, status: { type: "boolean" } },
 	}).values;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
 	try {
-		const { help, status } = optionsOf(process.argv.slice(2));
+		const { help, status, name } = optionsOf(process.argv.slice(2));
 		if (help === true) console.log(HELP);
 		else {
 			await rotateSecret({
 				wrangler: installedWrangler(),
-				stateDirectory: resolve(process.env.CAPSTAN_STATE || ".capstan"),
+				deployment: readDeployment(name),
 				status: status === true,
 				nowMs: () => Date.now(),
 				print: (line) => console.log(line),

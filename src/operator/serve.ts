@@ -16,7 +16,7 @@ import {
 	type Response,
 	type V4WorkerOptions,
 } from "miniflare";
-import { isTelemetryBinding } from "../deps";
+import { DRAIN, isTelemetryBinding } from "../deps";
 import { MINUTE_MS } from "../domain/time";
 import { Failure } from "./failure";
 import { type Bindings, type LocalBuild, localBuild, miniflareModules } from "./local-build";
@@ -48,6 +48,7 @@ import {
 /** A sound database of any size opens much faster. With some broken ones, workerd never answers. */
 const DATABASE_TIME_LIMIT_MS = 30_000;
 const STOP_TIME_LIMIT_MS = 3_000;
+const DRAIN_TIME_LIMIT_MS = 8_000;
 const OUTBOUND = "outbound";
 const PASSING = ["cache", "ratelimit"];
 /** Deployments have cron triggers; local runs start the scheduled jobs themselves. */
@@ -169,6 +170,9 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 			async stop() {
 				clearInterval(timer);
 				rmSync(paths.url, { force: true });
+				// The Queue is in the runtime's memory. One that hangs ends all the same.
+				const drain = async () => (await running.getWorker()).scheduled({ cron: DRAIN });
+				await within(DRAIN_TIME_LIMIT_MS, drain(), () => undefined).catch(() => undefined);
 				await forwarder?.stop();
 				await running.dispose();
 				await endGuard();

@@ -13,8 +13,8 @@ import { Failure } from "./failure";
 import { PROJECT_DIRECTORY } from "./project";
 
 export const DATABASE_BINDING = "DB";
-const BUCKET_BINDING = "BUNDLES";
-/** wrangler.toml with resource ids, one file per process. The user's own file is not changed. */
+export const BUCKET_BINDING = "BUNDLES";
+/** The configuration of a deployment with resource ids, one file per process. */
 export const RESOLVED_CONFIG = join(PROJECT_DIRECTORY, `dist/wrangler.deploy-${process.pid}.json`);
 
 interface ProjectDatabase {
@@ -24,30 +24,33 @@ interface ProjectDatabase {
 	readonly id: string | undefined;
 }
 
-/** Resources of the deployment, from wrangler.toml. */
+/** Resources of a deployment. */
 export interface Project {
 	/** The main database first. */
 	readonly databases: readonly [ProjectDatabase, ...ProjectDatabase[]];
 	readonly bucketName: string;
 	readonly queues: readonly string[];
+	readonly consumedQueues: readonly string[];
 }
 
 export function readProject(config: Unstable_RawConfig): Project {
 	const databaseOf = (binding: string): ProjectDatabase => {
 		const found = config.d1_databases?.find((one) => one.binding === binding);
 		if (found?.database_name === undefined) {
-			throw new Failure(`wrangler.toml has no database_name for ${binding}. Add one.`);
+			throw new Failure(`The configuration has no database_name for ${binding}. Add one.`);
 		}
 		return { binding, name: found.database_name, id: found.database_id };
 	};
 	const telemetry = (config.d1_databases ?? []).map(({ binding }) => binding).filter(isTelemetryBinding);
 	const bucketName = config.r2_buckets?.find((one) => one.binding === BUCKET_BINDING)?.bucket_name;
-	if (bucketName === undefined) throw new Failure(`wrangler.toml has no bucket_name for ${BUCKET_BINDING}. Add one.`);
+	if (bucketName === undefined)
+		throw new Failure(`The configuration has no bucket_name for ${BUCKET_BINDING}. Add one.`);
 	const { producers = [], consumers = [] } = config.queues ?? {};
 	return {
 		databases: [databaseOf(DATABASE_BINDING), ...telemetry.map(databaseOf)],
 		bucketName,
 		queues: [...new Set([...producers, ...consumers].flatMap(({ queue }) => queue ?? []))],
+		consumedQueues: consumers.map(({ queue }) => queue),
 	};
 }
 
@@ -113,7 +116,7 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
 	],
 	[
 		/workers\.dev subdomain/i,
-		"This account has no workers.dev subdomain yet. Open https://dash.cloudflare.com/?to=/:account/workers/onboarding and choose one, or add a domain of yours to wrangler.toml (routes).",
+		"This account has no workers.dev subdomain yet. Open https://dash.cloudflare.com/?to=/:account/workers/onboarding and choose one, or add a domain of yours to the settings of the deployment (routes).",
 	],
 	[
 		/verify your (account's )?e-?mail/i,
@@ -173,11 +176,14 @@ export function onAccount(call: Wrangler, accountId: string): Wrangler {
 		call(command, { ...more, environment: { ...more.environment, CLOUDFLARE_ACCOUNT_ID: accountId } });
 }
 
+export async function listDatabases(wrangler: Wrangler): Promise<{ name: string; uuid: string }[]> {
+	const command = ["d1", "list", "--json"];
+	return parse(command, await must(wrangler, command));
+}
+
 /** The id of the account's database with this name, if it exists. */
 export async function databaseNamed(wrangler: Wrangler, name: string): Promise<string | undefined> {
-	const command = ["d1", "list", "--json"];
-	const databases = parse<{ name: string; uuid: string }[]>(command, await must(wrangler, command));
-	return databases.find((one) => one.name === name)?.uuid;
+	return (await listDatabases(wrangler)).find((one) => one.name === name)?.uuid;
 }
 
 /** @param databaseIds by binding */

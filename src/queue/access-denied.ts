@@ -39,8 +39,9 @@ export function createDeniedReports(deps: Pick<Deps, "events" | "log">) {
 		if (reported.has(kind) || reported.size >= MOST_REPORTS) return;
 		if (isAnonymous && ++anonymous > MOST_ANONYMOUS_REPORTS) return;
 		reported.add(kind);
+		const send = async () => deps.events.send(denied);
 		waitUntil(
-			deps.events.send(denied).catch((error: unknown) => {
+			send().catch((error: unknown) => {
 				deps.log("warn", "queue_send_failed", { kind: denied.kind, cause: causeText(error) });
 			}),
 		);

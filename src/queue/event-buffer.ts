@@ -197,6 +197,9 @@ export function createEventBuffer(
 
 		/** Whether this isolate has received a report of the device lately. */
 		knows: repeated.knows,
+
+		/** Sends everything now, for the end of a local run. */
+		flush: sendAll,
 	};
 }
 

@@ -124,7 +124,10 @@ export class SnapshotCache {
 	}
 
 	/** Loads from D1, or, if D1 does not answer before the deadline, takes the snapshots that were stored last. */
-	async #load(db: Database, ids: readonly string[], waiter: Waiter): Promise<Map<string, CacheEntry | null>> {
+	async #load(limited: Database, ids: readonly string[], waiter: Waiter): Promise<Map<string, CacheEntry | null>> {
+		// Apps in memory are read again because somebody changed something, which bounds these reads; they cost the address nothing.
+		const isHeld = ids.every((id) => this.#store.get(id)?.isUnconfirmed === false);
+		const db = isHeld ? (limited.unlimited ?? limited) : limited;
 		const byId = (entries: readonly (CacheEntry | null | undefined)[]) =>
 			new Map(ids.map((id, index) => [id, entries[index] ?? null]));
 		let failure: unknown;

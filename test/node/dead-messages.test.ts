@@ -160,10 +160,10 @@ describe("npm run dead-messages, on a deployment", () => {
 	test(
 		"lists, marks and drops through wrangler, with real SQL; without a deployment it says so",
 		async () => {
-			await expect(deployedDatabase(scene.wrangler())).rejects.toThrow("run npm run deploy first");
+			await expect(deployedDatabase(scene.wrangler(), scene.deployment())).rejects.toThrow("run npm run deploy first");
 			await scene.openDatabase();
 			scene.setAccount({ databases: [{ name: "capstan", uuid: DATABASE_ID }] });
-			const execute = await deployedDatabase(scene.wrangler());
+			const execute = await deployedDatabase(scene.wrangler(), scene.deployment());
 			expect(await linesOf(execute)).toEqual(["No dead messages."]);
 			const rows = ["m1", "it's m2"].map((id, index) => `(${literal(id)}, 'key_used', '{"n":${index}}', 1, ${index})`);
 			const columns = "id, kind, body, sent_at_ms, died_at_ms";

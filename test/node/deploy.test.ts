@@ -13,7 +13,7 @@ import { PROJECT_DIRECTORY } from "../../src/operator/project";
 import { literal, sqlText } from "../../src/operator/sql-text";
 import { RESOLVED_CONFIG } from "../../src/operator/wrangler";
 import { IS_PROOF } from "../proof-sample";
-import { DATABASE_ID, fakeAccountScene } from "./support/fake-account";
+import { DATABASE_ID, fakeAccountScene, TELEMETRY_ID } from "./support/fake-account";
 
 const scene = fakeAccountScene();
 const { deploy: runDeploy, setAccount } = scene;
@@ -42,22 +42,22 @@ describe("npm run deploy", () => {
 		expect(calls()).toEqual([
 			"whoami --json",
 			"d1 list --json",
-			"d1 list --json",
-			"r2 bucket info capstan-bundles",
+			"deployments status --name capstan --json",
+			"r2 bucket info capstan-bundles --json",
+			"queues info capstan-events",
+			"queues info capstan-webhooks",
+			"queues info capstan-events-dead",
 			"r2 bucket create capstan-bundles",
 			"d1 create capstan",
 			"d1 list --json",
 			"d1 create capstan-telemetry",
 			"d1 list --json",
-			"queues info capstan-events",
 			"queues create capstan-events",
-			"queues info capstan-webhooks",
 			"queues create capstan-webhooks",
-			"queues info capstan-events-dead",
 			"queues create capstan-events-dead",
 			"d1 migrations apply DB --remote --config",
 			"d1 migrations apply TELEMETRY --remote --config",
-			"secret list --format json",
+			"secret list --name capstan --format json",
 			"deploy --config --secrets-file",
 			LOOK,
 			WRITE,
@@ -74,7 +74,7 @@ describe("npm run deploy", () => {
 		const config = JSON.parse(await readFile(join(directory, "config.json"), "utf8"));
 		expect(config.d1_databases).toMatchObject([
 			{ binding: "DB", database_id: DATABASE_ID },
-			{ binding: "TELEMETRY", database_id: DATABASE_ID.replace(/1$/, "2") },
+			{ binding: "TELEMETRY", database_id: TELEMETRY_ID },
 		]);
 		expect(JSON.parse(await readFile(join(directory, "secrets.json"), "utf8"))).toEqual({
 			CAPSTAN_SECRET: expect.stringMatching(/^[0-9a-f]{64}$/),
@@ -90,16 +90,19 @@ describe("npm run deploy", () => {
 		expect(calls()).toEqual([
 			"whoami --json",
 			"d1 list --json",
-			"d1 list --json",
+			"deployments status --name capstan --json",
+			"versions view running --name capstan --json",
+			LOOK,
 			LOOK,
 			LOOK.replace("DB", "TELEMETRY"),
-			"r2 bucket info capstan-bundles",
+			LOOK.replace("DB", "TELEMETRY"),
+			"r2 bucket info capstan-bundles --json",
 			"queues info capstan-events",
 			"queues info capstan-webhooks",
 			"queues info capstan-events-dead",
 			"d1 migrations apply DB --remote --config",
 			"d1 migrations apply TELEMETRY --remote --config",
-			"secret list --format json",
+			"secret list --name capstan --format json",
 			"deploy --config",
 			LOOK,
 		]);
@@ -132,23 +135,31 @@ describe("npm run deploy", () => {
 		setAccount({
 			databases: [
 				{ name: "capstan", uuid: DATABASE_ID },
-				{ name: "capstan-telemetry", uuid: DATABASE_ID },
+				{ name: "capstan-telemetry", uuid: TELEMETRY_ID },
 			],
 		});
 		const database = await scene.openDatabase();
-		await database.prepare("UPDATE d1_migrations SET name = '0001_first_schema.sql'").run();
-		const account = structuredClone({ ...scene.account(), database: undefined });
+		for (const each of [database, scene.account().telemetry])
+			await each?.prepare("UPDATE d1_migrations SET name = '0001_first_schema.sql'").run();
+		const held = { database: undefined, telemetry: undefined };
+		const account = structuredClone({ ...scene.account(), ...held });
 		await expect(runDeploy()).rejects.toThrow(
-			/^Nothing was deployed, because a development build created the database capstan and the database capstan-telemetry, [^.]*database_name[^.]*bucket_name in wrangler\.toml\.$/,
+			/^Nothing was deployed, because a development build created the database capstan and the database capstan-telemetry, [^.]* --name=NAME\.$/,
 		);
 		expect(calls()).toEqual([
 			"whoami --json",
 			"d1 list --json",
-			"d1 list --json",
+			"deployments status --name capstan --json",
+			LOOK,
 			LOOK,
 			LOOK.replace("DB", "TELEMETRY"),
+			LOOK.replace("DB", "TELEMETRY"),
+			"r2 bucket info capstan-bundles --json",
+			"queues info capstan-events",
+			"queues info capstan-webhooks",
+			"queues info capstan-events-dead",
 		]);
-		expect({ ...scene.account(), database: undefined }).toEqual(account);
+		expect({ ...scene.account(), ...held }).toEqual(account);
 		setAccount({ broken: "d1_migrations" });
 		await expect(runDeploy(), "a failure is never taken for an absence").rejects.toThrow(
 			"`wrangler d1 execute` failed",
@@ -156,7 +167,7 @@ describe("npm run deploy", () => {
 		setAccount({ broken: undefined });
 		expect(scene.account()).toMatchObject({ buckets: [], queues: [] });
 		// One that a deployment created and did not migrate is used.
-		await database.prepare("DROP TABLE d1_migrations").run();
+		for (const each of [database, scene.account().telemetry]) await each?.prepare("DROP TABLE d1_migrations").run();
 		expect(await runDeploy()).toMatchObject({ key: { state: "created" } });
 	});
 
@@ -164,7 +175,8 @@ describe("npm run deploy", () => {
 		["r2 bucket", "r2 bucket create"],
 		["d1 list", "d1 create"],
 		["queues info", "queues create"],
-		["secret list", "deploy"],
+		["deployments status", "d1 create"],
+		["secret list", "deploy --"],
 	])("a failure of `%s` is never taken for an absence", async (broken, next) => {
 		setAccount({ broken });
 		await expect(runDeploy()).rejects.toThrow(`\`wrangler ${broken}\` failed`);
@@ -196,7 +208,7 @@ describe("npm run deploy", () => {
 		);
 		expect(lines).toContain("  The database was created in weur.");
 		expect(lines).toContain("  The database capstan-telemetry was created in weur.");
-		setAccount({ databases: [], buckets: [] });
+		setAccount({ databases: [], buckets: [], bindings: undefined });
 		await runDeploy({ print: (line) => lines.push(line) });
 		expect(calls().filter((call) => call.includes("--location"))).toEqual([]);
 		expect(lines.at(-1)).not.toContain("created near");
@@ -260,13 +272,14 @@ describe("npm run deploy -- --dry-run", () => {
 
 	test("shows every step and builds the Worker with the real wrangler, without an account", () => {
 		expect(code, output).toBe(0);
-		const steps = deploymentSteps({
+		const steps = deploymentSteps("capstan", {
 			databases: [
 				{ binding: "DB", name: "capstan", id: undefined },
 				{ binding: "TELEMETRY", name: "capstan-telemetry", id: undefined },
 			],
 			bucketName: "capstan-bundles",
 			queues: ["capstan-events"],
+			consumedQueues: [],
 		});
 		for (const { title } of Object.values(steps)) expect(output).toContain(title);
 		expect(output).toContain("wrangler d1 migrations apply DB --remote");

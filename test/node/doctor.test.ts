@@ -6,6 +6,7 @@ import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { strToU8, zipSync } from "fflate";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runDoctor } from "../../src/operator/doctor";
 import type { Finding } from "../../src/operator/doctor-types";
@@ -78,6 +79,7 @@ describe("a healthy product", () => {
 				"bindings",
 				"telemetry",
 				"clean-up",
+				"live bundles",
 				"edge cache",
 				"CORS",
 			]),
@@ -113,8 +115,22 @@ describe("a healthy product", () => {
 		const withoutKey = await examined(state, [], options);
 		expect(states(withoutKey)).toMatchObject({ address: "ok", "admin key": "skipped", secrets: "skipped" });
 		await writeFile(join(state, "deployed-admin.key"), `${product.adminKey}\n`);
-		scene.setAccount({ secrets: [{ name: "CAPSTAN_SECRET", type: "secret_text" }] });
-		expect(states(await examined(state, [], options))).toMatchObject({ "admin key": "ok", clock: "ok", secrets: "ok" });
+		const queues = ["capstan-events", "capstan-webhooks", "capstan-events-dead"];
+		const consumers = Object.fromEntries(queues.map((queue) => [queue, "worker:capstan"]));
+		scene.setAccount({ secrets: [{ name: "CAPSTAN_SECRET", type: "secret_text" }], queues, consumers });
+		const whole = await examined(state, [], options);
+		expect(states(whole)).toMatchObject({ "admin key": "ok", clock: "ok", secrets: "ok", consumers: "ok" });
+		expect(whole.healthy).toBe(true);
+		for (const [change, detail] of [
+			[{ consumers: { ...consumers, "capstan-webhooks": "" } }, "nothing consumes capstan-webhooks"],
+			[{ consumers: { ...consumers, "capstan-events": "worker:other" } }, "other consumes capstan-events"],
+			[{ consumers, queues: queues.slice(0, 2) }, "the queue capstan-events-dead does not exist"],
+		] as const) {
+			scene.setAccount(structuredClone(change) as object);
+			const unread = await examined(state, [], options);
+			expect(unread.checks.find(({ check }) => check === "consumers")).toMatchObject({ state: "failed", detail });
+			expect(remedyOf(unread, "consumers")).toContain("npm run deploy");
+		}
 		scene.setAccount({ secrets: [{ name: "MAIL_API_KEY", type: "secret_text" }] });
 		const unsigned = await examined(state, [], options);
 		expect(states(unsigned).secrets).toBe("failed");
@@ -168,44 +184,103 @@ describe("a product with faults", () => {
 		});
 	});
 
-	test("each fault has its line and its remedy", async () => {
-		const settings = `BUNDLES_URL: "https://127.0.0.1:9", PUBLIC_URL: "https://other.example.com",
-			CORS_ALLOWED_ORIGINS: "https://app.example.com/", TELEMETRY_MAX_BYTES: "1000", QUESTIONS: undefined`;
-		const noCache = `Object.defineProperty(globalThis, "caches", { value: undefined });`;
-		await served(entry(settings, noCache), async ({ stateDirectory, miniflare }) => {
-			const database = await miniflare.getD1Database("DB");
-			await database.batch([
-				database.prepare("UPDATE d1_migrations SET name = '0000_earlier.sql'"),
-				database.prepare(
-					"INSERT INTO dead_messages (id, kind, body, sent_at_ms, died_at_ms) VALUES ('a', 'x', '{}', 1, 1)",
-				),
-				database.prepare(`INSERT INTO sweep_positions VALUES ('sweep', '[1]')`),
-			]);
-			const answer = await examined(stateDirectory, ["--local"]);
-			expect(states(answer)).toEqual({
-				...{ address: "ok", version: "ok", "update check": "ok", "admin key": "ok", clock: "ok", queue: "ok" },
-				...{ schema: "failed", bindings: "failed", "database size": "failed", "dead messages": "failed" },
-				"clean-up": "warning",
-				...{
-					telemetry: "failed",
-					"edge cache": "ok",
-					"public address": "warning",
-					"bundles domain": "failed",
-					CORS: "failed",
-					webhooks: "ok",
-				},
+	// Browsers send a scheme, and no path.
+	test.each(["https://app.example.com/", "app.example.com"])(
+		"each fault has its line and its remedy (%s)",
+		async (cors) => {
+			const settings = `BUNDLES_URL: "https://127.0.0.1:9", PUBLIC_URL: "https://other.example.com",
+			CORS_ALLOWED_ORIGINS: "${cors}", TELEMETRY_MAX_BYTES: "1000", QUESTIONS: undefined`;
+			const noCache = `Object.defineProperty(globalThis, "caches", { value: undefined });`;
+			await served(entry(settings, noCache), async ({ stateDirectory, miniflare }) => {
+				const database = await miniflare.getD1Database("DB");
+				await database.batch([
+					database.prepare("UPDATE d1_migrations SET name = '0000_earlier.sql'"),
+					database.prepare(
+						"INSERT INTO dead_messages (id, kind, body, sent_at_ms, died_at_ms) VALUES ('a', 'x', '{}', 1, 1)",
+					),
+					database.prepare(`INSERT INTO sweep_positions VALUES ('sweep', '[1]')`),
+					database.prepare(
+						(await database
+							.prepare("SELECT 'DROP TRIGGER ' || name AS text FROM sqlite_master WHERE type = 'trigger' LIMIT 1")
+							.first<string>("text")) ?? "",
+					),
+				]);
+				const answer = await examined(stateDirectory, ["--local"]);
+				expect(states(answer)).toEqual({
+					...{ address: "ok", version: "ok", "update check": "ok", "admin key": "ok", clock: "ok", queue: "ok" },
+					...{ schema: "failed", bindings: "failed", "database size": "failed", "dead messages": "failed" },
+					...{ "clean-up": "warning", bucket: "ok", triggers: "failed", "live bundles": "ok" },
+					...{
+						telemetry: "failed",
+						"edge cache": "ok",
+						"public address": "failed",
+						"bundles domain": "failed",
+						CORS: "failed",
+						webhooks: "ok",
+					},
+				});
+				const remedies = {
+					schema: "npm start",
+					bindings: "wrangler.toml",
+					"database size": "DEVICE_DAYS",
+					"dead messages": "npm run dead-messages",
+					"clean-up": "npm start",
+					"bundles domain": "BUNDLES_URL",
+					CORS: "CORS_ALLOWED_ORIGINS",
+					triggers: "within 15 minutes",
+				};
+				for (const [check, remedy] of Object.entries(remedies)) expect(remedyOf(answer, check)).toContain(remedy);
+				expect(answer.checks.find(({ check }) => check === "bindings")?.detail).toBe("missing: QUESTIONS");
 			});
-			const remedies = {
-				schema: "npm start",
-				bindings: "wrangler.toml",
-				"database size": "DEVICE_DAYS",
-				"dead messages": "npm run dead-messages",
-				"clean-up": "npm start",
-				"bundles domain": "BUNDLES_URL",
-				CORS: "CORS_ALLOWED_ORIGINS",
+		},
+	);
+
+	test("without the queues, the missing bindings are named, and everything else is examined", async () => {
+		await served(entry("EVENTS: undefined, WEBHOOKS: undefined"), async ({ stateDirectory }) => {
+			const answer = await examined(stateDirectory, ["--local"]);
+			expect(answer.checks.find(({ check }) => check === "bindings")?.detail).toBe("missing: EVENTS, WEBHOOKS");
+			expect(states(answer)).toMatchObject({ bindings: "failed", "admin key": "ok", bucket: "ok", CORS: "ok" });
+		});
+	});
+
+	test("with a bucket that has none of the bundles, the line says so", async () => {
+		await served(entry(""), async ({ stateDirectory, miniflare, url, adminKey }) => {
+			const send = async (path: string, body: object) => {
+				const headers = { authorization: adminKey ?? "", "content-type": "application/json" };
+				return (await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) })).json();
 			};
-			for (const [check, remedy] of Object.entries(remedies)) expect(remedyOf(answer, check)).toContain(remedy);
-			expect(answer.checks.find(({ check }) => check === "bindings")?.detail).toBe("missing: QUESTIONS");
+			const [organization] = (await (
+				await fetch(`${url}/organization`, { headers: { authorization: adminKey ?? "" } })
+			).json()) as { id: string }[];
+			await send("/app", { app_id: "com.example.doctor", name: "Doctor", owner_org: organization?.id });
+			const bundle = { app_id: "com.example.doctor", version: "1.0.0" };
+			const { upload_url: upload } = (await send("/bundle", bundle)) as { upload_url: string };
+			const zip = zipSync({ "index.html": strToU8("<h1>1.0.0</h1>") });
+			expect((await fetch(upload, { method: "PUT", body: zip })).status).toBe(200);
+			expect(states(await examined(stateDirectory, ["--local"])).bucket).toBe("ok");
+			const bucket = await miniflare.getR2Bucket("BUNDLES");
+			await bucket.delete((await bucket.list()).objects.map(({ key }) => key));
+			const emptied = await examined(stateDirectory, ["--local"]);
+			expect(states(emptied).bucket).toBe("failed");
+			expect(remedyOf(emptied, "bucket")).toContain("bucket_name of BUNDLES");
+			expect(emptied.healthy).toBe(false);
+		});
+	});
+
+	test("a public address that answers with this release is a warning, and any other one fails", async () => {
+		await served(entry(`PUBLIC_URL: "${ADDRESS}"`), async ({ stateDirectory, url }) => {
+			const options = { fetch: network(url) };
+			const moved = await examined(stateDirectory, ["--local"], options);
+			expect([states(moved)["public address"], moved.healthy]).toEqual(["warning", true]);
+			const stranger: typeof fetch = (input, init) =>
+				String(input).startsWith(ADDRESS) ? Promise.resolve(Response.json({ status: "ok" })) : fetch(input, init);
+			const keys: unknown[] = [];
+			const watching: typeof fetch = (input, init) => {
+				if (String(input).startsWith(ADDRESS)) keys.push(new Headers(init?.headers).get("authorization"));
+				return stranger(input, init);
+			};
+			const wrong = await examined(stateDirectory, ["--local"], { fetch: watching });
+			expect([states(wrong)["public address"], wrong.healthy, keys]).toEqual(["failed", false, [null]]);
 		});
 	});
 

@@ -22,7 +22,7 @@ const secretNames = () => scene.account().secrets?.map(({ name }) => name);
 const rotate = (nowMs: number, status = false) =>
 	rotateSecret({
 		wrangler: scene.wrangler(),
-		stateDirectory: join(directory, "state"),
+		deployment: scene.deployment(),
 		status,
 		nowMs: () => nowMs,
 		print: (line) => lines.push(line),

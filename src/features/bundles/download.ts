@@ -2,15 +2,16 @@
  * Downloads by a signed link, without a key, from the cache of the data center or from R2 (src/storage/edge-cache.ts). The link is verified
  * before the cache is asked, so a link ends at its expiry wherever the bytes come from. The database is asked at most once in two seconds whether
  * the app still exists (src/snapshots/cache.ts), and downloads continue if it does not answer. Objects are immutable, so caches may keep them until
- * the link expires. For a missing object the database decides: a deleted bundle is 404, an object that a row still names is a fault (503). The
+ * the link expires. For a missing object the database decides: a deleted bundle is 404, an object that a row still names is lost (410), so that updaters report a failure. The
  * body is a stream of the platform with a known length, so a broken stream cuts the connection; a JavaScript stream would end as if it were
  * complete.
  */
 import type { AppId } from "../../authz/decide";
 import { objectIsNamed } from "../../db/bundles";
 import type { Database } from "../../db/client";
+import type { Deps } from "../../deps";
 import { hasConditions, wantedOf } from "../../domain/network/conditional-request";
-import { ApiError, serviceUnavailable } from "../../errors";
+import { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { linkQuery } from "../../http/schemas";
 import type { ObjectFacts } from "../../storage/edge-cache";
@@ -39,7 +40,14 @@ export const downloadObject = endpoint({
 	},
 	status: [200, 206, 304],
 	response: { contentType: "application/zip", description: "The stored bytes; 206 for a range, 304 when unchanged." },
-	errors: ["invalid_signature", "link_expired", "not_found", "precondition_failed", "range_not_satisfiable"],
+	errors: [
+		"invalid_signature",
+		"link_expired",
+		"not_found",
+		"bytes_lost",
+		"precondition_failed",
+		"range_not_satisfiable",
+	],
 	// A replica may still have a deleted bundle.
 	example: { query: { expires: "1795248000", signature: "…" } },
 	async handle({ deps, db, input, request, nowMs, eventBuffer, snapshots, edgeCache, waitUntil }) {
@@ -54,7 +62,7 @@ export const downloadObject = endpoint({
 		const reader = { host: new URL(request.url).host, waitUntil };
 		const existing = async <Found>(found: Promise<Found | null>): Promise<Found> => {
 			const object = await found;
-			if (object === null) throw await missing(db, input.params.app, key);
+			if (object === null) throw await missing(deps, db, input.params.app, key);
 			return object;
 		};
 		const sent = (bytes: number) => eventBuffer.addServed(input.params.app, key, bytes, waitUntil);
@@ -112,10 +120,14 @@ function describe(headers: Headers, object: ObjectFacts): void {
 }
 
 /** A row drops its reference before the object is removed, so a missing object that a row names was lost. */
-async function missing(db: Database, appId: string, key: string): Promise<ApiError> {
+async function missing({ log }: Pick<Deps, "log">, db: Database, appId: string, key: string): Promise<ApiError> {
 	const [row] = await db.batch([objectIsNamed(appId as AppId, key)]);
-	if (row.rows.length > 0) return serviceUnavailable(new Error(`the object ${key} is not in R2, and a row names it`));
-	return fileDeleted();
+	if (row.rows.length === 0) return fileDeleted();
+	log("error", "bytes_lost", { key });
+	return new ApiError(
+		"bytes_lost",
+		"The server has lost this file. Upload the same bundle again, or release another one.",
+	);
 }
 
 function fileDeleted(): ApiError {

@@ -17,6 +17,7 @@ import { signedUploadUrl } from "../../storage/links";
 import { SIGNATURE_ERRORS } from "../signing/verify";
 import { finishUpload, receivedSoFar } from "./complete";
 import { bundleAnswer, bundleFields, bundleSchema, EXAMPLE_BUNDLE } from "./list";
+import { reopenLost } from "./lost-bytes";
 import { nativePackages, nativePackagesField } from "./native-packages";
 import { checksumText, register, reusedName, sessionKeyText } from "./registration";
 
@@ -62,7 +63,7 @@ export const registerBundle = endpoint({
 	tag: "Bundles",
 	summary: "Register a bundle, to upload it or to point to an external file",
 	description:
-		"Answers with the record and an `upload_url` that takes the bytes in one PUT without a key; or upload them by TUS at /files/upload/attachments. With `external_url` the file is fetched and hashed, and the bundle is ready immediately. A version that the same caller left unfinished starts over. A version that was live or set for a device outside of previews stays taken after its bundle is deleted; `reuse_version: true` takes it again under a name such as `1.4.0+reuse.2`, which the answer has and which devices with the old bytes load, and requests may go on to name it `1.4.0`. A job of a `preview` publisher whose token names a pull request opens or renews its preview in the same step, with the rules of POST /preview, and the bundle belongs to that preview. `native_packages` are the plugins with native code that the bundle calls, as `capstan release` and the stock CLI find them: with it, GET /bundle/compatibility compares the bundle with the store builds of a channel.",
+		"Answers with the record and an `upload_url` that takes the bytes in one PUT without a key; or upload them by TUS at /files/upload/attachments. With `external_url` the file is fetched and hashed, and the bundle is ready immediately. A version that the same caller left unfinished starts over. If the bytes of a ready bundle are lost, the same `checksum` gets an `upload_url` that stores the same bytes again. A version that was live or set for a device outside of previews stays taken after its bundle is deleted; `reuse_version: true` takes it again under a name such as `1.4.0+reuse.2`, which the answer has and which devices with the old bytes load, and requests may go on to name it `1.4.0`. A job of a `preview` publisher whose token names a pull request opens or renews its preview in the same step, with the rules of POST /preview, and the bundle belongs to that preview. `native_packages` are the plugins with native code that the bundle calls, as `capstan release` and the stock CLI find them: with it, GET /bundle/compatibility compares the bundle with the store builds of a channel.",
 	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
 	body: newBundleBody,
 	status: [201],
@@ -105,25 +106,29 @@ export const registerBundle = endpoint({
 		const { body } = input;
 		const uploadId = body.external_url === undefined ? deps.newId() : undefined;
 		const uses = body.reuse_version === true ? (loaded.earlier[0]?.uses ?? 0) : 0;
-		const row = await register(context, {
-			version: reusedName(body.version, uses),
-			reuseOf: uses === 0 ? undefined : body.version,
-			existing: loaded.bundle[0],
-			signingRules: loaded.rules[0]?.signing_rules,
-			externalUrl: body.external_url,
-			uploadId,
-			facts: {
-				checksum: body.checksum ?? null,
-				size_bytes: body.size ?? null,
-				session_key: body.session_key ?? null,
-				key_id: body.key_id ?? null,
-				min_update_version: body.min_update_version ?? null,
-				native_packages: body.native_packages ?? null,
-				comment: body.comment ?? null,
-				link: body.link ?? null,
-				cli_version: null,
-			},
-		});
+		const reopened =
+			uploadId === undefined ? undefined : await reopenLost(context, loaded.bundle[0], body.checksum, uploadId);
+		const row =
+			reopened ??
+			(await register(context, {
+				version: reusedName(body.version, uses),
+				reuseOf: uses === 0 ? undefined : body.version,
+				existing: loaded.bundle[0],
+				signingRules: loaded.rules[0]?.signing_rules,
+				externalUrl: body.external_url,
+				uploadId,
+				facts: {
+					checksum: body.checksum ?? null,
+					size_bytes: body.size ?? null,
+					session_key: body.session_key ?? null,
+					key_id: body.key_id ?? null,
+					min_update_version: body.min_update_version ?? null,
+					native_packages: body.native_packages ?? null,
+					comment: body.comment ?? null,
+					link: body.link ?? null,
+					cli_version: null,
+				},
+			}));
 		return new Reply(201, {
 			...bundleAnswer(row),
 			native_packages: packagesOf(row.native_packages),

@@ -26,6 +26,7 @@ import {
 import { SIGNATURE_ERRORS } from "../signing/verify";
 import { receivedSha256 } from "./check";
 import { BUNDLE_CONTENT_TYPE, expectedSha256, finishUpload, type Received, receivedSoFar } from "./complete";
+import { storeLost } from "./lost-bytes";
 import {
 	bundleAlreadyReady,
 	type CompletionContext,
@@ -78,6 +79,7 @@ export const uploadOnce = endpoint({
 		if (upload.completed_at_ms !== null) {
 			// Idempotent: the answer to an earlier try was lost, and these are the same bytes.
 			if (upload.bundle_status === "deleted") throw uploadNotFound();
+			if (await storeLost(deps, upload, body)) return OK;
 			const sent = await sha256OfStream(body);
 			if (sent !== upload.bundle_sha256 && sent !== (await sentBefore(deps, upload))) throw bundleAlreadyReady();
 			return OK;

@@ -4,11 +4,14 @@
  */
 import * as v from "valibot";
 import { VERSION } from "../../config";
+import { newestObjects } from "../../db/bundle-list";
+import { type LiveBundle, newestLiveBundles } from "../../db/bundles";
 import { openDb } from "../../db/client";
 import { countDeadMessages } from "../../db/dead-messages";
 import { newestMigration } from "../../db/schema-version";
 import { lastSweepRun } from "../../db/sweep-runs";
 import { usedBindings } from "../../db/telemetry-databases";
+import { missingTriggers, triggerNames } from "../../db/triggers";
 import { dueDeliveries } from "../../db/webhook-deliveries";
 import type { Deps } from "../../deps";
 import { causeText } from "../../errors";
@@ -22,6 +25,8 @@ import { headObject } from "../../storage/objects";
 const TELEMETRY_PATIENCE_MS = 2_000;
 
 const MOST_COUNTED = 1_000;
+/** A request may do 50 on the free plan. */
+const MOST_HEADS = 20;
 
 const LIMITERS = {
 	FAILED_AUTHENTICATIONS: "failedAuthentications",
@@ -44,7 +49,9 @@ const status = v.strictObject({
 	dead_messages: v.number(),
 	webhooks: v.strictObject({ due: v.number(), oldest_at: nullableTime }),
 	last_sweep_at: nullableTime,
-	bucket: v.picklist(["works", "fails"]),
+	missing_triggers: v.number(),
+	bucket: v.picklist(["works", "fails", "lacks_bundles"]),
+	live_bundles: v.strictObject({ checked: v.number(), lost: v.array(v.string()) }),
 	edge_cache: v.picklist(["works", "no_effect"]),
 	missing_bindings: v.array(v.string()),
 	settings: v.strictObject({
@@ -62,7 +69,7 @@ export const serviceStatus = endpoint({
 	tag: "Service",
 	summary: "Read the state of the installation (operator)",
 	description:
-		"For `npm run doctor`. Only for the operator: an owner of the first organization. `queue` is null where the runtime does not report the backlog; `dead_messages` and `webhooks.due`, the deliveries whose time has come, are counted up to 1,000. `last_sweep_at` is the last run of the automatic clean-up, null before the first one. `telemetry` lists the databases for reports of devices, with `schema` null for one that does not answer. `edge_cache` is `no_effect` on workers.dev. `settings.secrets` is the number of configured secrets.",
+		"For `npm run doctor`. Only for the operator: an owner of the first organization. `queue` is null where the runtime does not report the backlog; `dead_messages` and `webhooks.due`, the deliveries whose time has come, are counted up to 1,000. `last_sweep_at` is the last run of the automatic clean-up, null before the first one. `missing_triggers` is the number of triggers that the main database lacks; the next clean-up installs them. `bucket` is `lacks_bundles` if it has none of the newest bundles. `telemetry` lists the databases for reports of devices, with `schema` null for one that does not answer. `live_bundles` has the newest bundles that channels serve, at most 20, and as `<app_id> <version>` those whose bytes the bucket lost. `edge_cache` is `no_effect` on workers.dev. `settings.secrets` is the number of configured secrets.",
 	access: { permission: "org.delete", scope: operatorScope },
 	response: status,
 	errors: [],
@@ -77,7 +84,9 @@ export const serviceStatus = endpoint({
 			dead_messages: 0,
 			webhooks: { due: 0, oldest_at: null },
 			last_sweep_at: "2026-11-21T07:45:02.000Z",
+			missing_triggers: 0,
 			bucket: "works",
+			live_bundles: { checked: 2, lost: [] },
 			edge_cache: "works",
 			missing_bindings: [],
 			settings: {
@@ -94,16 +103,23 @@ export const serviceStatus = endpoint({
 		sweepRun: lastSweepRun(),
 		bindings: usedBindings(),
 		deliveries: dueDeliveries(nowMs, MOST_COUNTED),
+		triggers: triggerNames(),
+		newest: newestObjects(),
+		live: newestLiveBundles(MOST_HEADS),
 	}),
 	async handle({ deps, db, request, nowMs, loaded, edgeCache, schemaVersion, waitUntil }) {
 		const { config } = deps;
 		const sizeBytes = db.sizeBytes;
-		const { dead, sweepRun, bindings, deliveries } = loaded;
-		const [schema, telemetry, backlog, bucket, cache] = await Promise.all([
+		const { dead, sweepRun, bindings, deliveries, triggers, newest, live } = loaded;
+		const [schema, telemetry, backlog, bucket, lost, cache] = await Promise.all([
 			schemaVersion.read(db, waitUntil),
 			Promise.all(Object.keys(deps.telemetry).map((binding) => telemetryState(deps, binding))),
 			readBacklog(deps),
-			bucketWorks(deps),
+			bucketState(
+				deps,
+				newest.map(({ object_key }) => object_key),
+			),
+			lostOf(deps, live),
 			edgeCache.probe(new URL(request.url).host),
 		]);
 		return {
@@ -119,7 +135,9 @@ export const serviceStatus = endpoint({
 				oldest_at: nullableRfc3339(deliveries[0]?.oldest_ms ?? null),
 			},
 			last_sweep_at: nullableRfc3339(sweepRun[0]?.at_ms ?? null),
-			bucket: bucket ? ("works" as const) : ("fails" as const),
+			missing_triggers: missingTriggers(triggers.map(({ name }) => name)),
+			bucket,
+			live_bundles: { checked: live.length, lost },
 			edge_cache: cache,
 			missing_bindings: missingBindings(
 				deps,
@@ -154,14 +172,30 @@ async function telemetryState({ telemetry, deadline, log }: Deps, binding: strin
 	}
 }
 
-async function bucketWorks({ bundles, log }: Deps): Promise<boolean> {
+/** Lost bytes of a single bundle are no sign of another bucket. */
+async function bucketState({ bundles, log }: Deps, newest: readonly string[]) {
 	try {
-		await headObject(bundles, "doctor");
-		return true;
+		const found = await Promise.all(["doctor", ...newest].map((key) => headObject(bundles, key)));
+		const lacksAll = newest.length > 0 && found.every((object) => object === null);
+		return lacksAll ? ("lacks_bundles" as const) : ("works" as const);
 	} catch (error) {
 		log("warn", "bucket_fails", { cause: causeText(error) });
-		return false;
+		return "fails" as const;
 	}
+}
+
+/** A bucket that does not answer is reported as such, and as no lost bundle. */
+async function lostOf({ bundles }: Deps, live: readonly LiveBundle[]): Promise<string[]> {
+	const lost = await Promise.all(
+		live.map(async ({ app_id, name, object_key }) => {
+			const isLost = await headObject(bundles, object_key).then(
+				(object) => object === null,
+				() => false,
+			);
+			return isLost ? [`${app_id} ${name}`] : [];
+		}),
+	);
+	return lost.flat();
 }
 
 /**

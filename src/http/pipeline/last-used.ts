@@ -34,8 +34,10 @@ export function createKeyUsage(deps: Pick<Deps, "events" | "log">) {
 		if (reported.has(key.keyId)) return;
 		reported.add(key.keyId);
 		const message: KeyUsed = { kind: "key_used", keyId: key.keyId, orgId: key.orgId, atMs };
+		// A deployment may lack the binding, and the doctor must be able to ask it.
+		const send = async () => deps.events.send(message);
 		waitUntil(
-			deps.events.send(message).catch((error: unknown) => {
+			send().catch((error: unknown) => {
 				if (minuteMs === atMs) reported.delete(key.keyId);
 				deps.log("warn", "queue_send_failed", { kind: message.kind, cause: causeText(error) });
 			}),

@@ -6,17 +6,21 @@ import type { D1Database } from "@cloudflare/workers-types";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { afterEach, beforeEach } from "vitest";
 import { buildDeployment, type DeployOptions, deploy } from "../../../src/operator/deploy";
+import { type Deployment, readDeployment } from "../../../src/operator/deployment";
 import { migrate } from "../../../src/operator/migrate";
 import type { Wrangler } from "../../../src/operator/wrangler";
 import { type FakeAccount, fakeWrangler } from "./fake-wrangler";
 
 export const DATABASE_ID = "0d1e2f3a-0000-4000-8000-000000000001";
+export const TELEMETRY_ID = "0d1e2f3a-0000-4000-8000-000000000002";
 
 export interface FakeAccountScene {
 	/** Holds what wrangler was given; a new one for each test. */
 	readonly directory: () => string;
 	readonly wrangler: () => Wrangler;
 	readonly account: () => FakeAccount;
+	/** Its state is in the directory of the test. */
+	deployment(name?: string): Deployment;
 	/** The commands since the last call. */
 	takeCalls(): string[][];
 	setAccount(change: Partial<FakeAccount>): void;
@@ -42,24 +46,27 @@ export function fakeAccountScene(): FakeAccountScene {
 		directory: () => directory,
 		wrangler: () => fakeWrangler(directory, account, calls),
 		account: () => account,
+		deployment: (name) => readDeployment(name, { state: join(directory, "state") }),
 		takeCalls: () => calls.splice(0),
 		setAccount: (change) => void Object.assign(account, change),
 		async openDatabase(of = "new") {
 			const miniflare = new Miniflare(
 				convertV4MiniflareOptions({
-					...{ modules: true, script: "export default {}", d1Databases: { DB: DATABASE_ID } },
+					...{ modules: true, script: "export default {}", d1Databases: { DB: DATABASE_ID, TELEMETRY: TELEMETRY_ID } },
 					...(of === "new" ? {} : { resourcePersistencePath: join(directory, "database/v3") }),
 				}),
 			);
 			open.push(miniflare);
 			const database = (await miniflare.getD1Database("DB")) as unknown as D1Database;
-			if (of === "new") await migrate(database);
-			account.database = database;
+			const telemetry = (await miniflare.getD1Database("TELEMETRY")) as unknown as D1Database;
+			if (of === "new") await Promise.all([migrate(database), migrate(telemetry, "telemetry")]);
+			Object.assign(account, { database, telemetry });
 			return database;
 		},
 		deploy: (options) =>
 			deploy({
-				...{ wrangler: scene.wrangler(), keyPath: join(directory, "state/deployed-admin.key") },
+				...{ deployment: scene.deployment(), wrangler: scene.wrangler() },
+				keyPath: join(directory, "state/deployed-admin.key"),
 				...{ print: () => undefined, build: () => (built ??= buildDeployment()) },
 				...options,
 			}),
@@ -78,6 +85,7 @@ export function fakeAccountScene(): FakeAccountScene {
 			hasR2: true,
 			hasSubdomain: true,
 			queues: [],
+			consumers: {},
 			secrets: undefined,
 		};
 	});

@@ -1,9 +1,9 @@
 /**
- * A fake of wrangler and of the Cloudflare account behind it, in the test's process. It records every call and answers as wrangler 4.86 does. Database
+ * A fake of wrangler and of the Cloudflare account behind it, in the test's process. It records every call and answers as wrangler 4.164 does. Database
  * commands go to a real local database, so that the SQL and the migrations run: through the installed wrangler, which takes three seconds for
  * each, or through a database that the test holds open.
  */
-import { appendFileSync, copyFileSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
 import { unstable_splitSqlQuery } from "wrangler";
@@ -18,9 +18,15 @@ export interface FakeAccount {
 	hasR2: boolean;
 	/** False: the account has no workers.dev subdomain. */
 	hasSubdomain: boolean;
+	/** Objects in each bucket, if there are some. */
+	objects?: number;
 	queues: string[];
+	/** Names of the Workers that consume queues, by queue. */
+	consumers: Record<string, string>;
 	/** Undefined: there is no Worker yet. */
 	secrets: { name: string; type: string }[] | undefined;
+	/** Bindings of the version that runs; undefined: none runs. */
+	bindings?: { type: string; name: string; id?: string; bucket_name?: string }[] | undefined;
 	/** Words in a command that fails. */
 	broken?: string | undefined;
 	/**
@@ -28,6 +34,8 @@ export interface FakeAccount {
 	 * database.
 	 */
 	database?: "wrangler" | D1Database | undefined;
+	/** The database of reports, beside one that the test holds. */
+	telemetry?: D1Database | undefined;
 }
 
 /**
@@ -40,6 +48,14 @@ export function fakeWrangler(directory: string, account: FakeAccount, calls: str
 		calls.push([...command]);
 		return answer(directory, account, command, environment);
 	};
+}
+
+/** The part of a configuration that the account keeps. */
+interface Uploaded {
+	readonly name: string;
+	readonly queues: { readonly consumers: readonly { readonly queue: string }[] };
+	readonly d1_databases: readonly { readonly binding: string; readonly database_id: string }[];
+	readonly r2_buckets: readonly { readonly binding: string; readonly bucket_name: string }[];
 }
 
 function end(code: number, text: string): Finished {
@@ -78,7 +94,8 @@ async function answer(
 		);
 	}
 	if (first === "r2" && third === "info") {
-		if (account.buckets.includes(command[3] ?? "")) return end(0, `name: ${command[3]}`);
+		const found = { name: command[3], object_count: (account.objects ?? 0).toLocaleString(), bucket_size: "0 B" };
+		if (account.buckets.includes(command[3] ?? "")) return end(0, JSON.stringify(found));
 		return end(
 			1,
 			"✘ [ERROR] A request to the Cloudflare API failed.\n\n  The specified bucket does not exist. [code: 10006]",
@@ -89,12 +106,27 @@ async function answer(
 		return end(0, `✅ Created bucket '${command[3]}'`);
 	}
 	if (first === "queues" && second === "info") {
-		if (account.queues.includes(third)) return end(0, `Queue Name: ${third}`);
+		const consumer = account.consumers[third];
+		const consumers = consumer === undefined ? "" : `\nConsumers: ${consumer}`;
+		if (account.queues.includes(third))
+			return end(0, `Queue Name: ${third}\nNumber of Consumers: ${consumer === undefined ? 0 : 1}${consumers}`);
 		return end(1, `✘ [ERROR] Queue "${third}" does not exist. To create it, run: wrangler queues create ${third}`);
 	}
 	if (first === "queues" && second === "create") {
 		account.queues.push(third);
 		return end(0, `Created queue '${third}'`);
+	}
+	if (first === "deployments" && second === "status") {
+		if (account.bindings === undefined) {
+			return end(
+				1,
+				"✘ [ERROR] A request to the Cloudflare API failed.\n\n  This Worker does not exist on your account. [code: 10007]",
+			);
+		}
+		return end(0, JSON.stringify({ id: "deployment", versions: [{ version_id: "running", percentage: 100 }] }));
+	}
+	if (first === "versions" && second === "view" && third === "running") {
+		return end(0, JSON.stringify({ id: third, resources: { bindings: account.bindings } }));
 	}
 	if (first === "secret" && second === "list") {
 		if (account.secrets === undefined) return end(1, '✘ [ERROR] Worker "capstan" not found.');
@@ -127,6 +159,12 @@ async function answer(
 			}
 		}
 		copyFileSync(optionValue("--config") ?? "", join(directory, "config.json"));
+		const config: Uploaded = JSON.parse(readFileSync(optionValue("--config") ?? "", "utf8"));
+		for (const { queue } of config.queues.consumers) account.consumers[queue] = `worker:${config.name}`;
+		account.bindings = [
+			...config.d1_databases.map(({ binding, database_id: id }) => ({ type: "d1", name: binding, id })),
+			...config.r2_buckets.map(({ binding, bucket_name }) => ({ type: "r2_bucket", name: binding, bucket_name })),
+		];
 		const outputPath = environment.WRANGLER_OUTPUT_FILE_PATH;
 		if (outputPath !== undefined) {
 			const targets = ["https://capstan.example.workers.dev", "schedule: */15 * * * *"];
@@ -137,13 +175,31 @@ async function answer(
 	const sql = optionValue("--command") ?? "";
 	if (sql !== "" && !sql.startsWith("SELECT")) writeFileSync(join(directory, "rows.sql"), sql);
 	if (account.database === undefined) {
-		if (sql.includes("d1_migrations")) return end(0, JSON.stringify([{ results: [], success: true }]));
+		if (/d1_migrations|sqlite_master/.test(sql)) return end(0, JSON.stringify([{ results: [], success: true }]));
 		const known = sql.includes("NULL") ? 0 : 1;
 		return end(0, JSON.stringify([{ results: [{ organizations: 0, known }], success: true }]));
 	}
-	if (account.database !== "wrangler") return end(...(await execute(account.database, sql)));
+	if (account.database !== "wrangler") {
+		const isTelemetry = first === "d1" && second === "execute" && third.startsWith("TELEMETRY");
+		return end(...(await execute((isTelemetry ? account.telemetry : undefined) ?? account.database, sql)));
+	}
+	if (first === "d1" && second === "export") return exportLocally(directory, command);
 	const local = command.flatMap((word) =>
 		word === "--remote" ? ["--local", "--persist-to", join(directory, "database")] : [word],
+	);
+	return installedWrangler()(local);
+}
+
+/** `wrangler d1 export` has no --persist-to: it reads the state beside its configuration. */
+function exportLocally(directory: string, command: readonly string[]): Promise<Finished> {
+	const config = join(directory, "wrangler.json");
+	copyFileSync(command[command.indexOf("--config") + 1] ?? "", config);
+	mkdirSync(join(directory, ".wrangler"), { recursive: true });
+	if (!existsSync(join(directory, ".wrangler/state"))) {
+		symlinkSync(join(directory, "database"), join(directory, ".wrangler/state"));
+	}
+	const local = command.map((word, index) =>
+		word === "--remote" ? "--local" : command[index - 1] === "--config" ? config : word,
 	);
 	return installedWrangler()(local);
 }

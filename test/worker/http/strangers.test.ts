@@ -306,6 +306,25 @@ describe("a buffer that another app floods", () => {
 	});
 });
 
+test("changes of others cost an office none of its reads: its devices report while the service changes all the time", async () => {
+	const { world, app } = await scene();
+	const { adminKey, orgId } = await createWorld();
+	const statuses = new Map<number, number>();
+	const device = newDevice();
+	for (let change = 0; change < 150; change += 1) {
+		const body = { orgId, name: `Name ${change}` };
+		expect((await world.as(adminKey)("PUT /organization", { body })).status).toBe(200);
+		const { status } = await stats(world, install(app.appId, device), OFFICE);
+		statuses.set(status, (statuses.get(status) ?? 0) + 1);
+	}
+	expect([...statuses]).toEqual([[200, 150]]);
+	// Its own reads stay limited.
+	const own: number[] = [];
+	for (let number = 0; number < 125; number += 1)
+		own.push((await check(world, `com.example.madeup.o${number}`, newDevice(), OFFICE)).status);
+	expect(own.indexOf(429)).toBe(120);
+});
+
 describe("guessed keys", () => {
 	test("cost a refused address a bounded number of D1 reads, and do not affect keys that were valid", async () => {
 		const { world } = await scene({
