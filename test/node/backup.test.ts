@@ -67,6 +67,12 @@ const bytesOf = async (product: Product, device: number) => {
 	return { version, files };
 };
 
+/** Bytes of downloads that are counted. */
+const bandwidthOf = async (product: Product): Promise<number> => {
+	const { body } = await product.api("GET", `/statistics/app/${rich.app}`);
+	return (body as unknown as { bandwidth: number }[]).at(-1)?.bandwidth ?? 0;
+};
+
 beforeAll(async () => {
 	scratch = await mkdtemp(join(tmpdir(), "capstan-backup-"));
 	directory = join(scratch, "backup");
@@ -89,11 +95,19 @@ afterAll(async () => {
 describe("a round trip", () => {
 	let target: Product;
 	let state: string;
-	let bytes: unknown[];
+	let bytes: Awaited<ReturnType<typeof bytesOf>>[];
 
 	beforeAll(async () => {
-		before = await readEverything(source, rich);
+		const counted = await bandwidthOf(source);
 		bytes = [await bytesOf(source, 0), await bytesOf(source, 1)];
+		const loaded = bytes
+			.flatMap(({ files }) => files)
+			.reduce((sum, text) => sum + Buffer.from(text, "base64").length, 0);
+		// So that nothing changes between the answers and the backup.
+		await vi.waitFor(async () => expect((await bandwidthOf(source)) - counted).toBe(loaded), {
+			...{ timeout: 30_000, interval: 500 },
+		});
+		before = await readEverything(source, rich);
 		await backUp(sourceState(), directory);
 	});
 	afterAll(() => target?.stop());

@@ -255,5 +255,5 @@ function stable(text: string): string {
 	return text
 		.replaceAll(/(expires|signature)=[\w-]+/g, "$1=…")
 		.replaceAll(/https?:\/\/(127\.0\.0\.1|localhost):\d+/g, "http://here")
-		.replaceAll(/"(requestId|expires_at|recent_sign_in_until|now)":"[^"]*"/g, '"$1":"…"');
+		.replaceAll(/"(requestId|expires_at|recent_sign_in_until|last_used_at|now)":"[^"]*"/g, '"$1":"…"');
 }
