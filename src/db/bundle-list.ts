@@ -143,17 +143,27 @@ export function bundlesPage(
 export function foundBundles(publicAppId: string, filter: BundleFilter, by: BundleOrder): CompiledQuery<FoundBundles> {
 	const app = appIdOf(publicAppId);
 	if (!isFiltered(filter)) {
-		return sql<FoundBundles>`SELECT (SELECT bundle_count FROM apps WHERE id = ${app})
-			- (SELECT count(*) FROM bundles WHERE app_id = ${app} AND status = 'pending') AS total, 1 AS complete`.compile(
-			query,
-		);
-	}
-	const most = mostOf(filter);
-	if (isOfVersion(filter)) {
-		return sql<FoundBundles>`SELECT count(*) AS total, 1 AS complete FROM ${filtered(publicAppId, filter, by)}`.compile(
-			query,
-		);
-	}
-	return sql<FoundBundles>`SELECT count(*) FILTER (WHERE ${condition(publicAppId, filter)}) AS total, count(*) < ${most} AS complete
-		FROM ${candidates(publicAppId, filter, by, most)} AS bundles`.compile(query);
+		const pending = query.selectFrom("bundles").where("app_id", "=", app).where("status", "=", "pending");
+		return query
+			.selectFrom("apps")
+			.select((eb) => [
+				eb("bundle_count", "-", pending.select((rows) => rows.fn.countAll<number>().as("pending")).$asScalar().$notNull()).as("total"),
+				sql<number>`1`.as("complete"),
+			])
+			.where("id", "=", app)
+			.compile();
+}
+
+const LOOKED_AT = 100;
+
+/** Keys of the newest bundles' objects, of all apps: for the operator. */
+export function newestObjects(): CompiledQuery<{ readonly object_key: string }> {
+	const newest = query.selectFrom("bundles").select(["id", "object_key"]).orderBy("id", "desc").limit(LOOKED_AT);
+	return query
+		.selectFrom(newest.as("newest"))
+		.select("object_key")
+		.where("object_key", "is not", null)
+		.limit(3)
+		.$narrowType<{ object_key: string }>()
+		.compile();
 }
