@@ -147,11 +147,27 @@ export function foundBundles(publicAppId: string, filter: BundleFilter, by: Bund
 		return query
 			.selectFrom("apps")
 			.select((eb) => [
-				eb("bundle_count", "-", pending.select((rows) => rows.fn.countAll<number>().as("pending")).$asScalar().$notNull()).as("total"),
+				eb(
+					"bundle_count",
+					"-",
+					pending
+						.select((rows) => rows.fn.countAll<number>().as("pending"))
+						.$asScalar()
+						.$notNull(),
+				).as("total"),
 				sql<number>`1`.as("complete"),
 			])
 			.where("id", "=", app)
 			.compile();
+	}
+	if (isOfVersion(filter)) {
+		return sql<FoundBundles>`SELECT count(*) AS total, 1 AS complete FROM ${filtered(publicAppId, filter, by)}`.compile(
+			query,
+		);
+	}
+	const most = mostOf(filter);
+	return sql<FoundBundles>`SELECT count(*) FILTER (WHERE ${condition(publicAppId, filter)}) AS total, count(*) < ${most} AS complete
+		FROM ${candidates(publicAppId, filter, by, most)} AS bundles`.compile(query);
 }
 
 const LOOKED_AT = 100;

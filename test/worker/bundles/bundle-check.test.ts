@@ -362,14 +362,15 @@ describe("the link of a bundle", () => {
 });
 
 test("the check of a bundle with more content than it unpacks reads its end and its first header", async () => {
-	const reads: (R2GetOptions["range"] | undefined)[] = [];
+	const reads: R2GetOptions["range"][] = [];
 	const bundles = new Proxy(testEnv.BUNDLES, {
 		get(bucket, name) {
 			const value: unknown = Reflect.get(bucket, name);
 			if (typeof value !== "function") return value;
 			if (name !== "get") return value.bind(bucket);
 			return (...given: [string, R2GetOptions]) => {
-				reads.push(given[1]?.range);
+				// The stored snapshot of the app is read whole.
+				if (given[1]?.range !== undefined) reads.push(given[1].range);
 				return bucket.get(...given);
 			};
 		},
