@@ -103,7 +103,7 @@ describe("a round trip", () => {
 		const loaded = bytes
 			.flatMap(({ files }) => files)
 			.reduce((sum, text) => sum + Buffer.from(text, "base64").length, 0);
-		// So that nothing changes between the answers and the backup.
+		// Nothing may change between the answers and the backup.
 		await vi.waitFor(async () => expect((await bandwidthOf(source)) - counted).toBe(loaded), {
 			...{ timeout: 30_000, interval: 500 },
 		});
