@@ -56,6 +56,7 @@ export const CASE_NAMES = [
 	"cost",
 	"cold",
 	"delivery",
+	"growth",
 ] as const;
 
 const OURS = "Capstan, 10 bundles and channels";

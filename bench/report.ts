@@ -4,6 +4,7 @@ import { type ColdResult, coldLines } from "./cold";
 import { type ConsumersResult, consumersLines } from "./consumers";
 import { type CostCounts, costLines } from "./cost-model";
 import { type DeliveryResult, deliveryLines } from "./delivery";
+import { type GrowthResult, growthLines } from "./growth";
 import { type IsolateLoadResult, isolateLoadLines } from "./isolate-load";
 import { type CaseResult, CONNECTIONS, type Effort, type Measured } from "./measure";
 import { type MemoryResult, memoryLines } from "./memory";
@@ -38,6 +39,7 @@ export interface Report {
 	readonly costIsolates: number | undefined;
 	readonly cold: ColdResult | undefined;
 	readonly delivery: DeliveryResult | undefined;
+	readonly growth: GrowthResult | undefined;
 	readonly leftOut: string | undefined;
 }
 
@@ -85,6 +87,7 @@ export function markdown(report: Report): string {
 	if (report.cost !== undefined) lines.push("", ...costLines(report.cost, report.costIsolates));
 	if (report.cold !== undefined) lines.push("", ...coldLines(report.cold));
 	if (report.delivery !== undefined) lines.push("", ...deliveryLines(report.delivery));
+	if (report.growth !== undefined) lines.push("", ...growthLines(report.growth));
 	return lines.join("\n");
 }
 

@@ -15,6 +15,7 @@ import { measureCost } from "./cost";
 import type { CostCounts } from "./cost-model";
 import { type Counts, NOTHING } from "./counts";
 import { type DeliveryResult, FULL_DELIVERY, measureDelivery, QUICK_DELIVERY } from "./delivery";
+import { FULL_GROWTH, type GrowthResult, measureGrowth, QUICK_GROWTH } from "./growth";
 import { type Host, prepareHosts, type Sources } from "./hosts";
 import { FULL_ISOLATE_LOAD, type IsolateLoadResult, measureIsolateLoad, QUICK_ISOLATE_LOAD } from "./isolate-load";
 import { type CaseResult, count, type Effort, FULL, type Load, measure, QUICK, startLoad } from "./measure";
@@ -58,6 +59,7 @@ async function run(options: BenchOptions): Promise<Report> {
 		const cost = options.only.includes("cost") ? await runCost(product) : undefined;
 		const cold = options.only.includes("cold") ? await runCold(product, options) : undefined;
 		const delivery = options.only.includes("delivery") ? await runDelivery(options) : undefined;
+		const growth = options.only.includes("growth") ? await runGrowth(product, options) : undefined;
 		const chosen = ["bench", ...(options.quick ? ["--quick"] : []), ...onlyOf(options)];
 		return {
 			command: `npm run ${chosen.length > 1 ? [chosen[0], "--", ...chosen.slice(1)].join(" ") : "bench"}`,
@@ -86,6 +88,7 @@ async function run(options: BenchOptions): Promise<Report> {
 			costIsolates: options.isolates,
 			cold,
 			delivery,
+			growth,
 			leftOut: missing === undefined ? undefined : `hot-updater (${missing})`,
 		};
 	} finally {
@@ -181,6 +184,11 @@ async function runCost(product: WorkerModules): Promise<CostCounts> {
 
 async function runCold(product: WorkerModules, { quick }: BenchOptions): Promise<ColdResult | undefined> {
 	return measureCold(product, quick ? QUICK_COLD : FULL_COLD, stopping.signal, (text) => say(`cold: ${text}`));
+}
+
+async function runGrowth(product: WorkerModules, { quick }: BenchOptions): Promise<GrowthResult> {
+	const effort = quick ? QUICK_GROWTH : FULL_GROWTH;
+	return measureGrowth(product, effort, stopping.signal, (text) => say(`growth: ${text}`));
 }
 
 async function runDelivery({ quick }: BenchOptions): Promise<DeliveryResult | undefined> {

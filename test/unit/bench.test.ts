@@ -163,7 +163,7 @@ describe("options", () => {
 			hotUpdater1000: host,
 		};
 		const cases = casesOf(hosts, 1);
-		const alone = ["visible", "isolates", "memory", "neighbours", "consumers", "cost", "cold", "delivery"];
+		const alone = ["visible", "isolates", "memory", "neighbours", "consumers", "cost", "cold", "delivery", "growth"];
 		expect([...cases.map(({ name }) => name), ...alone]).toEqual([...CASE_NAMES]);
 		for (const { caseName, ours, theirs } of GOALS) {
 			const labels = cases.find(({ name }) => name === caseName)?.contenders.map(({ label }) => label);

@@ -359,13 +359,19 @@ describe("every endpoint", () => {
 			if (prepared === undefined) throw new Error(`no request for ${keyOf(endpoint)}`);
 			// Naming one organization asks for that one instead of the list.
 			const { orgId, ...rest } = prepared.query ?? {};
-			const query = endpoint.path === "/organization" || orgId === undefined ? rest : { ...rest, orgId };
+			const whole = endpoint.path === "/organization" || orgId === undefined ? rest : { ...rest, orgId };
+			// Of statistics, only a breakdown has pages.
+			const query = endpoint.path.startsWith("/statistics/org") ? { ...whole, breakdown: "true" } : whole;
 			const page = (number: string) =>
-				world.request(endpoint.method, prepared.path, { key: world.adminKey, query: { ...query, page: number } });
+				world.request(endpoint.method, prepared.path, {
+					key: world.adminKey,
+					query: { ...query, page: number },
+					mostTrips: 3,
+				});
 			// Lists that stand beside quotas or a total.
 			const NAMES: Readonly<Record<string, string>> = {
 				...{ "/organization/usage": "apps", "/device/list": "devices", "/bundle/list": "bundles" },
-				"/webhooks/deliveries": "deliveries",
+				...{ "/webhooks/deliveries": "deliveries", "/statistics/org/:org_id": "byApp" },
 			};
 			const listOf = ({ body }: { readonly body: unknown }) => {
 				const name = NAMES[endpoint.path];

@@ -199,7 +199,7 @@ test("an address without reads left downloads existing bundles, and none of a de
 		(await request("GET", link, { headers: from(address) })).status;
 	const used: number[] = [];
 	for (let again = 0; again < 10; again += 1) used.push(await get(goneLink));
-	expect([used[0], used.at(-1)]).toEqual([503, 429]);
+	expect([used[0], used.at(-1)]).toEqual([410, 429]);
 	expect([await get(keptLink), await get(lostLink), await get(lostLink, OFFICE)]).toEqual([200, 404, 404]);
 });
 

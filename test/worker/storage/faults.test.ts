@@ -325,12 +325,12 @@ describe("a download", () => {
 	] as const;
 
 	test.each(WAYS)(
-		"of bytes that were lost (%s %o) is a fault of ours, and the log names them",
+		"of bytes that were lost (%s %o) says that they are gone, and the log names them",
 		async (method, headers) => {
 			await testEnv.BUNDLES.delete(objectKey);
 			const service = withFault(world, 0, "refused");
 			const answer = await service.request(method, url, { headers });
-			expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "5"]);
+			expect([answer.status, answer.headers.get("retry-after")]).toEqual([410, null]);
 			expect(service.log.join()).toContain(objectKey);
 			expect(JSON.stringify(answer.body)).not.toContain(objectKey);
 		},
@@ -350,12 +350,12 @@ describe("a download", () => {
 		},
 	);
 
-	test("of a lost file of the delta store is an internal error too", async () => {
+	test("of a lost file of the delta store says that it is gone, too", async () => {
 		const created = await tusCreate(world, world.adminKey, deltaName(world, app, "aa_main.js"), 10);
 		await tusPatch(world, world.adminKey, locationOf(created), 0, patterned(10));
 		const [file = ""] = (await storedKeys(`${app.uuid}/`)).filter((key) => key !== objectKey);
 		await testEnv.BUNDLES.delete(file);
-		expect((await world.request("GET", await downloadUrl(world, file))).status).toBe(503);
+		expect((await world.request("GET", await downloadUrl(world, file))).status).toBe(410);
 	});
 });
 
@@ -372,6 +372,8 @@ test.each(["refused", "breaks off"] as const)(
 			const answer = await tusPatch(faulty, world.adminKey, location, 100, bundleOf(200).slice(100));
 			if (faulty.failed === undefined) break;
 			if (faulty.failed !== "r2.get") continue;
+			// The stored snapshot of the app is read behind the answer.
+			if (answer.status < 400) continue;
 			seen += 1;
 			expectUnavailable(answer, kind);
 			expectSecret(answer, faulty, kind);
