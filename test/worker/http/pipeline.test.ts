@@ -360,14 +360,10 @@ describe("every endpoint", () => {
 			// Naming one organization asks for that one instead of the list.
 			const { orgId, ...rest } = prepared.query ?? {};
 			const whole = endpoint.path === "/organization" || orgId === undefined ? rest : { ...rest, orgId };
-			// Of statistics, only a breakdown has pages.
 			const query = endpoint.path.startsWith("/statistics/org") ? { ...whole, breakdown: "true" } : whole;
+			const asked = { key: world.adminKey, mostTrips: 3 };
 			const page = (number: string) =>
-				world.request(endpoint.method, prepared.path, {
-					key: world.adminKey,
-					query: { ...query, page: number },
-					mostTrips: 3,
-				});
+				world.request(endpoint.method, prepared.path, { ...asked, query: { ...query, page: number } });
 			// Lists that stand beside quotas or a total.
 			const NAMES: Readonly<Record<string, string>> = {
 				...{ "/organization/usage": "apps", "/device/list": "devices", "/bundle/list": "bundles" },
