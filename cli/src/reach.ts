@@ -26,7 +26,7 @@ const versionsOf = (texts: readonly string[]) =>
 /** Store builds of the devices that reported last; undefined for a key that may not read devices. */
 export async function reportedStoreBuilds({ server, appId }: Settings): Promise<readonly string[] | undefined> {
 	try {
-		const { devices } = await server.api("GET /device/list", { query: { app_id: appId } });
+		const { devices } = await server.api("GET /device?totals=true", { query: { app_id: appId } });
 		return [...new Set(devices.map(({ version_build }) => version_build).filter((build) => build !== null))];
 	} catch (error) {
 		if (error instanceof CapstanError && error.status === 403) return undefined;

@@ -8,12 +8,16 @@ type Endpoints = (typeof allEndpoints)[number];
 type Typed = { readonly method: string; readonly path: string; readonly types?: unknown };
 type KeyOf<Endpoint> = Endpoint extends Typed ? `${Endpoint["method"]} ${Endpoint["path"]}` : never;
 
-/** E.g. `POST /channel`. */
-export type EndpointKey = KeyOf<Endpoints>;
+/** A list that answers in another form with `totals=true`; the key with it names that form. */
+type WithTotals = "GET /bundle" | "GET /device";
+type TotalsKey = `${WithTotals}?totals=true`;
+
+/** E.g. `POST /channel`, or `GET /device?totals=true`. */
+export type EndpointKey = KeyOf<Endpoints> | TotalsKey;
 
 type EndpointOf<Key> = Endpoints extends infer Endpoint
 	? Endpoint extends Typed
-		? KeyOf<Endpoint> extends Key
+		? KeyOf<Endpoint> extends (Key extends `${infer Plain}?totals=true` ? Plain : Key)
 			? Endpoint
 			: never
 		: never
@@ -31,7 +35,11 @@ type Field<Name extends string, Value> = [Value] extends [undefined]
 export type RequestOf<Key extends EndpointKey> = Field<"params", Part<Key, "params">> &
 	Field<"query", Part<Key, "query">> &
 	Field<"body", Part<Key, "body">> & { readonly signal?: AbortSignal };
-export type AnswerOf<Key extends EndpointKey> = Part<Key, "answer">;
+export type AnswerOf<Key extends EndpointKey> = Key extends TotalsKey
+	? Extract<Part<Key, "answer">, { readonly total: number }>
+	: Key extends WithTotals
+		? Exclude<Part<Key, "answer">, { readonly total: number }>
+		: Part<Key, "answer">;
 
 /** Optional if the endpoint needs no parameters. */
 type RequestArguments<Key extends EndpointKey> =

@@ -1,9 +1,9 @@
 /**
- * Bundles of an app for people: found by a part of the version or the notes, in a state, in an order. Reads the bundles of one app, whose number
- * a quota limits.
+ * The list of an app's bundles: all or those of a filter, in an order. The newest first without a filter reads only its page; every other
+ * list, and a total, reads the bundles of one app, whose number a quota limits.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
-import { type BundleListRow, bundleRows, IN_NO_CHANNEL, UNUSED } from "./bundles";
+import { type BundleListRow, bundleRows, IN_NO_CHANNEL, isVersion, UNUSED } from "./bundles";
 import { appIdOf } from "./public-app-id";
 
 export const BUNDLE_STATES = ["live", "unused", "preview", "unfinished", "deleted"] as const;
@@ -11,15 +11,20 @@ type BundleState = (typeof BUNDLE_STATES)[number];
 export const BUNDLE_ORDERS = ["created", "version", "size"] as const;
 
 export interface BundleFilter {
-	/** In lower case. */
-	readonly search: string | undefined;
+	/** In lower case: a part of the version or of the notes. */
+	readonly search?: string | undefined;
+	/** Narrows to one version. */
+	readonly version?: string | undefined;
 	/** Undefined: all that are ready. */
-	readonly state: BundleState | undefined;
-	readonly sort: (typeof BUNDLE_ORDERS)[number];
-	readonly order: "asc" | "desc";
+	readonly state?: BundleState | undefined;
 }
 
-const isReady = sql<boolean>`bundles.status = 'ready'`;
+export interface BundleOrder {
+	readonly sort?: (typeof BUNDLE_ORDERS)[number] | undefined;
+	readonly order?: "asc" | "desc" | undefined;
+}
+
+const isReady = sql<boolean>`bundles.status = 'ready' AND bundles.deleted_at_ms IS NULL`;
 const CONDITIONS: Readonly<Record<BundleState, RawBuilder<boolean>>> = {
 	live: sql<boolean>`${isReady} AND NOT (${IN_NO_CHANNEL})`,
 	unused: sql<boolean>`${isReady} AND ${UNUSED}`,
@@ -38,26 +43,33 @@ const VERSION_ORDER = [
 	sql`length(bundles.name)`,
 	sql`bundles.name`,
 ];
-const ORDERS: Readonly<Record<BundleFilter["sort"], readonly RawBuilder<unknown>[]>> = {
+const ORDERS: Readonly<Record<(typeof BUNDLE_ORDERS)[number], readonly RawBuilder<unknown>[]>> = {
 	created: [sql`bundles.created_at_ms`],
 	version: VERSION_ORDER,
 	size: [sql`bundles.size_bytes`],
 };
 
-/** `total` is the number of all that the filter finds. */
-type FoundBundle = BundleListRow & { readonly total: number };
+/** `total` is the number of all that the filter finds; only if it was requested. */
+type ListedBundle = BundleListRow & { readonly total?: number };
 
-/** For loading beside the decision. */
-export function foundBundles(
+export interface BundlePage {
+	readonly limit: number;
+	readonly offset: number;
+	readonly hasTotal?: boolean;
+}
+
+/** A page of the app's bundles, the newest first unless another order is given. For loading beside the decision. */
+export function bundlesPage(
 	publicAppId: string,
-	{ search, state, sort, order }: BundleFilter,
-	limit: number,
-	offset: number,
-): CompiledQuery<FoundBundle> {
+	{ search, version, state }: BundleFilter,
+	{ sort = "created", order = "desc" }: BundleOrder,
+	{ limit, offset, hasTotal = false }: BundlePage,
+): CompiledQuery<ListedBundle> {
 	let rows = bundleRows()
-		.select(sql<number>`count(*) OVER ()`.as("total"))
+		.$if(hasTotal, (counted) => counted.select(sql<number>`count(*) OVER ()`.as("total")))
 		.where("bundles.app_id", "=", appIdOf(publicAppId))
 		.where(state === undefined ? isReady : CONDITIONS[state]);
+	if (version !== undefined) rows = rows.where(isVersion(version));
 	if (search !== undefined) {
 		rows = rows.where(
 			sql<boolean>`(instr(lower(bundles.name), ${search}) > 0 OR instr(lower(coalesce(bundles.comment, '')), ${search}) > 0)`,

@@ -82,24 +82,6 @@ export const bundleRows = () =>
 			signerOfBundle.as("signer"),
 		]);
 
-/** A page of the app's ready bundles, newest first; `version` narrows to one. For loading beside the decision. */
-export function bundlesPage(
-	publicAppId: string,
-	version: string | undefined,
-	limit: number,
-	offset: number,
-): CompiledQuery<BundleListRow> {
-	return bundleListRows()
-		.where("bundles.app_id", "=", appIdOf(publicAppId))
-		.where("bundles.status", "=", "ready")
-		.$if(version !== undefined, (rows) => rows.where(isVersion(version ?? "")))
-		.orderBy("bundles.created_at_ms", "desc")
-		.orderBy("bundles.id", "desc")
-		.limit(limit)
-		.offset(offset)
-		.compile();
-}
-
 /** The app's newest ready bundle that no preview uploaded, from which releases count on; for loading beside the decision. */
 export function newestRelease(publicAppId: string): CompiledQuery<BundleListRow> {
 	return bundleListRows()
@@ -114,7 +96,8 @@ export function newestRelease(publicAppId: string): CompiledQuery<BundleListRow>
 }
 
 /** A live bundle has the version, or takes it again. At most one of an app does, because the version itself stays taken. */
-const isVersion = (version: string) => sql<boolean>`(bundles.name = ${version} OR bundles.reuse_of = ${version})`;
+export const isVersion = (version: string) =>
+	sql<boolean>`(bundles.name = ${version} OR bundles.reuse_of = ${version})`;
 
 /** A live bundle (pending or ready) by its version; for loading beside the decision. */
 export function bundleByName(publicAppId: string, version: string): CompiledQuery<BundleListRow> {

@@ -5,29 +5,20 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { query } from "./client";
-import type { ReportedRow } from "./devices";
+import { conditionsOf, type DeviceFilter, type ReportedRow } from "./devices";
 
 export const MOST_LISTED = 20_000;
 
-export interface ListFilter {
-	/** In lower case: a part of the device's id or of its custom id. */
-	readonly search: string | undefined;
-	readonly searchesCustomIds: boolean;
-	readonly platform: string | undefined;
-	readonly version: string | undefined;
-	readonly keyId: string | undefined;
-	/** Channel of the last check; null: there is no such channel. */
-	readonly channelId: number | null | undefined;
-	readonly seenFromMs: number | undefined;
-	readonly seenToMs: number | undefined;
-}
-
 /** Columns by which the list may be sorted. */
 export const DEVICE_ORDERS = ["last_seen", "name", "version", "platform"] as const;
-type DeviceOrder = (typeof DEVICE_ORDERS)[number];
 
-function orderOf(order: DeviceOrder, searchesCustomIds: boolean): RawBuilder<unknown> {
-	switch (order) {
+export interface DeviceOrder {
+	readonly sort?: (typeof DEVICE_ORDERS)[number] | undefined;
+	readonly order?: "asc" | "desc" | undefined;
+}
+
+function columnOf(sort: (typeof DEVICE_ORDERS)[number], searchesCustomIds: boolean): RawBuilder<unknown> {
+	switch (sort) {
 		case "last_seen":
 			return sql`coalesce(d.last_seen_at_ms, 0)`;
 		case "name":
@@ -43,24 +34,25 @@ function orderOf(order: DeviceOrder, searchesCustomIds: boolean): RawBuilder<unk
 /** `total` and `listed` are the same in each row: devices that the filter finds, and devices that were read. */
 export type ListedRow = ReportedRow & { readonly total: number; readonly listed: number };
 
+/**
+ * A page of devices. Those last seen come first; names, versions and platforms go from A to Z.
+ * @param channelId of the channel of the last check; null: there is no such channel
+ */
 export function listedDevices(
 	app: AppId,
-	{ search, searchesCustomIds, platform, version, keyId, channelId, seenFromMs, seenToMs }: ListFilter,
-	{ order, isDescending }: { readonly order: DeviceOrder; readonly isDescending: boolean },
+	filter: DeviceFilter,
+	channelId: number | null | undefined,
+	{ sort = "last_seen", order = sort === "last_seen" ? "desc" : "asc" }: DeviceOrder,
 	limit: number,
 	offset: number,
 ): CompiledQuery<ListedRow> {
-	const key = sql`${orderOf(order, searchesCustomIds)} ${isDescending ? sql`DESC` : sql`ASC`}, d.device_id`;
-	const inCustomId = searchesCustomIds ? sql`OR instr(lower(d.custom_id), ${search}) > 0` : sql``;
+	const { customId, version, searchesCustomIds } = filter;
+	const key = sql`${columnOf(sort, searchesCustomIds)} ${order === "desc" ? sql`DESC` : sql`ASC`}, d.device_id`;
 	const conditions = [
-		sql`true`,
-		...(search === undefined ? [] : [sql`(instr(d.device_id, ${search}) > 0 ${inCustomId})`]),
-		...(platform === undefined ? [] : [sql`d.platform = ${platform}`]),
+		conditionsOf("d", filter),
+		...(customId === undefined ? [] : [sql`d.custom_id = ${customId}`]),
 		...(version === undefined ? [] : [sql`d.version_name = ${version}`]),
-		...(keyId === undefined ? [] : [sql`d.key_id = ${keyId}`]),
 		...(channelId === undefined ? [] : [sql`d.channel_id = ${channelId}`]),
-		...(seenFromMs === undefined ? [] : [sql`d.last_seen_at_ms >= ${seenFromMs}`]),
-		...(seenToMs === undefined ? [] : [sql`d.last_seen_at_ms <= ${seenToMs}`]),
 	];
 	return sql<ListedRow>`WITH listed AS MATERIALIZED (SELECT device_id, platform, version_name, channel_id, custom_id, key_id, last_seen_at_ms
 				FROM devices WHERE app_id = ${app} LIMIT ${sql.lit(MOST_LISTED)}),

@@ -28,8 +28,10 @@ export interface DeviceFilter {
 	readonly keyId: string | undefined;
 	readonly seenFromMs: number | undefined;
 	readonly seenToMs: number | undefined;
-	/** A part of the device id or the custom id, in lower case. */
+	/** In lower case: a part of the device id or of the custom id. */
 	readonly search: string | undefined;
+	/** False where custom ids are hidden, because a search must not find them either. */
+	readonly searchesCustomIds: boolean;
 }
 
 type JoinedColumn = "channel" | "override_version" | "override_channel_id" | "override_version_id";
@@ -183,9 +185,9 @@ function rowsOfPairs(
 }
 
 /** All filters except for the version, the channel and the custom id. */
-function conditionsOf(
+export function conditionsOf(
 	table: string,
-	{ platform, keyId, seenFromMs, seenToMs, search }: DeviceFilter,
+	{ platform, keyId, seenFromMs, seenToMs, search, searchesCustomIds }: DeviceFilter,
 ): RawBuilder<SqlBool> {
 	const condition = (column: string, operator: RawBuilder<unknown>, value: string | number | undefined) =>
 		value === undefined ? [] : [sql<SqlBool>`${sql.ref(`${table}.${column}`)} ${operator} ${value}`];
@@ -200,7 +202,7 @@ function conditionsOf(
 				? []
 				: [
 						sql<SqlBool>`(instr(${sql.ref(`${table}.device_id`)}, ${search}) > 0
-							OR instr(lower(${sql.ref(`${table}.custom_id`)}), ${search}) > 0)`,
+							${searchesCustomIds ? sql`OR instr(lower(${sql.ref(`${table}.custom_id`)}), ${search}) > 0` : sql``})`,
 					]),
 		],
 		sql` AND `,

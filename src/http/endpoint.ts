@@ -160,6 +160,8 @@ interface EndpointDefinition<
 	readonly tag: string;
 	readonly summary: string;
 	readonly description?: string;
+	/** The request that replaces this one, and when this one ends. */
+	readonly deprecated?: string;
 	readonly access: Access<
 		Row,
 		Pick<Context<Path, Query, Body, Row, Load>, "input" | "scopeRow" | "loaded" | "principal"> & {
@@ -221,6 +223,7 @@ export interface AnyEndpoint {
 	readonly tag: string;
 	readonly summary: string;
 	readonly description?: string;
+	readonly deprecated?: string;
 	readonly access: Access<never, never>;
 	readonly query?: v.GenericSchema | undefined;
 	readonly queryOrBody?: true;

@@ -114,7 +114,14 @@ function operation(endpoint: AnyEndpoint): Json {
 		operationId: operationId(endpoint),
 		tags: [endpoint.tag],
 		summary: endpoint.summary,
-		description: [endpoint.description, bodyText(endpoint), accessText(access), recencyText(endpoint)]
+		...(endpoint.deprecated === undefined ? {} : { deprecated: true }),
+		description: [
+			deprecationText(endpoint),
+			endpoint.description,
+			bodyText(endpoint),
+			accessText(access),
+			recencyText(endpoint),
+		]
 			.filter(Boolean)
 			.join("\n\n"),
 		"x-capstan-permission": permissionValue(access),
@@ -135,6 +142,10 @@ function credentialsOf({ access, keyOnly }: AnyEndpoint): string[] {
 function operationId({ method, path }: AnyEndpoint): string {
 	const words = path.match(/[A-Za-z0-9]+/g) ?? [];
 	return [method.toLowerCase(), ...words.map((word) => word[0]?.toUpperCase() + word.slice(1))].join("");
+}
+
+function deprecationText({ deprecated }: AnyEndpoint): string | undefined {
+	return deprecated === undefined ? undefined : `Deprecated: ${deprecated}`;
 }
 
 function bodyText(endpoint: AnyEndpoint): string | undefined {

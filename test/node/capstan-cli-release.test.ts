@@ -266,7 +266,9 @@ describe("the store builds that devices report", () => {
 		await project.write("package.json", '{"version":"0.0.1"}');
 		await report(appId, "3.2.0");
 		await expect
-			.poll(async () => (await product.api("GET", `/device/list?app_id=${appId}`)).body.total, { timeout: 20_000 })
+			.poll(async () => (await product.api("GET", `/device?totals=true&app_id=${appId}`)).body.total, {
+				timeout: 20_000,
+			})
 			.toBe(1);
 		const stopped = await project.run("release", "--json");
 		expect(stopped).toMatchObject({ code: 2, json: { error: { code: "older_than_store_builds" } } });
@@ -279,7 +281,9 @@ describe("the store builds that devices report", () => {
 		const { appId, project } = await newProject();
 		await report(appId, "3.2.0");
 		await expect
-			.poll(async () => (await product.api("GET", `/device/list?app_id=${appId}`)).body.total, { timeout: 20_000 })
+			.poll(async () => (await product.api("GET", `/device?totals=true&app_id=${appId}`)).body.total, {
+				timeout: 20_000,
+			})
 			.toBe(1);
 		const released = await project.run("release", "--bundle", "1.0.1");
 		expect(released.code, released.out).toBe(1);

@@ -33,7 +33,7 @@ async function offered(appId: string, version_name = "builtin"): Promise<Record<
 
 /** Waits until commands know the devices that asked. */
 async function allKnown(appId: string): Promise<void> {
-	const known = async () => (await product.api("GET", `/device/list?app_id=${appId}`)).body.devices.length;
+	const known = async () => (await product.api("GET", `/device?totals=true&app_id=${appId}`)).body.devices.length;
 	await expect.poll(known, { timeout: PATIENCE_MS }).toBe(DEVICES.length);
 }
 

@@ -2,13 +2,13 @@
  * Bundles as Capgo's scripts name them.
  */
 import * as v from "valibot";
-import { listBundles } from "../../features/bundles/list";
+import { bundleListSchema, bundleTotalsSchema, listBundles } from "../../features/bundles/list";
 import { changeMetadata } from "../../features/bundles/metadata";
 import { promoteBundle } from "../../features/bundles/promote";
 import { registerBundle } from "../../features/bundles/register";
 import { optional, textUpTo } from "../../http/schemas";
 import type { RawInput } from "../../http/scope";
-import { type Asked, bodyOf, digits, type Fields, recordsWith, withForm, withRecordFields } from "./form";
+import { type Asked, bodyOf, digits, type Fields, recordsWith, unlessTotals, withForm, withRecordFields } from "./form";
 
 const FURTHER = {
 	minUpdateVersion: v.nullable(v.string()),
@@ -29,8 +29,8 @@ const further = (record: Fields, { scope }: Asked): Fields => ({
 });
 
 export const listBundlesForm = withForm(listBundles, {
-	response: (own) => withRecordFields(own, FURTHER),
-	answer: recordsWith(further),
+	response: () => v.union([withRecordFields(bundleListSchema, FURTHER), bundleTotalsSchema]),
+	answer: unlessTotals(recordsWith(further)),
 });
 
 /** CRC-32, which older clients send for the file of an address; the server computes the SHA-256 of the file instead. */

@@ -3,10 +3,11 @@
  * as this server lists devices.
  */
 import * as v from "valibot";
+import { deviceListSchema, deviceTotalsSchema, listDevices } from "../../features/devices/list";
 import { devicePageFields, devicePageSchema, pageDevices } from "../../features/devices/pages";
-import { listDevices, setDevice } from "../../features/devices/routes";
+import { setDevice } from "../../features/devices/routes";
 import type { RawInput } from "../../http/scope";
-import { bodyOf, digits, type Fields, isForCapgo, recordsWith, withForm, withRecordFields } from "./form";
+import { bodyOf, digits, type Fields, isForCapgo, recordsWith, unlessTotals, withForm, withRecordFields } from "./form";
 
 /** Fields that devices do not report, and the id of a bundle whose version they do. */
 const ABSENT = { version: v.null(), install_source: v.null(), country_code: v.null() } as const;
@@ -21,17 +22,28 @@ const pages = withForm(pageDevices, {
 	}),
 });
 
-const isByCursor = ({ query, headers }: RawInput) =>
-	query.device_id === undefined &&
-	(isForCapgo({ headers }) || Object.keys(devicePageFields).some((name) => query[name] !== undefined));
+const hasTotals = ({ query }: RawInput) => query.totals === "true" && query.device_id === undefined;
+
+const givenPageFields = ({ query }: RawInput) =>
+	Object.keys(devicePageFields).filter((name) => query[name] !== undefined);
+
+/** `order` is a parameter of both forms; with `totals` or `sort` it is the endpoint's own. */
+const isByCursor = (raw: RawInput) =>
+	raw.query.device_id === undefined &&
+	!hasTotals(raw) &&
+	(isForCapgo(raw) || (raw.query.sort === undefined && givenPageFields(raw).length > 0));
 
 export const listDevicesForm = withForm(listDevices, {
 	query: { entries: devicePageFields, translate: (fields) => fields },
-	forms: { instead: (raw) => (isByCursor(raw) ? pages : undefined) },
-	response: (own) => v.union([withRecordFields(own, ABSENT), pages.response as v.GenericSchema]),
-	answer: recordsWith(withAbsent),
+	forms: {
+		instead: (raw) => (isByCursor(raw) ? pages : undefined),
+		withoutEffect: (raw) => (hasTotals(raw) ? givenPageFields(raw).filter((name) => name !== "order") : []),
+	},
+	response: () =>
+		v.union([withRecordFields(deviceListSchema, ABSENT), deviceTotalsSchema, pages.response as v.GenericSchema]),
+	answer: unlessTotals(recordsWith(withAbsent)),
 	description:
-		"With `cursor`, `limit`, `customIdMode`, `updated_at` or `order`, or with the header `capgo_api`, the answer is `{data, nextCursor, hasMore}`: `nextCursor` is the `cursor` of the next page, `customIdMode` lists devices with a custom id, `updated_at` those that changed later, and `order` sorts by that time.",
+		"Without `totals`: with `cursor`, `limit`, `customIdMode`, `updated_at` or `order`, or with the header `capgo_api`, the answer is `{data, nextCursor, hasMore}`: `nextCursor` is the `cursor` of the next page, `customIdMode` lists devices with a custom id, `updated_at` those that changed later, and `order` sorts by that time.",
 });
 
 export const setDeviceForm = withForm(setDevice, {

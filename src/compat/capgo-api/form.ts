@@ -147,6 +147,12 @@ export function recordsWith(add: (record: Fields, asked: Asked) => Fields) {
 			: { ...(own as Fields), ...add(own as Fields, asked) };
 }
 
+/** A list with totals is no form of Capgo's, so its records are the endpoint's own. */
+export const unlessTotals =
+	(add: (own: unknown, asked: Asked) => unknown) =>
+	(own: unknown, asked: Asked): unknown =>
+		Object.hasOwn(own as Fields, "total") ? own : add(own, asked);
+
 /** The body of a raw request as an object. */
 export const bodyOf = ({ body }: RawInput): Fields =>
 	typeof body === "object" && body !== null && !Array.isArray(body) ? (body as Fields) : {};

@@ -5,12 +5,12 @@
 import * as v from "valibot";
 import { requireCreator } from "../../authz/own-work";
 import { auditDeleteMarks } from "../../db/audit/bundles";
+import { bundlesPage } from "../../db/bundle-list";
 import {
 	type BundleListRow,
 	bundleByName,
 	bundleOfScope,
 	bundlesByNames,
-	bundlesPage,
 	liveBundles,
 	newestRelease,
 } from "../../db/bundles";
@@ -77,7 +77,10 @@ export const readVersions = endpoint({
 		response: [{ name: "1.4.0" }],
 	},
 	// Bundles of previews do not move the versions of releases, and `channel set --latest-remote` promotes none.
-	load: ({ query: { app_id } }) => ({ newest: bundlesPage(app_id, undefined, 1, 0), release: newestRelease(app_id) }),
+	load: ({ query: { app_id } }) => ({
+		newest: bundlesPage(app_id, {}, {}, { limit: 1, offset: 0 }),
+		release: newestRelease(app_id),
+	}),
 	async handle({ input, loaded, ownWorkOnly, request }) {
 		const shape = shapeOf(VERSION_SHAPES, input.query.select);
 		const rows = ownWorkOnly("app.read_bundles") === undefined ? loaded.release : loaded.newest;

@@ -1,16 +1,17 @@
 /**
- * The record of a bundle, as every answer has it, GET /bundle, and GET /bundle/list for people.
+ * The record of a bundle, as every answer has it, and GET /bundle: an array of bundles, or with `totals=true` an object that has their number.
  */
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
-import { BUNDLE_ORDERS, BUNDLE_STATES, foundBundles } from "../../db/bundle-list";
-import { type BundleListRow, bundlesPage, keptUntilMs, MOST_DEVICES_READ } from "../../db/bundles";
+import { BUNDLE_ORDERS, BUNDLE_STATES, bundlesPage } from "../../db/bundle-list";
+import { type BundleListRow, keptUntilMs, MOST_DEVICES_READ } from "../../db/bundles";
 import { lastSeenRunning, tryTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
 import { packagesOf } from "../../domain/bundles/native-packages";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {
+	booleanText,
 	bundleVersion,
 	itemsPerPage,
 	nullableRfc3339,
@@ -92,30 +93,73 @@ export const EXAMPLE_BUNDLE = {
 	channels: ["pr-128"],
 };
 
+/** Parameters of both paths. */
+const listFields = {
+	app_id: publicAppId,
+	page: pageNumber,
+	search: optional(v.pipe(text(128), v.toLowerCase())),
+	state: optional(v.picklist(BUNDLE_STATES, `must be one of ${BUNDLE_STATES.join(", ")}`)),
+	sort: optional(v.picklist(BUNDLE_ORDERS, `must be one of ${BUNDLE_ORDERS.join(", ")}`)),
+	order: optional(v.picklist(["asc", "desc"], "must be asc or desc")),
+};
+const query = v.object({
+	...listFields,
+	version: optional(bundleVersion),
+	limit: itemsPerPage,
+	totals: optional(booleanText),
+});
+type Query = v.InferOutput<typeof query>;
+
+const listedFields = { ...bundleFields, native_packages: v.optional(nativePackages) };
+export const bundleListSchema = v.array(v.strictObject(listedFields));
+export const bundleTotalsSchema = v.strictObject({
+	total: v.number(),
+	bundles: v.array(v.strictObject({ ...listedFields, deleted_at: nullableTime })),
+});
+
+function load(query: Query) {
+	const { app_id, page, limit: size = PAGE_SIZE, totals: hasTotal = false } = query;
+	// The extra row of an array says if more follow; the total does so as well.
+	const bounds = hasTotal ? { limit: size, offset: page * size } : pageBounds(page, size);
+	return { bundles: bundlesPage(app_id, query, query, { ...bounds, hasTotal }) };
+}
+
+const shownFor =
+	({ version }: Query) =>
+	(row: BundleListRow) => ({
+		...bundleAnswer(row),
+		...(version === undefined ? {} : { native_packages: packagesOf(row.native_packages) }),
+	});
+
+/** The answer with the total. */
+function totalsOf(
+	query: Query,
+	rows: readonly (BundleListRow & { readonly total?: number })[],
+): v.InferOutput<typeof bundleTotalsSchema> {
+	const shown = shownFor(query);
+	const bundles = rows.map((row) => ({ ...shown(row), deleted_at: nullableRfc3339(row.deleted_at_ms) }));
+	return { total: rows[0]?.total ?? 0, bundles };
+}
+
 export const listBundles = endpoint({
 	method: "GET",
 	path: "/bundle",
 	tag: "Bundles",
-	summary: "List an app's bundles, newest first",
-	description:
+	summary: "List an app's bundles, newest first or sorted",
+	description: [
 		"`expires_at` is the time after which automatic clean-up may delete the bundle, by the app's `retention`; a time in the past means the next run, within 15 minutes. Each check of a device that runs the bundle extends it. It is null for a bundle that is kept: the app's newest bundle, one that a channel or a rollout serves, one of the last that were live on a channel (`keep_live_bundles`), one that an operator set for a device, and every bundle of an app with retention 0. With `version` the answer has `native_packages`, null if the uploader named none.",
+		"`search` finds a part of the version or of the notes. `state`: `live` (a channel or a rollout serves it), `unused` (no channel serves it or keeps it for a rollback), `preview` (uploaded for a preview), `unfinished` (its upload is not complete) or `deleted`. Without `state` the list has every bundle that is complete. `sort` is created, version or size, `order` asc or desc. With `totals=true` the answer is `{total, bundles}`: `total` is the number of bundles that the filters find, and each bundle has `deleted_at`.",
+	].join("\n\n"),
 	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
-	query: v.object({ app_id: publicAppId, version: optional(bundleVersion), page: pageNumber, limit: itemsPerPage }),
-	response: v.array(v.strictObject({ ...bundleFields, native_packages: v.optional(nativePackages) })),
+	query,
+	response: v.union([bundleListSchema, bundleTotalsSchema]),
 	errors: [],
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_BUNDLE] },
-	load: ({ query: { app_id, version, page, limit: size } }) => {
-		const { limit, offset } = pageBounds(page, size);
-		return { bundles: bundlesPage(app_id, version, limit, offset) };
-	},
-	async handle({ deps, loaded, input, scope, scopeRow, request, origin }) {
+	load: ({ query }) => load(query),
+	async handle({ deps, loaded, input: { query }, scope, scopeRow, request, origin }) {
 		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry_binding, loaded.bundles);
-		const { version, page, limit } = input.query;
-		const shown = (row: BundleListRow) => ({
-			...bundleAnswer(row),
-			...(version === undefined ? {} : { native_packages: packagesOf(row.native_packages) }),
-		});
-		return pageReply({ request, origin }, page, rows, shown, limit);
+		if (query.totals === true) return totalsOf(query, rows);
+		return pageReply({ request, origin }, query.page, rows, shownFor(query), query.limit);
 	},
 });
 
@@ -124,44 +168,28 @@ export const findBundles = endpoint({
 	path: "/bundle/list",
 	tag: "Bundles",
 	summary: "Find bundles of an app, sorted, with their number",
-	description:
-		"For people; GET /bundle lists all. `search` finds a part of the version or of the notes. `state`: `live` (a channel or a rollout serves it), `unused` (no channel serves it or keeps it for a rollback), `preview` (uploaded for a preview), `unfinished` (its upload is not complete) or `deleted`. Without `state` the list has every bundle that is complete. `sort` is created, version or size, `order` asc or desc.",
+	deprecated: "use GET /bundle with `totals=true`, which answers alike. The release after 1.0 removes this path.",
 	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
-	query: v.object({
-		app_id: publicAppId,
-		page: pageNumber,
-		search: optional(v.pipe(text(128), v.toLowerCase())),
-		state: optional(v.picklist(BUNDLE_STATES, `must be one of ${BUNDLE_STATES.join(", ")}`)),
-		sort: optional(v.picklist(BUNDLE_ORDERS, `must be one of ${BUNDLE_ORDERS.join(", ")}`)),
-		order: optional(v.picklist(["asc", "desc"], "must be asc or desc")),
-	}),
-	response: v.strictObject({
-		total: v.number(),
-		bundles: v.array(v.strictObject({ ...bundleFields, deleted_at: nullableTime })),
-	}),
+	query: v.object(listFields),
+	response: bundleTotalsSchema,
 	errors: [],
 	example: {
 		query: { app_id: "com.example.app", search: "1.4", sort: "size" },
 		response: { total: 1, bundles: [{ ...EXAMPLE_BUNDLE, deleted_at: null }] },
 	},
-	load: ({ query: { app_id, page, search, state, sort = "created", order = "desc" } }) => ({
-		bundles: foundBundles(app_id, { search, state, sort, order }, PAGE_SIZE, page * PAGE_SIZE),
-	}),
-	async handle({ deps, loaded, scope, scopeRow }) {
-		const { bundles: found } = loaded;
-		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry_binding, found);
-		const bundles = rows.map((row) => ({ ...bundleAnswer(row), deleted_at: nullableRfc3339(row.deleted_at_ms) }));
-		return { total: found[0]?.total ?? 0, bundles };
+	load: ({ query }) => load({ ...query, totals: true, limit: undefined }),
+	async handle({ deps, loaded, input: { query }, scope, scopeRow }) {
+		return totalsOf(query, await withDevices(deps, scope.appId, scopeRow.telemetry_binding, loaded.bundles));
 	},
 });
 
 /** A telemetry database that does not answer leaves the time from which the age of the bundle alone would let it expire. */
-async function withDevices(
+async function withDevices<Row extends BundleListRow>(
 	deps: Deps,
 	appId: AppId,
 	binding: string,
-	rows: readonly BundleListRow[],
-): Promise<readonly BundleListRow[]> {
+	rows: readonly Row[],
+): Promise<readonly Row[]> {
 	const names = rows.filter(({ kept_until_ms }) => kept_until_ms !== null).map(({ name }) => name);
 	if (names.length === 0) return rows;
 	const seen = (await tryTelemetry(deps, binding, lastSeenRunning(appId, names, MOST_DEVICES_READ))) ?? [];

@@ -1,19 +1,33 @@
 /**
- * GET /device/list: devices by their last report, with their number, found by parts of their ids. For people; GET /device lists all devices
- * of an app of any size.
+ * GET /device: the devices of an app, in one of two forms. The array has all devices of an app of any size, by their id. With `totals=true` the
+ * answer is an object with the devices by their last report and their number, for which it reads at most `MOST_LISTED` devices.
  */
 import * as v from "valibot";
 import { appByPublicId } from "../../db/apps";
 import { channelByName } from "../../db/channels";
-import { DEVICE_ORDERS, type ListFilter, listedDevices, MOST_LISTED } from "../../db/device-list";
-import { joinedColumns } from "../../db/devices";
-import { openTelemetry } from "../../db/telemetry-reads";
+import { DEVICE_ORDERS, MOST_LISTED } from "../../db/device-list";
+import { overrideOf } from "../../db/device-overrides";
+import { channelPlaces, type DeviceFilter, type DeviceRow, placesOf } from "../../db/devices";
+import type { NamedRows } from "../../db/named-reads";
 import { endpoint } from "../../http/endpoint";
-import { fromTime, optional, PAGE_SIZE, pageNumber, publicAppId, text, toTime } from "../../http/schemas";
-import { appScope } from "../../http/scope";
-import { deviceAnswer, deviceSchema, EXAMPLE_DEVICE_RECORD } from "./record";
+import { pageBounds, pageReply } from "../../http/paging";
+import {
+	booleanText,
+	deviceIdOfRequest,
+	fromTime,
+	optional,
+	PAGE_SIZE,
+	pageNumber,
+	publicAppId,
+	text,
+	toTime,
+} from "../../http/schemas";
+import { type AppScopeRow, appScope } from "../../http/scope";
+import { deviceAnswer, deviceNotFound, deviceSchema, EXAMPLE_DEVICE_RECORD } from "./record";
+import { type Reading, readDevice, readDevices, readListedDevices } from "./reported";
 
-const listQuery = v.object({
+/** Parameters of both paths. */
+const listFields = {
 	app_id: publicAppId,
 	page: pageNumber,
 	search: optional(v.pipe(text(128), v.toLowerCase())),
@@ -25,20 +39,111 @@ const listQuery = v.object({
 	seen_to: optional(toTime),
 	sort: optional(v.picklist(DEVICE_ORDERS, `must be one of ${DEVICE_ORDERS.join(", ")}`)),
 	order: optional(v.picklist(["asc", "desc"], "must be asc or desc")),
+};
+
+const query = v.pipe(
+	v.object({
+		...listFields,
+		device_id: optional(deviceIdOfRequest),
+		custom_id: optional(text()),
+		totals: optional(booleanText),
+	}),
+	v.forward(
+		v.check(
+			({ sort, totals }) => sort === undefined || totals === true,
+			"needs totals=true, because a sorted list may not have all devices of a large app and says so",
+		),
+		["sort"],
+	),
+);
+type Query = v.InferOutput<typeof query>;
+
+export const deviceListSchema = v.union([v.array(deviceSchema), deviceSchema]);
+export const deviceTotalsSchema = v.strictObject({
+	total: v.number(),
+	complete: v.boolean(),
+	devices: v.array(deviceSchema),
 });
-type Query = v.InferOutput<typeof listQuery>;
+
+const load = ({ app_id, device_id, channel, totals }: Query) => ({
+	override: device_id === undefined ? undefined : overrideOf(app_id, device_id),
+	app: appByPublicId(app_id),
+	channel: totals === true && channel !== undefined ? channelByName(app_id, channel) : undefined,
+});
+type Loaded = NamedRows<ReturnType<typeof load>>;
+
+const hidesCustomIds = ({ app }: Loaded) => app[0]?.allow_device_custom_id === 0;
 
 function filterOf(
-	{ search, platform, version, key_id, seen_from, seen_to }: Query,
-	searchesCustomIds: boolean,
-): Omit<ListFilter, "channelId"> {
-	return { search, searchesCustomIds, platform, version, keyId: key_id, seenFromMs: seen_from, seenToMs: seen_to };
+	{ channel, version, platform, custom_id, key_id, seen_from, seen_to, search }: Query,
+	loaded: Loaded,
+): DeviceFilter {
+	return {
+		...{ channel, version, platform, search, customId: custom_id, keyId: key_id },
+		...{ seenFromMs: seen_from, seenToMs: seen_to, searchesCustomIds: !hidesCustomIds(loaded) },
+	};
 }
 
-/** The last seen devices come first; names, versions and platforms go from A to Z. */
-const orderOf = ({ sort = "last_seen", order }: Query) => ({
-	order: sort,
-	isDescending: order === undefined ? sort === "last_seen" : order === "desc",
+const shownIn =
+	({ app_id }: AppScopeRow, loaded: Loaded) =>
+	(row: DeviceRow) =>
+		deviceAnswer(app_id, hidesCustomIds(loaded) ? { ...row, custom_id: null } : row);
+
+/** No device is found by a custom id that is hidden. */
+const findsNone = ({ custom_id }: Query, loaded: Loaded) => custom_id !== undefined && hidesCustomIds(loaded);
+
+async function pageById(reading: Reading, query: Query, loaded: Loaded): Promise<DeviceRow[]> {
+	if (findsNone(query, loaded)) return [];
+	const { db, appId } = reading;
+	const { channel, page } = query;
+	const places =
+		channel === undefined ? undefined : placesOf((await db.batch([channelPlaces(appId, channel)]))[0].rows[0]);
+	const { limit, offset } = pageBounds(page);
+	return readDevices(reading, filterOf(query, loaded), places, limit, offset);
+}
+
+/** The answer with totals. */
+async function totalsOf(
+	reading: Reading,
+	query: Query,
+	loaded: Loaded,
+	scopeRow: AppScopeRow,
+): Promise<v.InferOutput<typeof deviceTotalsSchema>> {
+	if (findsNone(query, loaded)) return { total: 0, complete: true, devices: [] };
+	const channelId = query.channel === undefined ? undefined : (loaded.channel[0]?.id ?? null);
+	const offset = query.page * PAGE_SIZE;
+	const found = await readListedDevices(reading, filterOf(query, loaded), channelId, query, PAGE_SIZE, offset);
+	const { total, listed, devices } = found;
+	return { total, complete: listed < MOST_LISTED, devices: devices.map(shownIn(scopeRow, loaded)) };
+}
+
+export const listDevices = endpoint({
+	method: "GET",
+	path: "/device",
+	tag: "Devices",
+	summary: "List the devices of an app by their id or their last report, or show one",
+	description: [
+		"`channel` in an answer is the channel that an operator set (`override_channel`), else the one that served the last check. `custom_id` is the id that the app gave its device, compared exactly. It is not verified, because any device can report any id: `custom_id_devices` is the number of devices that report the same one (10 means 10 or more), and `custom_id_first_reported_at` and `custom_id_last_changed_at` are the times of this device's reports. Settings for one device use only its `device_id`. An app with `allow_device_custom_id: false` shows no custom ids. `key_id` finds devices with this public key, `search` those whose id or custom id has this part, in any case. `last_seen_at` may be up to 7 days before the last report of a device that changes nothing.",
+		`With \`totals=true\` the answer is \`{total, complete, devices}\`, in the order of \`last_seen_at\`, newest first, unless \`sort\` (and \`order\`) says otherwise: \`name\` is the custom id, or the id of a device without one. \`total\` is the number of devices that the filters find. This form reads at most ${MOST_LISTED.toLocaleString("en-US")} devices of the app; if the app has more, \`complete\` is false, and the list without \`totals\` has all of them. Its \`channel\` parameter is the channel that served the last check, and it does not count \`custom_id_devices\`.`,
+	].join("\n\n"),
+	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
+	query,
+	response: v.union([...deviceListSchema.options, deviceTotalsSchema]),
+	errors: ["device_not_found"],
+	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_DEVICE_RECORD] },
+	load: ({ query }) => load(query),
+	async handle({ deps, db, loaded, input: { query }, scope, scopeRow, request, origin }) {
+		const reading = { deps, db, appId: scope.appId, binding: scopeRow.telemetry_binding };
+		const shown = shownIn(scopeRow, loaded);
+		if (query.device_id !== undefined) {
+			const isHidden = findsNone(query, loaded);
+			const [row] = isHidden ? [] : await readDevice(reading, query.device_id, loaded.override[0]);
+			if (row === undefined) throw deviceNotFound();
+			return shown(row);
+		}
+		if (query.totals === true) return totalsOf(reading, query, loaded, scopeRow);
+		return pageReply({ request, origin }, query.page, await pageById(reading, query, loaded), shown);
+	},
 });
 
 export const listRecentDevices = endpoint({
@@ -46,33 +151,18 @@ export const listRecentDevices = endpoint({
 	path: "/device/list",
 	tag: "Devices",
 	summary: "List the devices of an app by their last report, with their number",
-	description: `\`search\` finds devices by a part of their \`device_id\` or \`custom_id\`. \`channel\` is the channel that served the last check. The list has the order of \`last_seen_at\`, newest first, unless \`sort\` (and \`order\`) says otherwise: \`name\` is the custom id, or the id of a device without one. \`total\` is the number of devices that it finds. It reads at most ${MOST_LISTED.toLocaleString("en-US")} devices of the app; if the app has more, \`complete\` is false, and GET /device lists all of them by their id. \`custom_id_devices\` is not counted here.`,
+	deprecated: "use GET /device with `totals=true`, which answers alike. The release after 1.0 removes this path.",
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
-	query: listQuery,
-	response: v.strictObject({ total: v.number(), complete: v.boolean(), devices: v.array(deviceSchema) }),
+	query: v.object(listFields),
+	response: deviceTotalsSchema,
 	errors: [],
 	example: {
 		query: { app_id: "com.example.app", search: "b5a3" },
 		response: { total: 1, complete: true, devices: [EXAMPLE_DEVICE_RECORD] },
 	},
-	load: ({ query: { app_id, channel } }) => ({
-		app: appByPublicId(app_id),
-		channel: channel === undefined ? undefined : channelByName(app_id, channel),
-	}),
-	async handle({ deps, db, loaded, input, scope, scopeRow }) {
-		const { query } = input;
-		const hidesCustomIds = loaded.app[0]?.allow_device_custom_id === 0;
-		const channelId = query.channel === undefined ? undefined : (loaded.channel[0]?.id ?? null);
-		const filter = { ...filterOf(query, !hidesCustomIds), channelId };
-		const page = listedDevices(scope.appId, filter, orderOf(query), PAGE_SIZE, query.page * PAGE_SIZE);
-		const [{ rows }] = await openTelemetry(deps, scopeRow.telemetry_binding).batch([page]);
-		const joined = rows.length === 0 ? [] : (await db.batch([joinedColumns(scope.appId, rows)]))[0].rows;
-		const devices = rows.flatMap((row, index) => {
-			const columns = joined[index];
-			if (columns === undefined) return [];
-			const device = { ...row, ...columns };
-			return [deviceAnswer(scopeRow.app_id, hidesCustomIds ? { ...device, custom_id: null } : device)];
-		});
-		return { total: rows[0]?.total ?? 0, complete: (rows[0]?.listed ?? 0) < MOST_LISTED, devices };
+	load: ({ query }) => load({ ...query, totals: true }),
+	async handle({ deps, db, loaded, input: { query }, scope, scopeRow }) {
+		const reading = { deps, db, appId: scope.appId, binding: scopeRow.telemetry_binding };
+		return totalsOf(reading, query, loaded, scopeRow);
 	},
 });

@@ -3,6 +3,7 @@
  */
 import * as v from "valibot";
 import type { DeviceRow } from "../../db/devices";
+import { ApiError } from "../../errors";
 import { nullableRfc3339, nullableTime, rfc3339, time } from "../../http/schemas";
 
 export const deviceSchema = v.strictObject({
@@ -56,6 +57,9 @@ export function deviceAnswer(appId: string, row: DeviceRow): v.InferOutput<typeo
 		updated_at: rfc3339(row.updated_at_ms),
 	};
 }
+
+export const deviceNotFound = () =>
+	new ApiError("device_not_found", "The app has no device with this id; check device_id against GET /device.");
 
 export const EXAMPLE_DEVICE_RECORD: v.InferInput<typeof deviceSchema> = {
 	app_id: "com.example.app",

@@ -3,6 +3,7 @@
  */
 import type { AppId } from "../../authz/decide";
 import type { Database } from "../../db/client";
+import { type DeviceOrder, listedDevices } from "../../db/device-list";
 import type { OverrideRow } from "../../db/device-overrides";
 import {
 	type ChannelPlaces,
@@ -16,7 +17,7 @@ import {
 import { openTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
 
-interface Reading {
+export interface Reading {
 	readonly deps: Pick<Deps, "telemetry">;
 	readonly db: Database;
 	readonly appId: AppId;
@@ -45,6 +46,22 @@ export async function readDevices(
 	const { deps, binding, appId } = reading;
 	const [{ rows }] = await openTelemetry(deps, binding).batch([devicesPage(appId, filter, places, limit, offset)]);
 	return joined(reading, rows);
+}
+
+/** Devices that `listedDevices` finds, the number of all that it finds, and of those that it read. */
+export async function readListedDevices(
+	reading: Reading,
+	filter: DeviceFilter,
+	channelId: number | null | undefined,
+	order: DeviceOrder,
+	limit: number,
+	offset: number,
+): Promise<{ readonly devices: readonly DeviceRow[]; readonly total: number; readonly listed: number }> {
+	const { deps, binding, appId } = reading;
+	const page = listedDevices(appId, filter, channelId, order, limit, offset);
+	const [{ rows }] = await openTelemetry(deps, binding).batch([page]);
+	const { total = 0, listed = 0 } = rows[0] ?? {};
+	return { devices: await joined(reading, rows), total, listed };
 }
 
 async function joined({ db, appId }: Reading, devices: readonly ReportedRow[]): Promise<DeviceRow[]> {

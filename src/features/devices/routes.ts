@@ -1,10 +1,8 @@
 /**
- * Devices: lists them with the versions that they run, and sets or removes overrides, the channel or bundle of a single device. A device
- * cannot be deleted, its override can.
+ * Sets and removes overrides, the channel or bundle of a single device. A device cannot be deleted, its override can.
  */
 import * as v from "valibot";
 import type { ChannelId } from "../../authz/decide";
-import { appByPublicId } from "../../db/apps";
 import { auditStatement } from "../../db/audit/entries";
 import { bundleById, bundleByName, bundleIsReady } from "../../db/bundles";
 import { channelByName, channelExists } from "../../db/channels";
@@ -17,102 +15,30 @@ import {
 	overrideOf,
 	setOverride,
 } from "../../db/device-overrides";
-import { channelPlaces, type DeviceFilter, type DeviceRow, placesOf } from "../../db/devices";
 import { bumpRevision } from "../../db/snapshot";
 import { tryTelemetry } from "../../db/telemetry-reads";
 import { markUsedByDevice } from "../../db/used-versions";
 import type { Deps } from "../../deps";
 import { ApiError, causeText } from "../../errors";
 import { endpoint } from "../../http/endpoint";
-import { pageBounds, pageReply } from "../../http/paging";
 import { MAY_WAIT } from "../../http/pipeline/wait-visible";
 import {
 	acknowledgement,
 	channelName,
 	deviceIdOfRequest,
-	fromTime,
 	integerId,
 	OK,
 	optional,
-	pageNumber,
 	publicAppId,
 	text,
-	toTime,
 } from "../../http/schemas";
 import { appScope, bundleNotFound, channelNotFound } from "../../http/scope";
 import type { OverrideChanged } from "../../messages";
 import { batchPromoting, promotingRules } from "../signing/verify";
-import { deviceAnswer, deviceSchema, EXAMPLE_DEVICE_RECORD } from "./record";
-import { readDevice, readDevices } from "./reported";
+import { deviceNotFound, EXAMPLE_DEVICE_RECORD } from "./record";
 
 const bundleOf = (publicAppId: string, named: number | string) =>
 	typeof named === "number" ? bundleById(publicAppId, named) : bundleByName(publicAppId, named);
-
-const deviceNotFound = () =>
-	new ApiError("device_not_found", "The app has no device with this id; check device_id against GET /device.");
-
-const listQuery = v.object({
-	app_id: publicAppId,
-	page: pageNumber,
-	device_id: optional(deviceIdOfRequest),
-	channel: optional(text(128)),
-	version: optional(text(128)),
-	platform: optional(v.picklist(["ios", "android", "electron"], "must be ios, android or electron")),
-	custom_id: optional(text()),
-	key_id: optional(text(64)),
-	seen_from: optional(fromTime),
-	seen_to: optional(toTime),
-	search: optional(v.pipe(text(128), v.toLowerCase())),
-});
-
-function filterOf(query: v.InferOutput<typeof listQuery>): DeviceFilter {
-	const { channel, version, platform, custom_id, key_id, seen_from, seen_to, search } = query;
-	const seen = { seenFromMs: seen_from, seenToMs: seen_to };
-	return { channel, version, platform, customId: custom_id, keyId: key_id, ...seen, search };
-}
-
-export const listDevices = endpoint({
-	method: "GET",
-	path: "/device",
-	tag: "Devices",
-	summary: "List the devices of an app by their id, or show one",
-	description:
-		"`channel` in an answer is the channel that an operator set (`override_channel`), else the one that served the last check. `custom_id` is the id that the app gave its device, compared exactly. It is not verified, because any device can report any id: `custom_id_devices` is the number of devices that report the same one (10 means 10 or more), and `custom_id_first_reported_at` and `custom_id_last_changed_at` are the times of this device's reports. Settings for one device use only its `device_id`. An app with `allow_device_custom_id: false` shows no custom ids. `key_id` finds devices with this public key, `search` those whose id or custom id has this part, in any case. `last_seen_at` may be up to 7 days before the last report of a device that changes nothing.",
-	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
-	query: listQuery,
-	response: v.union([v.array(deviceSchema), deviceSchema]),
-	errors: ["device_not_found"],
-	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_DEVICE_RECORD] },
-	load: ({ query: { app_id, device_id } }) => ({
-		override: device_id === undefined ? undefined : overrideOf(app_id, device_id),
-		app: appByPublicId(app_id),
-	}),
-	async handle({ deps, db, loaded, input, scope, scopeRow, request, origin }) {
-		const hidesCustomIds = loaded.app[0]?.allow_device_custom_id === 0;
-		const shown = (row: DeviceRow) => deviceAnswer(scopeRow.app_id, hidesCustomIds ? { ...row, custom_id: null } : row);
-		const { limit, offset } = pageBounds(input.query.page);
-		const { device_id, channel } = input.query;
-		const read = async () => {
-			const places =
-				channel === undefined || device_id !== undefined
-					? undefined
-					: placesOf((await db.batch([channelPlaces(scope.appId, channel)]))[0].rows[0]);
-			const reading = { deps, db, appId: scope.appId, binding: scopeRow.telemetry_binding };
-			return device_id === undefined
-				? readDevices(reading, filterOf(input.query), places, limit, offset)
-				: readDevice(reading, device_id, loaded.override[0]);
-		};
-		const { custom_id, search } = input.query;
-		const found = hidesCustomIds && custom_id !== undefined ? [] : await read();
-		// A hidden custom id must not be found by its parts either.
-		const isShown = ({ device_id: id }: DeviceRow) => !hidesCustomIds || search === undefined || id.includes(search);
-		const rows = found.filter(isShown);
-		if (device_id === undefined) return pageReply({ request, origin }, input.query.page, rows, shown);
-		const [row] = rows;
-		if (row === undefined) throw deviceNotFound();
-		return shown(row);
-	},
-});
 
 export const setDevice = endpoint({
 	method: "POST",

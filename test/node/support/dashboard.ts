@@ -186,7 +186,7 @@ async function createScene(product: Product, app: string): Promise<string> {
 		await done("POST", "/stats", { ...device, action: "set" });
 	}
 	// The Queue brings them a second later.
-	const listed = async () => (await product.api("GET", `/device/list?app_id=${app}`)).body.total;
+	const listed = async () => (await product.api("GET", `/device?totals=true&app_id=${app}`)).body.total;
 	for (let look = 0; (await listed()) < DEVICES; look++) {
 		if (look * LOOK_MS > PATIENCE_MS) throw new Error("the devices of the scene do not arrive");
 		await sleep(LOOK_MS);

@@ -40,7 +40,14 @@ beforeAll(async () => {
 
 const ANY_DEVICE: DeviceFilter = {
 	...{ channel: undefined, version: undefined, platform: undefined },
-	...{ customId: undefined, keyId: undefined, seenFromMs: undefined, seenToMs: undefined, search: undefined },
+	...{
+		customId: undefined,
+		keyId: undefined,
+		seenFromMs: undefined,
+		seenToMs: undefined,
+		search: undefined,
+		searchesCustomIds: true,
+	},
 };
 let devices = 0;
 const newDevice = () => `00000000-0000-4000-9000-${String(++devices).padStart(12, "0")}`;

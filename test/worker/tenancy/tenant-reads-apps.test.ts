@@ -4,14 +4,13 @@
  */
 import { beforeAll, describe, test } from "vitest";
 import { cliChannels, deltaObject, missingDeltaPaths } from "../../../src/compat/capgo-cli/queries";
-import { type BUNDLE_STATES, type BundleFilter, foundBundles } from "../../../src/db/bundle-list";
+import { type BUNDLE_STATES, bundlesPage } from "../../../src/db/bundle-list";
 import {
 	bundleById,
 	bundleByName,
 	bundleOfScope,
 	bundleRecord,
 	bundlesByNames,
-	bundlesPage,
 	doomedBundles,
 	liveBundles,
 	objectIsNamed,
@@ -28,8 +27,8 @@ import { insertTenants } from "../support/tenant-rows";
 import { expectReads, type Read, type Row } from "../support/tenant-statements";
 import { KEY_ID, otherThan, type TenantRows } from "../support/tenants";
 
-const ANY_BUNDLE: BundleFilter = { search: undefined, state: undefined, sort: "created", order: "desc" };
 const ALL = { limit: 100, offset: 0 } as const;
+const COUNTED = { ...ALL, hasTotal: true } as const;
 const stable = (of: TenantRows): Row => bundle(of, of.stable, "production");
 
 const bundle = (of: TenantRows, id: number, ...channels: string[]): Row => {
@@ -51,11 +50,11 @@ const FOUND: Readonly<Record<BundleState, Read[1]>> = {
 
 const BUNDLES: Readonly<Record<string, Read>> = {
 	bundlesPage: [
-		(of) => bundlesPage(of.publicAppId, undefined, ALL.limit, ALL.offset),
+		(of) => bundlesPage(of.publicAppId, {}, {}, ALL),
 		(of) => [bundle(of, of.unused), bundle(of, of.next, "production"), stable(of)],
 	],
 	"bundlesPage of one version": [
-		(of) => bundlesPage(of.publicAppId, "1.0.0", ALL.limit, ALL.offset),
+		(of) => bundlesPage(of.publicAppId, { version: "1.0.0" }, {}, ALL),
 		(of) => [stable(of)],
 	],
 	bundleByName: [(of) => bundleByName(of.publicAppId, "1.0.0"), (of) => [stable(of)]],
@@ -81,11 +80,11 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 	],
 	"doomedBundles of a deleted bundle": [(of) => doomedBundles(liveBundles(of.app, [of.deleted]), ALL.limit), () => []],
 	"bundlesPage of a signed bundle": [
-		(of) => bundlesPage(of.publicAppId, "1.0.0", ALL.limit, ALL.offset),
+		(of) => bundlesPage(of.publicAppId, { version: "1.0.0" }, {}, ALL),
 		(of) => [{ id: of.stable, signer: KEY_ID }],
 	],
 	"bundlesPage of a bundle that another tenant's key signed": [
-		(of) => bundlesPage(of.publicAppId, "1.1.0", ALL.limit, ALL.offset),
+		(of) => bundlesPage(of.publicAppId, { version: "1.1.0" }, {}, ALL),
 		(of) => [{ id: of.next, signer: null }],
 	],
 	signaturesOfBundles: [
@@ -109,17 +108,14 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 		(of) => unsignedChannels(of.org, `signing-${otherThan(of).name}`, ALL.limit),
 		() => [{ version: "1.1.0", total: 1 }],
 	],
-	foundBundles: [
-		(of) => foundBundles(of.publicAppId, ANY_BUNDLE, ALL.limit, ALL.offset),
-		(of) => [bundle(of, of.unused), bundle(of, of.next, "production"), stable(of)],
+	"bundlesPage with a total, found by a part and sorted": [
+		(of) => bundlesPage(of.publicAppId, { search: "1." }, { sort: "size", order: "asc" }, COUNTED),
+		(of) => [stable(of), bundle(of, of.next, "production"), bundle(of, of.unused)].map((row) => ({ ...row, total: 3 })),
 	],
 	...Object.fromEntries(
 		Object.entries(FOUND).map(([state, expected]): [string, Read] => [
-			`foundBundles of state ${state}`,
-			[
-				(of) => foundBundles(of.publicAppId, { ...ANY_BUNDLE, state: state as BundleState }, ALL.limit, ALL.offset),
-				expected,
-			],
+			`bundlesPage of state ${state}`,
+			[(of) => bundlesPage(of.publicAppId, { state: state as BundleState }, {}, COUNTED), expected],
 		]),
 	),
 	manifestFiles: [(of) => manifestFiles(of.app, of.stable, "", ALL.limit), () => [{ files: 1, found: 1 }]],

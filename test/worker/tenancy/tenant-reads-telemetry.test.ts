@@ -30,7 +30,7 @@ import { NOW_MS } from "../support/world";
 const ALL = { limit: 100, offset: 0 } as const;
 const ANY_DEVICE: DeviceFilter = {
 	...{ channel: undefined, version: undefined, platform: undefined, customId: undefined, keyId: undefined },
-	...{ seenFromMs: undefined, seenToMs: undefined, search: undefined },
+	...{ seenFromMs: undefined, seenToMs: undefined, search: undefined, searchesCustomIds: true },
 };
 const list = (filter: Partial<DeviceFilter>, placesOf?: (of: TenantRows) => ChannelPlaces) => (of: TenantRows) =>
 	devicesPage(of.app, { ...ANY_DEVICE, ...filter }, placesOf?.(of), ALL.limit, ALL.offset);

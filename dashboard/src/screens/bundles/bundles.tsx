@@ -39,7 +39,7 @@ const FILTERS = ["search", "state"] as const;
 const ORDERS = ["created", "version", "size"] as const;
 const isOrder = (by: string): by is (typeof ORDERS)[number] => ORDERS.some((order) => order === by);
 const PAGE_SIZE = 50;
-type Found = AnswerOf<"GET /bundle/list">["bundles"][number];
+type Found = AnswerOf<"GET /bundle?totals=true">["bundles"][number];
 
 export default function Bundles({ appId, orgId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
@@ -49,9 +49,9 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 		...{ app_id: appId, page: String(page), ...givenFilters(filters) },
 		...(isOrder(sorting.by) ? { sort: sorting.by, order: sorting.isDescending ? "desc" : "asc" } : {}),
 	};
-	const bundles = useQuery<AnswerOf<"GET /bundle/list">, Error>({
-		queryKey: ["GET /bundle/list", query],
-		queryFn: () => ask("GET /bundle/list", { query } as RequestOf<"GET /bundle/list">),
+	const bundles = useQuery<AnswerOf<"GET /bundle?totals=true">, Error>({
+		queryKey: ["GET /bundle?totals=true", query],
+		queryFn: () => ask("GET /bundle?totals=true", { query } as RequestOf<"GET /bundle?totals=true">),
 		placeholderData: keepPreviousData,
 	});
 	const may = useAppMay(appId, orgId);

@@ -15,7 +15,7 @@ export const HEALTH_DAYS = 7;
 /** Devices of the channel that run the bundle; undefined while it is not known, or without the permission to list devices. */
 function useDevices(appId: string, query: { readonly channel: string; readonly version: string }, enabled: boolean) {
 	const seen_from = `${utcDay(-30)}T00:00:00Z`;
-	return useAsk("GET /device/list", { query: { app_id: appId, ...query, seen_from } }, { enabled }).data;
+	return useAsk("GET /device?totals=true", { query: { app_id: appId, ...query, seen_from } }, { enabled }).data;
 }
 
 export function LiveBundle({

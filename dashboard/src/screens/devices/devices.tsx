@@ -45,7 +45,7 @@ export default function Devices({ appId }: AppScreenProps) {
 			? { sort: sorting.by, order: sorting.isDescending ? ("desc" as const) : ("asc" as const) }
 			: {}),
 	};
-	const devices = useAsk("GET /device/list", { query });
+	const devices = useAsk("GET /device?totals=true", { query });
 	return (
 		<Screen title="Devices" note="Devices that checked for updates or sent reports.">
 			<FilterForm
