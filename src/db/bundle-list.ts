@@ -24,7 +24,7 @@ export interface BundleOrder {
 	readonly order?: "asc" | "desc" | undefined;
 }
 
-const isReady = sql<boolean>`bundles.status = 'ready' AND bundles.deleted_at_ms IS NULL`;
+const isReady = sql<boolean>`bundles.status = 'ready'`;
 const CONDITIONS: Readonly<Record<BundleState, RawBuilder<boolean>>> = {
 	live: sql<boolean>`${isReady} AND NOT (${IN_NO_CHANNEL})`,
 	unused: sql<boolean>`${isReady} AND ${UNUSED}`,
@@ -69,6 +69,9 @@ export function bundlesPage(
 		.$if(hasTotal, (counted) => counted.select(sql<number>`count(*) OVER ()`.as("total")))
 		.where("bundles.app_id", "=", appIdOf(publicAppId))
 		.where(state === undefined ? isReady : CONDITIONS[state]);
+	// For the index by age, which has the newest first. A list that reads all bundles reads fewer rows without it.
+	const isByAge = !hasTotal && state === undefined && search === undefined && sort === "created";
+	if (isByAge) rows = rows.where("bundles.deleted_at_ms", "is", null);
 	if (version !== undefined) rows = rows.where(isVersion(version));
 	if (search !== undefined) {
 		rows = rows.where(

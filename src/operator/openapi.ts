@@ -21,6 +21,7 @@ interface Content {
 
 interface Operation {
 	readonly "x-capstan-permission": string | readonly string[] | null;
+	readonly deprecated?: boolean;
 	readonly parameters?: readonly { readonly in: string; readonly name: string; readonly required?: boolean }[];
 	readonly requestBody?: Content;
 	readonly responses: Readonly<Record<string, Content>>;
@@ -55,6 +56,7 @@ export function apiSurface(text: string): string {
 			return [
 				`${path} ${method.toUpperCase()}`,
 				`[${[operation["x-capstan-permission"] ?? "public"].flat().join(" ")}]`,
+				...(operation.deprecated === true ? ["deprecated"] : []),
 				...shown("query", query.map(({ name, required }) => (required === true ? name : `${name}?`)).join(" ")),
 				...shown("body", bodyOf(operation.requestBody ?? {})),
 				...Object.entries(operation.responses).flatMap(([status, response]) =>

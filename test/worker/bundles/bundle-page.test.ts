@@ -190,9 +190,14 @@ test("GET /app/:app_id/releases?version tells where a bundle was live, from when
 	expect(body).toHaveLength(2);
 });
 
-describe("GET /bundle/list", () => {
+describe("GET /bundle?totals=true", () => {
+	/** The deprecated path answers alike, and the array has the same bundles. */
 	const names = async (query: Record<string, string>) => {
-		const { body } = await get("/bundle/list", query);
+		const { body, headers } = await get("/bundle", { ...query, totals: "true" });
+		expect(headers.get("x-ignored-fields")).toBeNull();
+		expect((await get("/bundle/list", query)).body).toEqual(body);
+		const { body: array } = await get("/bundle", query);
+		expect(array.map(({ id }: { id: number }) => id)).toEqual(body.bundles.map(({ id }: { id: number }) => id));
 		return [body.total, ...body.bundles.map(({ name }: { name: string }) => name)];
 	};
 
@@ -202,7 +207,16 @@ describe("GET /bundle/list", () => {
 		expect(await names({ search: "search" })).toEqual([1, "1.2.0"]);
 		expect(await names({ search: "10" })).toEqual([1, "1.10.0"]);
 		expect(await names({ search: "%" })).toEqual([0]);
-		expect((await get("/bundle/list", { sort: "name" })).body.moreInfo.issues[0].path).toBe("sort");
+		expect((await get("/bundle", { sort: "name" })).body.moreInfo.issues[0].path).toBe("sort");
+		const { body } = await get("/bundle", { totals: "true", version: "1.2.0" });
+		expect(body).toMatchObject({ total: 1, bundles: [{ name: "1.2.0", native_packages: null }] });
+		expect(body.bundles[0]).not.toHaveProperty("owner_org");
+		const second = await get("/bundle", { totals: "true", limit: "1", page: "1" });
+		expect(second.body).toMatchObject({ total: 2, bundles: [{ name: "1.2.0" }] });
+		expect(second.body.bundles).toHaveLength(1);
+		const { body: array, headers } = await get("/bundle", { sort: "version", order: "asc", limit: "1" });
+		expect(array).toMatchObject([{ name: "1.2.0", owner_org: expect.any(String) }]);
+		expect(headers.get("link")).toContain("sort=version");
 	});
 
 	test("sorts by time, version or size", async () => {

@@ -4,6 +4,7 @@
  */
 import { beforeEach, expect, test } from "vitest";
 import type { AppId } from "../../../src/authz/decide";
+import { bundlesPage } from "../../../src/db/bundle-list";
 import { shownOnProtectedChannel } from "../../../src/db/bundles";
 import { changedFiles } from "../../../src/db/preview-pages";
 import { manifestDifference } from "../../../src/db/proposals";
@@ -71,4 +72,14 @@ test("no channel is read to learn whether an app without exposed notes shows tho
 	const { answered, read } = await rowsRead(shownOnProtectedChannel(app.appId, "1.0.0"));
 	expect(answered).toBe(0);
 	expect(read).toBeLessThan(10);
+});
+
+test("the newest bundles are read alone; a sorted list reads each bundle of the app a few times", async () => {
+	const page = { limit: 5, offset: 0 };
+	const newest = await rowsRead(bundlesPage(app.appId, {}, {}, page));
+	const sorted = await rowsRead(bundlesPage(app.appId, {}, { sort: "size" }, { ...page, hasTotal: true }));
+	expect([newest.answered, sorted.answered]).toEqual([5, 5]);
+	// For each of them also the channels that use it: all of this app use one bundle.
+	expect(newest.read).toBeLessThan(CHANNELS * 6);
+	expect(sorted.read).toBeLessThan(CHANNELS * 33);
 });

@@ -248,14 +248,20 @@ describe("GET /device/events", () => {
 	});
 });
 
-describe("GET /device/list", () => {
-	const list = async (query: Record<string, string> = {}) =>
-		(await world.request("GET", "/device/list", { key: world.adminKey, query: { app_id: app.appId, ...query } }))
-			.body as {
+describe("GET /device?totals=true", () => {
+	const get = (path: string, query: Record<string, string>) =>
+		world.request("GET", path, { key: world.adminKey, query: { app_id: app.appId, ...query } });
+	/** The deprecated path answers alike. */
+	const list = async (query: Record<string, string> = {}) => {
+		const { body, headers } = await get("/device", { ...query, totals: "true" });
+		expect(headers.get("x-ignored-fields")).toBeNull();
+		expect((await get("/device/list", query)).body).toEqual(body);
+		return body as {
 			total: number;
 			complete: boolean;
 			devices: { device_id: string; channel: string | null }[];
 		};
+	};
 
 	test("lists by the last report with the total, and finds parts of ids", async () => {
 		await prepare();
@@ -288,5 +294,29 @@ describe("GET /device/list", () => {
 			ids.toSorted((one, other) => (nameOf(one) < nameOf(other) ? 1 : -1)).slice(0, byName.length),
 		);
 		expect(await list({ platform: "ios" })).toEqual({ total: 0, complete: true, devices: [] });
+
+		const named = { totals: "true", custom_id: "Ada@Example.com" };
+		expect((await get("/device", named)).body).toMatchObject({ total: 1, devices: [{ device_id: ids[3] }] });
+		await world.request("PUT", `/app/${app.appId}`, { key: world.adminKey, body: { allow_device_custom_id: false } });
+		expect((await get("/device", named)).body).toEqual({ total: 0, complete: true, devices: [] });
+		expect(await list({ search: "ada@" })).toEqual({ total: 0, complete: true, devices: [] });
+		expect((await list({ sort: "name" })).devices.map(({ device_id }) => device_id)).toEqual(
+			ids.toSorted().slice(0, 50),
+		);
+	});
+
+	test("sorts only with totals; the parameters of pages by cursor have no effect there", async () => {
+		await prepare();
+		await check(newDevice(), "builtin");
+		await deliver();
+		for (const query of [{ sort: "name" }, { sort: "name", order: "asc" }, { sort: "name", totals: "false" }]) {
+			const { status, body } = await get("/device", query);
+			expect([status, body.moreInfo?.issues[0].path], JSON.stringify(query)).toEqual([400, "sort"]);
+		}
+		expect((await get("/device", { order: "desc" })).body).toMatchObject({ data: [{}], hasMore: false });
+		expect((await get("/device", {})).body).toBeInstanceOf(Array);
+		const { body } = await get("/device", { totals: "true", order: "desc", limit: "1", cursor: "" });
+		expect(body).toMatchObject({ total: 1, devices: [{}], ignored: ["cursor", "limit"] });
+		expect(body.devices[0]).not.toHaveProperty("country_code");
 	});
 });
