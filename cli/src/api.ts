@@ -123,3 +123,17 @@ export async function eachOf<Item>(
 /** The address of a page of the dashboard; each part of the path is one step of it. */
 export const dashboardPage = ({ origin }: Pick<Server, "origin">, ...path: readonly string[]): string =>
 	`${origin}/dashboard/${path.map(encodeURIComponent).join("/")}`;
+
+const PACKAGE_LIMIT_MS = 3_000;
+
+/**
+ * The address of the server's package of this command whose content never changes. The address that redirects there stands for it where the
+ * server does not answer.
+ */
+export async function packageAddress(origin: string): Promise<string> {
+	const newest = `${origin}/capstan.tgz`;
+	const options = { method: "HEAD", redirect: "manual", signal: AbortSignal.timeout(PACKAGE_LIMIT_MS) } as const;
+	const answer = await fetch(newest, options).catch(() => undefined);
+	const found = new URL(answer?.headers.get("location") ?? newest, origin);
+	return found.origin === origin && /^\/capstan-[\w.+-]+\.tgz$/.test(found.pathname) ? found.href : newest;
+}

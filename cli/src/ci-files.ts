@@ -1,56 +1,181 @@
 /**
- * The facts of a project that its CI jobs depend on: the CI system, by the files of the repository, and how the project is installed and built.
+ * The CI jobs of a project: which system runs them, by the remote of the repository and its files, and the facts that they depend on. Jobs
+ * stand at the root of the repository, where its system looks for them, and run in the folder of the project.
  */
-import { stat } from "node:fs/promises";
-import { join } from "node:path";
-import { CI_SYSTEMS, type CiFacts, type CiSystem } from "../../src/client/ci-workflow";
+import { readFile, stat } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { CI_SYSTEMS, type CiFacts, type CiSystem, ciFiles, KEY_SECRET } from "../../src/client/ci-workflow";
+import { PACKAGE_MANAGERS } from "../../src/client/package-managers";
+import { type Run, text } from "./command";
+import { usage } from "./failure";
+import { type Branch, type Checkout, checkoutOf, mainBranchOf, placeOf } from "./git";
 import { readJsonObject, readText } from "./json-file";
+import { installationOf } from "./package-manager";
+import type { Project } from "./project";
+import { type Repository, repositoryOf } from "./repository";
+import { question } from "./terminal-question";
 
-export const isCiSystem = (name: string | undefined): name is CiSystem => CI_SYSTEMS.some((system) => system === name);
+export interface FileChange {
+	/** Relative to the project. */
+	readonly path: string;
+	readonly before: string;
+	readonly after: string;
+}
 
-/** By the files of the repository; GitHub if nothing tells. */
-export async function ciSystemOf(directory: string): Promise<CiSystem> {
-	const hasFile = (path: string) =>
-		stat(join(directory, path)).then(
+/** Addresses of this computer. */
+const LOOPBACK = /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])(:|$)/;
+
+export interface Ci {
+	/** Undefined: no workflow was wanted. */
+	readonly system: CiSystem | undefined;
+	/** Undefined if the provider does not tell. */
+	readonly repository: Repository | undefined;
+	/** Such as `acme/shop`, by the remote. */
+	readonly path: string | undefined;
+	/** The folder of the project in the repository. */
+	readonly folder: string;
+	readonly branch: string | undefined;
+	readonly changes: readonly FileChange[];
+	readonly kept: readonly string[];
+	readonly notes: readonly string[];
+}
+
+const NONE = {
+	system: undefined,
+	repository: undefined,
+	path: undefined,
+	folder: "",
+	branch: undefined,
+	changes: [],
+	kept: [],
+};
+
+const isCiSystem = (name: string | undefined): name is CiSystem => CI_SYSTEMS.some((system) => system === name);
+
+interface Wanted {
+	readonly project: Project;
+	readonly origin: string;
+	readonly appId: string;
+	/** Address of the command that the jobs run. */
+	readonly command: string;
+}
+
+/** @throws {Failure} `invalid_option` */
+export async function ciOf(run: Run, { project, origin, appId, command }: Wanted): Promise<Ci> {
+	const named = text(run.options, "ci");
+	if (named !== undefined && named !== "none" && !isCiSystem(named)) {
+		throw usage("invalid_option", `--ci must be github, gitlab or none; it is "${named}".`, { field: "ci" });
+	}
+	if (named === "none") return { ...NONE, notes: [] };
+	const isLocal = LOOPBACK.test(origin);
+	if (named === undefined && isLocal) {
+		const note = `CI cannot reach ${origin}, so no workflow was written; run init again with the deployed server.`;
+		return { ...NONE, notes: [note] };
+	}
+	const checkout = await checkoutOf(run.directory);
+	const system = named ?? (await systemOf(run, checkout));
+	if (system === undefined) {
+		const host = (await placeOf(run.directory))?.origin;
+		const note = `No workflow was written, because ${host} is neither GitHub nor GitLab. Pass --ci github or --ci gitlab if it is; ${origin}/docs/ci has jobs of other systems.`;
+		return { ...NONE, notes: [note] };
+	}
+	const repository = await repositoryOf(run, system);
+	const branch = await branchOf(run, repository);
+	const installation = await installationOf(checkout);
+	const { scripts = {} } =
+		(await readJsonObject<{ readonly scripts: Readonly<Record<string, string>> }>(run.directory, "package.json")) ?? {};
+	const facts: CiFacts = {
+		origin,
+		command,
+		appId,
+		folder: checkout.folder,
+		webDir: project.webDir ?? "dist",
+		branch: branch.name,
+		installation,
+		build: scripts.build === undefined ? [] : [`${PACKAGE_MANAGERS[installation.manager].run} build`],
+		isEncrypted: await isEncrypted(project),
+	};
+	refuseExpressions(facts);
+	const notes = [
+		...(isLocal ? [`CI cannot reach ${origin}; run init again with the deployed server.`] : []),
+		`Releases come from the branch ${branch.name}${branch.isGuess ? ", a guess" : ""}; --branch names another one.`,
+		...(scripts.build === undefined
+			? ["package.json has no script named build, so the jobs build nothing; add one, and run init again."]
+			: []),
+		...(installation.pinned === undefined && PACKAGE_MANAGERS[installation.manager].usual !== undefined
+			? [
+					`package.json pins no package manager, so the jobs install ${PACKAGE_MANAGERS[installation.manager].usual}; add "packageManager" to pin yours.`,
+				]
+			: []),
+		...(facts.isEncrypted ? [secretNote(system)] : []),
+	];
+	const changes: FileChange[] = [];
+	const kept: string[] = [];
+	for (const { path, content, otherwise } of ciFiles(system, facts)) {
+		const file = join(checkout.root, path);
+		const shown = relative(run.directory, file).replaceAll("\\", "/");
+		const before = await readText(file);
+		if (before === undefined) changes.push({ path: shown, before: "", after: content });
+		else if (before !== content && isOwn(before, content, command)) {
+			changes.push({ path: shown, before, after: content });
+		} else if (before !== content) {
+			kept.push(shown);
+			if (otherwise === undefined || !before.includes(otherwise.trim().split("\n").at(-1) ?? "")) {
+				notes.push(`${shown} exists and was not changed.${otherwise === undefined ? "" : ` Add to it:\n${otherwise}`}`);
+			}
+		}
+	}
+	const path = (await placeOf(run.directory))?.path;
+	return { system, repository, path, folder: checkout.folder, branch: branch.name, changes, kept, notes };
+}
+
+/** Whether the files differ in the version of the command only. */
+const isOwn = (before: string, content: string, command: string) =>
+	before.replace(/(?<=npx --yes )https?:\/\/\S+\/capstan[\w.+-]*\.tgz/g, () => command) === content;
+
+/** By the remote, and then by the files of the repository; GitHub if nothing tells, undefined for another host. */
+async function systemOf(run: Run, { root }: Checkout): Promise<CiSystem | undefined> {
+	const place = await placeOf(run.directory);
+	const host = place === undefined ? "" : new URL(place.origin).hostname;
+	if (host.includes("gitlab")) return "gitlab";
+	if (host.includes("github")) return "github";
+	const has = (path: string) =>
+		stat(join(root, path)).then(
 			() => true,
 			() => false,
 		);
-	if (await hasFile(".github")) return "github";
-	if (await hasFile(".gitlab-ci.yml")) return "gitlab";
-	const remotes = (await readText(join(directory, ".git/config"))) ?? "";
-	return /\burl = \S*gitlab/.test(remotes) ? "gitlab" : "github";
+	if (await has(".gitlab-ci.yml")) return "gitlab";
+	if (await has(".github/workflows")) return "github";
+	return place === undefined ? "github" : undefined;
 }
 
-/** Lock file, package manager, the commands that install, and those that run no script of a dependency or of the repository. */
-const LOCK_FILES = [
-	[
-		"pnpm-lock.yaml",
-		"pnpm",
-		["npm install --global pnpm", "pnpm install --frozen-lockfile"],
-		["npm install --global pnpm", "pnpm install --frozen-lockfile --ignore-scripts --ignore-pnpmfile"],
-	],
-	[
-		"yarn.lock",
-		"yarn",
-		["yarn install --frozen-lockfile"],
-		// The first variable is read by Yarn 1, the second one by later versions.
-		["npm_config_ignore_scripts=true YARN_ENABLE_SCRIPTS=false yarn install --frozen-lockfile"],
-	],
-	["package-lock.json", "npm", ["npm ci"], ["npm ci --ignore-scripts"]],
-] as const;
+async function branchOf(run: Run, repository: Repository | undefined): Promise<Branch> {
+	const named = text(run.options, "branch");
+	if (named !== undefined) return { name: named, isGuess: false };
+	if (repository !== undefined) return { name: repository.branch, isGuess: false };
+	const branch = await mainBranchOf(run.directory);
+	if (!branch.isGuess) return branch;
+	const answer = await question(run.terminal, `Which branch is released? [${branch.name}] `);
+	return answer === undefined ? branch : { name: answer || branch.name, isGuess: false };
+}
 
-/** How the project is installed and built, by its lock file and its scripts. */
-export async function buildSteps(
-	directory: string,
-): Promise<Pick<CiFacts, "install" | "installOnly" | "build" | "cache">> {
-	const { scripts = {} } =
-		(await readJsonObject<{ readonly scripts: Readonly<Record<string, string>> }>(directory, "package.json")) ?? {};
-	const manager = (await Promise.all(LOCK_FILES.map(([file]) => readText(join(directory, file))))).findIndex(
-		(text) => text !== undefined,
+/** GitHub replaces expressions before the shell sees the command. @throws {Failure} `invalid_option` */
+function refuseExpressions({ appId, webDir, branch, folder }: CiFacts): void {
+	const expression = [appId, webDir, branch, folder].find((name) => name.includes("${{"));
+	if (expression === undefined) return;
+	throw usage("invalid_option", `"${expression}" has an expression of GitHub Actions; rename it, or pass --ci none.`);
+}
+
+/** Whether devices accept encrypted bundles only. The key may be computed, so its name counts. */
+async function isEncrypted({ config, directory }: Project): Promise<boolean> {
+	if (config !== undefined && /\bpublicKey\b["']?\s*:/.test(config.text)) return true;
+	return readFile(join(directory, ".capgo_key_v2")).then(
+		() => true,
+		() => false,
 	);
-	const [, name = "npm", install = ["npm install"], installOnly = ["npm install --ignore-scripts"]] =
-		LOCK_FILES[manager] ?? [];
-	const build = scripts.build === undefined ? [] : [`${name} run build`];
-	// The action would look for pnpm before the job installs it.
-	return { install, installOnly, build, cache: manager < 0 || name === "pnpm" ? undefined : name };
 }
+
+const secretNote = (system: CiSystem) =>
+	system === "github"
+		? `The app is encrypted: save the private key as the secret ${KEY_SECRET}: gh secret set ${KEY_SECRET} < .capgo_key_v2`
+		: `The app is encrypted: save the private key as the variable ${KEY_SECRET}, with the environment scope capstan*, so that the job that builds does not get it.`;

@@ -4,6 +4,7 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import parseVersion from "semver/functions/parse";
 import { type ExitCode, usage } from "./failure";
+import { nearest } from "./nearest";
 import type { Terminal } from "./terminal";
 
 export interface Option {
@@ -56,12 +57,28 @@ export function parsed(
 	for (const [name, { type, short }] of Object.entries({ ...command.options, ...COMMON })) {
 		options[name] = { type, ...(short === undefined ? {} : { short }) };
 	}
-	const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
+	const { values, positionals } = parsedWith(options, argv);
 	const extra = positionals[command.mostWords];
 	if (extra !== undefined) {
 		throw usage("unexpected_argument", `Unexpected argument "${extra}". Usage: capstan ${command.usage}`);
 	}
 	return { words: positionals, options: values as Values };
+}
+
+/** @throws {Failure} `invalid_option` for an unknown option, with the one that it probably means */
+function parsedWith(options: NonNullable<ParseArgsConfig["options"]>, argv: readonly string[]) {
+	try {
+		return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true });
+	} catch (error) {
+		const { code, message } = error as { readonly code?: string; readonly message: string };
+		const typed = /'--([\w-]+)/.exec(message)?.[1];
+		const near = typed === undefined ? undefined : nearest(typed, Object.keys(options));
+		if (code !== "ERR_PARSE_ARGS_UNKNOWN_OPTION" || near === undefined) throw error;
+		throw usage(
+			"invalid_option",
+			`Unknown option '--${typed}'. Did you mean --${near}? Add --help to see the options.`,
+		);
+	}
 }
 
 export function helpOf(command: Command): string {

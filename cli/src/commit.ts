@@ -2,11 +2,9 @@
  * The commit that a build comes from, as the CI system or git names it, for the bundle's comment and link. A project without git has none;
  * options of the command win.
  */
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
 import { ciJobOf } from "./ci-job";
 import type { Run } from "./command";
-import { placeOf } from "./repository";
+import { git, placeOf } from "./git";
 
 export interface Commit {
 	/** Lower-case hexadecimal. */
@@ -21,19 +19,8 @@ export interface Commit {
 	readonly url: string | undefined;
 }
 
-const TIME_LIMIT_MS = 5_000;
 const LONGEST_SUBJECT = 200;
 const SHORT = 8;
-const run = promisify(execFile);
-
-async function git(directory: string, ...words: readonly string[]): Promise<string | undefined> {
-	try {
-		const options = { cwd: directory, timeout: TIME_LIMIT_MS, encoding: "utf8" as const };
-		return (await run("git", [...words], options)).stdout.trim() || undefined;
-	} catch {
-		return undefined;
-	}
-}
 
 /** @returns undefined where neither CI nor git knows a commit */
 export async function commitOf({ directory, environment }: Run): Promise<Commit | undefined> {
@@ -45,14 +32,14 @@ export async function commitOf({ directory, environment }: Run): Promise<Commit 
 	]);
 	const [hash, author, subject] = log?.split("\n") ?? [];
 	const job = ciJobOf(environment);
-	const commit = (hash ?? job.commit)?.toLowerCase();
+	const commit = (hash || job.commit)?.toLowerCase();
 	if (commit === undefined || !/^[0-9a-f]{40,64}$/.test(commit)) return undefined;
 	return {
 		commit,
-		branch: branch ?? job.branch,
+		branch: branch || job.branch,
 		author: author ?? job.author,
 		subject: subject?.slice(0, LONGEST_SUBJECT),
-		isChanged: changes !== undefined,
+		isChanged: (changes ?? "") !== "",
 		url: job.commitPages === undefined ? urlOf(commit, place) : job.commitPages + commit,
 	};
 }

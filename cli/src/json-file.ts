@@ -5,6 +5,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { usage } from "./failure";
+import { JSON_WITH_COMMENTS, sourceOf } from "./source-text";
 
 /** Editors on Windows write it in front of UTF-8. */
 const withoutByteOrderMark = (text: string) => (text.startsWith("\uFEFF") ? text.slice(1) : text);
@@ -41,6 +42,15 @@ export function jsonObject<Shape extends object>(path: string, text: string): Pa
 	});
 	if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Partial<Shape>;
 	throw usage("invalid_json", `${path} must contain a JSON object.`, { file: path });
+}
+
+/** The text with blanks for comments and for commas behind last values, so that positions stay. */
+export function plainJson(text: string): string {
+	const { code, bare } = sourceOf(text, JSON_WITH_COMMENTS);
+	return [...bare.matchAll(/,(?=\s*[}\]])/g)].reduce(
+		(plain, { index }) => `${plain.slice(0, index)} ${plain.slice(index + 1)}`,
+		code,
+	);
 }
 
 function parsedOr(text: string, failure: () => Error): unknown {

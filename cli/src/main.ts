@@ -1,6 +1,7 @@
 /**
  * The process of the `capstan` command: its arguments, its streams and its exit code.
  */
+import { invocationOf } from "./invocation";
 import { keyIn, runCommand } from "./run";
 
 const argv = process.argv.slice(2);
@@ -13,4 +14,5 @@ process.exitCode = await runCommand(argv, {
 	error: process.stderr,
 	environment: process.env,
 	directory: process.cwd(),
+	invocation: invocationOf(process.argv[1] ?? "", process.env),
 });

@@ -5,12 +5,12 @@
 import { readdir, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { FoundVersions } from "./gradle-versions";
-import { jsonObject, readJsonObject, readText } from "./json-file";
+import { jsonObject, plainJson, readJsonObject, readText } from "./json-file";
 import { type Literal, NotEditable, type ObjectLiteral, objectAt, readLiteral, rootObject } from "./source-object";
 import { storeVersionsOf } from "./store-versions";
 
-/** In the order in which Capacitor looks for them. */
-const CAPACITOR_CONFIGS = ["capacitor.config.ts", "capacitor.config.js", "capacitor.config.json"] as const;
+/** In the order in which Capacitor looks for them, and then those of other tools. */
+const CAPACITOR_CONFIGS = ["ts", "js", "json", "mts", "mjs", "cjs"].map((ending) => `capacitor.config.${ending}`);
 /** Output folders of common web builds, for projects that name none. */
 const BUILD_FOLDERS = ["dist", "www", "build", "out"] as const;
 const ELECTRON_UPDATER = /new\s+ElectronUpdater\s*\(\s*\{/;
@@ -22,6 +22,8 @@ export interface ConfigFile {
 	readonly path: string;
 	readonly text: string;
 	readonly isJson: boolean;
+	/** JSON with comments or commas behind last values, which Capacitor itself does not read. */
+	readonly hasComments: boolean;
 	/** Position of the object literal; undefined if it is computed. */
 	readonly root: ObjectLiteral | undefined;
 }
@@ -95,8 +97,9 @@ async function capacitorConfig(directory: string): Promise<ConfigFile | undefine
 		const text = await readText(join(directory, path));
 		if (text === undefined) continue;
 		const isJson = path.endsWith(".json");
-		if (isJson) jsonObject(path, text);
-		return { path, text, isJson, root: found(() => rootObject(text, isJson)) };
+		const plain = isJson ? plainJson(text) : text;
+		if (isJson) jsonObject(path, plain);
+		return { path, text, isJson, hasComments: plain !== text, root: found(() => rootObject(text, isJson)) };
 	}
 	return undefined;
 }
@@ -108,7 +111,7 @@ async function electronConfig(directory: string): Promise<ConfigFile | undefined
 		const match = ELECTRON_UPDATER.exec(text);
 		if (match === null) continue;
 		const root = found(() => objectAt(text, match.index + match[0].length - 1));
-		return { path: relative(directory, path), text, isJson: false, root };
+		return { path: relative(directory, path), text, isJson: false, hasComments: false, root };
 	}
 	return undefined;
 }

@@ -2,13 +2,12 @@
  * The repository of a project at GitHub or GitLab, and the publishers that let its CI jobs release without a secret. Repositories are trusted by
  * their ids, which no rename or new owner of the name changes, so the provider is asked for them.
  */
-import { join } from "node:path";
 import { type CiSystem, jobClaims } from "../../src/client/ci-workflow";
 import { CapstanError, type RequestOf } from "../../src/client/client";
 import type { Server } from "./api";
 import { FIRST_CHANNEL } from "./channels";
 import type { Run } from "./command";
-import { readText } from "./json-file";
+import { placeOf } from "./git";
 
 const TIME_LIMIT_MS = 10_000;
 const STAGES = [
@@ -25,22 +24,6 @@ export interface Repository {
 	readonly branch: string;
 	/** Claims of its jobs' tokens. */
 	readonly ids: Readonly<Record<string, string>>;
-}
-
-/** `git@host:path`, `ssh://git@host/path` and `https://host/path`, each with or without `.git`. */
-const REMOTE =
-	/^(?:(https?):\/\/(?:[^/@]*@)?|ssh:\/\/(?:[^/@]*@)?|[^/@:]+@)([^/:]+(?::\d+(?=\/))?)[/:](.+?)(?:\.git)?\/?$/;
-
-/** The place that the remote `origin` of the project names; undefined without one. */
-export async function placeOf(
-	directory: string,
-): Promise<{ readonly origin: string; readonly path: string } | undefined> {
-	const config = (await readText(join(directory, ".git/config"))) ?? "";
-	const url = /^\[remote "origin"\]\s*\n(?:\s+.*\n)*?\s+url\s*=\s*(\S+)/m.exec(config)?.[1] ?? "";
-	const [, scheme, host, path] = REMOTE.exec(url) ?? [];
-	if (host === undefined || path === undefined) return undefined;
-	// The port of an SSH address is that of SSH.
-	return { origin: scheme === undefined ? `https://${host.replace(/:\d+$/, "")}` : `${scheme}://${host}`, path };
 }
 
 interface Found {
@@ -99,14 +82,15 @@ export async function trustRepository(
 	{ api }: Pick<Server, "api">,
 	appId: string,
 	system: CiSystem,
-	{ issuer, ids, branch }: Repository,
+	{ issuer, ids }: Repository,
+	jobs: { readonly branch: string; readonly folder: string },
 ): Promise<Trust> {
 	try {
 		const known = await api("GET /publisher", { query: { app_id: appId } });
 		const missing = STAGES.map(({ stage, name }) => ({
 			stage,
 			name,
-			claims: { ...ids, ...jobClaims(system, stage, { branch }) },
+			claims: { ...ids, ...jobClaims(system, stage, jobs) },
 		})).filter(
 			({ stage, claims }) =>
 				!known.some(

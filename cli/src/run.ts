@@ -14,6 +14,7 @@ import { release } from "./commands/release";
 import { rolloutChanges, rolloutStatus } from "./commands/rollout";
 import { status } from "./commands/status";
 import { EXIT, usage } from "./failure";
+import { nearest } from "./nearest";
 import { type Stream, Terminal } from "./terminal";
 
 const COMMANDS: readonly Command[] = [
@@ -53,6 +54,8 @@ export interface Host {
 	readonly error: Stream;
 	readonly environment: Readonly<Record<string, string | undefined>>;
 	readonly directory: string;
+	/** How the person started the command; default: `capstan`. */
+	readonly invocation?: string;
 }
 
 /** The value of `--key`. */
@@ -61,19 +64,19 @@ export const keyIn = (argv: readonly string[]): string | undefined =>
 
 /** The exit code. */
 export async function runCommand(argv: readonly string[], host: Host): Promise<number> {
-	const { out, error, environment, directory } = host;
+	const { out, error, environment, directory, invocation = "capstan" } = host;
 	const { name, rest } = split(argv);
-	const terminal = new Terminal({ out, error, json: rest.includes("--json"), environment });
+	const terminal = new Terminal({ out, error, json: rest.includes("--json"), environment, invocation });
 	const key = keyIn(rest);
 	const command = COMMANDS.find((each) => each.name === name);
 	try {
-		if (name === "--version" || name === "version") out.write(`${manifest.version}\n`);
+		if (["--version", "-v", "version"].includes(name)) out.write(`${manifest.version}\n`);
 		else if (command === undefined) return help(name, rest);
 		else if (rest.includes("--help") || rest.includes("-h")) out.write(`${helpOf(command)}\n`);
 		else {
 			const { words, options } = parsed(command, rest);
 			if (key !== undefined && key !== "-") terminal.conceal(key);
-			return await command.run({ terminal, words, options, directory, environment, version: manifest.version });
+			return await command.run({ ...{ terminal, words, options, directory, environment }, version: manifest.version });
 		}
 		return EXIT.ok;
 	} catch (failure) {
@@ -103,29 +106,6 @@ export async function runCommand(argv: readonly string[], host: Host): Promise<n
 		out.write(`${named === undefined ? OVERVIEW : helpOf(named)}\n`);
 		return EXIT.ok;
 	}
-}
-
-/** The word that differs in the fewest letters, if it is close. */
-function nearest(word: string, known: readonly string[]): string | undefined {
-	const distances = known.map((each) => [each, distance(word, each)] as const);
-	const [best] = distances.sort(([, one], [, other]) => one - other);
-	return best !== undefined && best[1] <= MOST_WRONG_LETTERS && best[1] < best[0].length - 1 ? best[0] : undefined;
-}
-
-const MOST_WRONG_LETTERS = 2;
-
-/** Letters to add, remove or replace. */
-function distance(one: string, other: string): number {
-	let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-	for (const [index, letter] of [...one].entries()) {
-		const next = [index + 1];
-		for (const [at, otherLetter] of [...other].entries()) {
-			const replaced = (row[at] ?? 0) + (letter === otherLetter ? 0 : 1);
-			next.push(Math.min(replaced, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1));
-		}
-		row = next;
-	}
-	return row.at(-1) ?? 0;
 }
 
 function helpLine({ name, summary }: Command): string {

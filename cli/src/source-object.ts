@@ -244,3 +244,34 @@ function memberText(
 	if (inner === undefined) return `${name}: { ${nested} }`;
 	return `${name}: {\n${inner}${nested}${isJson ? "" : ","}\n${indent}}`;
 }
+
+/** The text without the value at the path, and without the object around it if that is empty then. @throws {NotEditable} */
+export function withoutSetting(text: string, isJson: boolean, path: readonly string[]): string {
+	let object = rootObject(text, isJson);
+	let removed: { readonly object: ObjectLiteral; readonly member: Member } | undefined;
+	for (const [index, key] of path.entries()) {
+		const member = object.members.find((each) => each.key === key);
+		if (member === undefined) return text;
+		if (removed === undefined || object.members.length > 1) removed = { object, member };
+		if (index === path.length - 1) break;
+		if (text[member.valueStart] !== "{") throw new NotEditable(`${key} is not a plain object`);
+		object = objectAt(text, member.valueStart);
+	}
+	return removed === undefined ? text : withoutMember(text, removed.object, removed.member);
+}
+
+function withoutMember(text: string, { members }: ObjectLiteral, member: Member): string {
+	const lineStart = text.lastIndexOf("\n", member.start - 1) + 1;
+	const isOnOwnLine = /^[ \t]*$/.test(text.slice(lineStart, member.start));
+	const lineEnd = /^[ \t]*(?:\/\/[^\n]*|\/\*[^\n]*?\*\/[ \t]*)?\r?\n/.exec(text.slice(member.end))?.[0];
+	const isLine = isOnOwnLine && lineEnd !== undefined;
+	const from = isLine ? lineStart : member.start;
+	const to = member.end + (isLine ? lineEnd : (/^[ \t]*/.exec(text.slice(member.end))?.[0] ?? "")).length;
+	const previous = members[members.indexOf(member) - 1];
+	// JSON has no comma behind the last member.
+	const before =
+		previous?.hasComma === true && member === members.at(-1) && !member.hasComma
+			? text.slice(0, previous.end - 1) + text.slice(previous.end, from)
+			: text.slice(0, from);
+	return before + text.slice(to);
+}

@@ -19,6 +19,7 @@ export const GROOVY: Syntax = {
 	quotes: ['"""', "'''", '"', "'"],
 };
 export const KOTLIN: Syntax = { ...GROOVY, block: { ...C_BLOCK, nests: true }, quotes: ['"""', '"'] };
+export const JSON_WITH_COMMENTS: Syntax = { ...GROOVY, quotes: ['"'] };
 export const PBXPROJ: Syntax = { ...GROOVY, quotes: ['"'] };
 export const XCCONFIG: Syntax = { line: /\/\/[^\n]*/y, block: undefined, quotes: [] };
 export const XML: Syntax = { line: NO_LINE_COMMENT, block: { start: "<!--", end: "-->", nests: false }, quotes: [] };

@@ -16,7 +16,13 @@ interface TerminalOptions {
 	readonly error: Stream;
 	readonly json: boolean;
 	readonly environment: Readonly<Record<string, string | undefined>>;
+	/** How the person started the command, if not as `capstan`. */
+	readonly invocation?: string;
 }
+
+/** A command in a sentence, such as `run capstan login`. */
+const NAMED_COMMAND =
+	/(?<![\w./-])capstan (?=(?:init|login|logout|release|promote|rollback|rollout|preview|status|explain|what-if|logs|doctor|help)\b)/g;
 
 const ESCAPE = "\u001b";
 const CLEAR_LINE = `\r${ESCAPE}[2K`;
@@ -111,7 +117,12 @@ export class Terminal {
 		const failure = failureOf(error);
 		const { code, message, details } = failure;
 		if (this.json) {
-			const answer = { ok: false, command, error: { code, message, ...(hasFields(details) ? { details } : {}) } };
+			const named = this.#inWordsOfThePerson(message);
+			const answer = {
+				ok: false,
+				command,
+				error: { code, message: named, ...(hasFields(details) ? { details } : {}) },
+			};
 			this.#options.out.write(this.#linesOf([JSON.stringify(answer)]));
 		} else {
 			const { requestId } = details;
@@ -128,8 +139,14 @@ export class Terminal {
 		return (lines.length === 0 ? [""] : lines).map((line) => `${this.#shown(line)}\n`).join("");
 	}
 
+	#inWordsOfThePerson(text: string): string {
+		const { invocation } = this.#options;
+		return invocation === undefined ? text : text.replace(NAMED_COMMAND, () => `${invocation} `);
+	}
+
 	#shown(text: string): string {
-		let shown = text;
+		// Values in an answer for programs stay as they are.
+		let shown = this.json ? text : this.#inWordsOfThePerson(text);
 		for (const secret of this.#secrets) shown = shown.replaceAll(secret, "***");
 		return printable(shown).replaceAll(this.#escape, ESCAPE);
 	}

@@ -9,8 +9,10 @@ import { tokenFor } from "../../cli/src/repository";
 import { CI_SYSTEMS, type CiFacts, ciFiles } from "../../src/client/ci-workflow";
 
 const facts = (more: Partial<CiFacts>): CiFacts => ({
-	...{ origin: "https://updates.example.com", appId: "com.example.shop", webDir: "dist", branch: "main" },
-	...{ install: ["npm ci"], installOnly: ["npm ci --ignore-scripts"], build: ["npm run build"], cache: "npm", ...more },
+	...{ origin: "https://updates.example.com", command: "https://updates.example.com/capstan-1.0.0-0a1b2c3d4e5f.tgz" },
+	...{ appId: "com.example.shop", folder: "", webDir: "dist", branch: "main", build: ["npm run build"] },
+	...{ installation: { manager: "npm", pinned: undefined, folder: "", lock: "package-lock.json" } },
+	...{ isEncrypted: false, ...more },
 });
 
 /** The arguments of npx in each command of the file. */
@@ -50,6 +52,55 @@ test.each(["main", "release/2", "1.10", "release,x", "on", "a: b", "#1"])(
 		expect(parse(ciFiles("github", facts({ branch }))[0]?.content ?? "").on.push.branches).toEqual([branch]);
 	},
 );
+
+describe("GitLab runs the jobs", () => {
+	const DEFAULTS = { CI_PROJECT_ID: "7", CI_MERGE_REQUEST_PROJECT_ID: "7", CI_MERGE_REQUEST_SOURCE_PROJECT_ID: "7" };
+	/** The jobs that a pipeline with these variables has. */
+	function jobsOf(variables: Readonly<Record<string, string>>, branch = "main"): string[] {
+		const file: Record<string, { readonly rules: readonly { readonly if: string }[] }> = parse(
+			ciFiles("gitlab", facts({ branch }))[0]?.content ?? "",
+		);
+		const holds = (condition: string) => {
+			const names = [...condition.matchAll(/\$(\w+)/g)].map(([, name = ""]) => name);
+			const values: Readonly<Record<string, string>> = { ...DEFAULTS, ...variables };
+			const script = `return ${condition.replaceAll("$", "")}`;
+			return new Function(...names, script)(...names.map((name) => values[name])) === true;
+		};
+		return Object.entries(file)
+			.filter(([, { rules }]) => rules.some((rule) => holds(rule.if)))
+			.map(([name]) => name);
+	}
+	const RELEASE = ["capstan-build", "capstan-release"];
+	const PREVIEW = ["capstan-build", "capstan-preview", "capstan-preview-end"];
+
+	test.each([
+		["a push to the branch", { CI_PIPELINE_SOURCE: "push", CI_COMMIT_BRANCH: "main" }, RELEASE],
+		["a push to another branch", { CI_PIPELINE_SOURCE: "push", CI_COMMIT_BRANCH: "other" }, []],
+		["a tag", { CI_PIPELINE_SOURCE: "push", CI_COMMIT_TAG: "v1" }, []],
+		["a schedule", { CI_PIPELINE_SOURCE: "schedule", CI_COMMIT_BRANCH: "main" }, []],
+		["a pipeline that a person starts", { CI_PIPELINE_SOURCE: "web", CI_COMMIT_BRANCH: "main" }, []],
+		[
+			"one that asks for a release",
+			{ CI_PIPELINE_SOURCE: "web", CI_COMMIT_BRANCH: "main", CAPSTAN_RELEASE: "true" },
+			RELEASE,
+		],
+		["a trigger", { CI_PIPELINE_SOURCE: "trigger", CI_COMMIT_BRANCH: "main" }, []],
+		["a merge request", { CI_PIPELINE_SOURCE: "merge_request_event" }, PREVIEW],
+		[
+			"a merge request of a fork",
+			{ CI_PIPELINE_SOURCE: "merge_request_event", CI_MERGE_REQUEST_SOURCE_PROJECT_ID: "8" },
+			[],
+		],
+	] as const)("of %s", (_, variables, jobs) => {
+		expect(jobsOf(variables)).toEqual(jobs);
+	});
+
+	test("of a branch with any name", () => {
+		for (const branch of ["a: b", "#1", "release/2"]) {
+			expect(jobsOf({ CI_PIPELINE_SOURCE: "push", CI_COMMIT_BRANCH: branch }, branch)).toEqual(RELEASE);
+		}
+	});
+});
 
 describe("a dependency that runs code while it is installed or built", () => {
 	interface GithubJob {

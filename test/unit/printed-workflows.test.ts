@@ -8,6 +8,7 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { previewWorkflow, releaseWorkflow } from "../../dashboard/src/screens/connect/ci-texts";
 import { ciFiles } from "../../src/client/ci-workflow";
+import { type ManagerName, PACKAGE_MANAGERS } from "../../src/client/package-managers";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -35,16 +36,21 @@ const printed = (["key", "keyless"] as const).flatMap((kind) => {
 		[`preview, ${kind}`, previewWorkflow("github", "1.0.0", appId, login)],
 	] as const;
 });
-const written = ciFiles("github", {
-	origin,
-	appId: "com.example.app",
-	webDir: "dist",
-	branch: "main",
-	install: ["npm ci"],
-	installOnly: ["npm ci --ignore-scripts"],
-	build: ["npm run build"],
-	cache: "npm",
-}).map(({ path, content }) => [path, content] as const);
+const written = (Object.keys(PACKAGE_MANAGERS) as ManagerName[]).map((manager) => {
+	const installation = { manager, pinned: undefined, folder: "web", lock: PACKAGE_MANAGERS[manager].locks[0] };
+	const [file] = ciFiles("github", {
+		origin,
+		command: `${origin}/capstan-1.0.0-0a1b2c3d4e5f.tgz`,
+		appId: "com.example.app",
+		folder: "web/app",
+		webDir: "dist",
+		branch: "main",
+		installation,
+		build: ["npm run build"],
+		isEncrypted: manager === "npm",
+	});
+	return [`${file?.path}, ${manager}`, file?.content ?? ""] as const;
+});
 
 interface Job {
 	readonly permissions?: Readonly<Record<string, string>>;
@@ -54,7 +60,10 @@ interface Job {
 const runsDependencies = (command: string) =>
 	command
 		.split(/\n|&&|;/)
-		.some((part) => /\b(npm|pnpm|yarn) (ci|install|run)\b/.test(part) && !/ignore-scripts/.test(part));
+		.some(
+			(part) =>
+				/\b(npm|pnpm|yarn|bun) (ci|install|run)\b/.test(part) && !/ignore-scripts|skip-build|--global/.test(part),
+		);
 
 describe("printed workflows of GitHub Actions", () => {
 	test("are found", () => {

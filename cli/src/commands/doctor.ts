@@ -10,6 +10,7 @@ import { channelsOf } from "../channels";
 import { type Command, type Run, text } from "../command";
 import { privateKeyOf, publicKeyText } from "../encryption";
 import { EXIT, failureOf } from "../failure";
+import { addCommand } from "../package-manager";
 import { type Project, readProject } from "../project";
 import { givenKey, serverOrigin } from "../settings";
 import { counted } from "../terminal";
@@ -36,7 +37,7 @@ export const doctor: Command = {
 	async run(run) {
 		const project = await readProject(run.directory);
 		const findings: Finding[] = [
-			...projectFindings(project),
+			...(await projectFindings(project)),
 			...(await buildFindings(project)),
 			...(await keyPairFindings(run, project)),
 		];
@@ -62,7 +63,7 @@ export const doctor: Command = {
 	},
 };
 
-function projectFindings(project: Project): Finding[] {
+async function projectFindings(project: Project): Promise<Finding[]> {
 	const { kind, config, dependencies, server } = project;
 	if (kind === "none") {
 		return [
@@ -88,7 +89,11 @@ function projectFindings(project: Project): Finding[] {
 			detail: `${kind}, ${config?.path ?? "no configuration found"}, app ${project.appId ?? "unknown"}`,
 		},
 		plugin === undefined
-			? { check: "plugin", state: "failed", detail: `${name} is not installed; run npm install ${name}` }
+			? {
+					check: "plugin",
+					state: "failed",
+					detail: `${name} is not installed; run ${await addCommand(project.directory, name)}`,
+				}
 			: { check: "plugin", state: "ok", detail: `${name} ${plugin}` },
 		config?.root === undefined
 			? {
@@ -103,7 +108,27 @@ function projectFindings(project: Project): Finding[] {
 						state: "failed",
 						detail: `${elsewhere.map(([field]) => field).join(", ")}: ${server === undefined ? "not set" : `not at ${server}`}; run capstan init`,
 					},
+		...configurationFindings(project),
 	];
+}
+
+function configurationFindings(project: Project): Finding[] {
+	const { config, kind, server } = project;
+	const findings: Finding[] = [];
+	if (config?.hasComments === true) {
+		const detail = `${config.path} has comments or commas behind last values, and Capacitor reads plain JSON; remove them`;
+		findings.push({ check: "config", state: "warning", detail });
+	}
+	if (
+		kind === "capacitor" &&
+		project.setting("server", "cleartext") === true &&
+		server?.startsWith("https:") === true
+	) {
+		const detail =
+			"server.cleartext is true, so the Android app allows plain HTTP everywhere; remove it, because the server has HTTPS";
+		findings.push({ check: "cleartext", state: "failed", detail });
+	}
+	return findings;
 }
 
 async function buildFindings(project: Project): Promise<Finding[]> {

@@ -1,30 +1,21 @@
 /**
- * `capstan init`: points the updater of a Capacitor or Electron project at the server, creates the app there and writes a CI workflow. It
- * shows each difference, changes only what differs, and never replaces a workflow that exists.
+ * `capstan init`: points the updater of a Capacitor or Electron project at the server, creates the app there and writes CI jobs. It shows
+ * each difference, changes only what differs, and never replaces a workflow that a person changed. What it cannot edit it names, and does
+ * the rest all the same.
  */
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { type CiSystem, ciFiles } from "../../../src/client/ci-workflow";
 import { CapstanError } from "../../../src/client/client";
-import { connect, dashboardPage } from "../api";
-import { buildSteps, ciSystemOf, isCiSystem } from "../ci-files";
+import { connect, dashboardPage, packageAddress } from "../api";
+import { type Ci, ciOf } from "../ci-files";
 import { type Command, type Run, text } from "../command";
+import { type Configuration, configure } from "../configuration";
 import { EXIT, usage } from "../failure";
-import { readText } from "../json-file";
 import { lineDifference } from "../line-difference";
-import { type ConfigFile, type Project, readProject } from "../project";
-import { type Repository, repositoryOf, type Trust, trustRepository } from "../repository";
+import { addCommand, execCommand } from "../package-manager";
+import { type Project, readProject } from "../project";
+import { type Trust, trustRepository } from "../repository";
 import { givenKey, serverOrigin } from "../settings";
-import { NotEditable, type SettingChange, withSettings, withSettingsAt } from "../source-object";
-
-/** Addresses of this computer. */
-const LOOPBACK = /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])(:|$)/;
-
-interface FileChange {
-	readonly path: string;
-	readonly before: string;
-	readonly after: string;
-}
 
 export const init: Command = {
 	name: "init",
@@ -34,7 +25,8 @@ export const init: Command = {
 	options: {
 		name: { type: "string", value: "name", help: "Name of the app; default: appName of capacitor.config" },
 		organization: { type: "string", value: "name", help: "Organization of a new app, if the key reaches several" },
-		ci: { type: "string", value: "system", help: "github, gitlab or none; default: by the project's files" },
+		ci: { type: "string", value: "system", help: "github, gitlab or none; default: by the repository" },
+		branch: { type: "string", value: "name", help: "Branch that is released; default: the main branch" },
 		"dry-run": { type: "boolean", help: "Show what would change, and change nothing" },
 	},
 	examples: ["capstan init --server https://updates.example.com", "capstan init --ci none --dry-run"],
@@ -49,14 +41,14 @@ export const init: Command = {
 		const origin = await serverOrigin(run, project);
 		const appId = text(run.options, "app") ?? project.appId;
 		if (appId === undefined) {
-			throw usage("missing_app", `${project.config?.path ?? "The project"} has no appId; pass --app com.example.app.`, {
-				field: "app",
-			});
+			const message = `${project.config?.path ?? "The project"} names no appId that can be read; pass --app com.example.app.`;
+			throw usage("missing_app", message, { field: "app" });
 		}
 		const isDryRun = run.options["dry-run"] === true;
-		const config = configChange(project, origin, appId);
-		const ci = await workflowChanges(run, project, origin, appId);
-		const changes = [...(config === undefined ? [] : [config]), ...ci.changes];
+		const configuration = configure(project, origin, appId);
+		const command = await packageAddress(origin);
+		const ci = await ciOf(run, { project, origin, appId, command });
+		const changes = [...(configuration.change === undefined ? [] : [configuration.change]), ...ci.changes];
 		for (const { path, before, after } of changes) {
 			run.terminal.line(`${run.terminal.style("bold", path)}${before === "" ? " (new)" : ""}`);
 			for (const line of lineDifference(before, after)) {
@@ -71,114 +63,22 @@ export const init: Command = {
 			status: isDryRun ? "planned" : "ok",
 			...{ server: origin, app_id: appId, app, kind: project.kind },
 			...{ changed: changes.map(({ path }) => path), kept: ci.kept },
-			...(ci.system === undefined ? {} : { publishers: trust ?? "not_asked" }),
+			...(configuration.byHand.length === 0 ? {} : { by_hand: configuration.byHand.map(byHandLine) }),
+			...(ci.system === undefined ? {} : { branch: ci.branch, publishers: trust ?? "not_asked" }),
 		});
+		run.terminal.line(...byHandLines(configuration));
 		for (const note of ci.notes) run.terminal.line(...note.split("\n"));
 		if (ci.system !== undefined && !isDryRun) run.terminal.line(...trustLines(ci, trust, { origin, appId }));
-		report(run, { project, origin, changed: changes.length, app });
+		await report(run, { project, origin, changed: changes.length, app, configuration });
 		return EXIT.ok;
 	},
 };
 
-/** Fields of the updater, the same in capacitor.config and in the options of Electron's updater. */
-const addressesOf = (origin: string): readonly (readonly [string, string])[] => [
-	["updateUrl", `${origin}/updates`],
-	["statsUrl", `${origin}/stats`],
-	["channelUrl", `${origin}/channel_self`],
-];
+const byHandLine = ({ path, value }: Configuration["byHand"][number]) => `${path.join(".")}: ${JSON.stringify(value)}`;
 
-/** The change of the configuration; undefined if it is as it should be. @throws {Failure} `config_not_editable` */
-function configChange(project: Project, origin: string, appId: string): FileChange | undefined {
-	const { config, kind } = project;
-	const wanted =
-		kind === "electron" ? electronSettings(project, origin, appId) : capacitorSettings(project, origin, appId);
-	const byHand = () => wanted.map(({ path, value }) => `  ${path.join(".")}: ${JSON.stringify(value)}`).join("\n");
-	if (config?.root === undefined) {
-		const where =
-			config === undefined
-				? "No file creates an ElectronUpdater yet."
-				: `${config.path} computes its object, so it cannot be edited safely.`;
-		throw usage("config_not_editable", `${where} Set these values yourself:\n${byHand()}`);
-	}
-	try {
-		const after = edited(config, kind, wanted);
-		return after === config.text ? undefined : { path: config.path, before: config.text, after };
-	} catch (error) {
-		if (!(error instanceof NotEditable)) throw error;
-		throw usage("config_not_editable", `${config.path}: ${error.message}. Set these values yourself:\n${byHand()}`);
-	}
-}
-
-function edited(config: ConfigFile, kind: Project["kind"], wanted: readonly SettingChange[]): string {
-	return kind === "electron" && config.root !== undefined
-		? withSettingsAt(config.text, config.root.start, wanted)
-		: withSettings(config.text, config.isJson, wanted);
-}
-
-function capacitorSettings(project: Project, origin: string, appId: string): SettingChange[] {
-	const at = (field: string, value: string | boolean) => ({ path: ["plugins", "CapacitorUpdater", field], value });
-	return [
-		...(project.appId === undefined ? [{ path: ["appId"], value: appId }] : []),
-		// Somebody who switched it off has a reason.
-		...(project.setting("plugins", "CapacitorUpdater", "autoUpdate") === undefined ? [at("autoUpdate", true)] : []),
-		// The stock CLI reads these two.
-		...[at("localApi", origin), at("localApiFiles", origin)],
-		...addressesOf(origin).map(([field, value]) => at(field, value)),
-		// Lets the Android app use plain HTTP during development.
-		...(origin.startsWith("http:") ? [{ path: ["server", "cleartext"], value: true }] : []),
-	];
-}
-
-const electronSettings = (project: Project, origin: string, appId: string): SettingChange[] => [
-	...(project.appId === undefined ? [{ path: ["appId"], value: appId }] : []),
-	...addressesOf(origin).map(([field, value]) => ({ path: [field], value })),
-];
-
-interface Ci {
-	/** Undefined: no workflow was wanted. */
-	readonly system: CiSystem | undefined;
-	/** Undefined if the provider does not tell. */
-	readonly repository: Repository | undefined;
-	readonly changes: readonly FileChange[];
-	readonly kept: readonly string[];
-	readonly notes: readonly string[];
-}
-
-async function workflowChanges(run: Run, project: Project, origin: string, appId: string): Promise<Ci> {
-	const named = text(run.options, "ci");
-	if (named !== undefined && named !== "none" && !isCiSystem(named)) {
-		throw usage("invalid_option", `--ci must be github, gitlab or none; it is "${named}".`, { field: "ci" });
-	}
-	const none = { system: undefined, repository: undefined, changes: [], kept: [] };
-	if (named === "none") return { ...none, notes: [] };
-	if (named === undefined && LOOPBACK.test(origin)) {
-		const note = `CI cannot reach ${origin}, so no workflow was written; run init again with the deployed server.`;
-		return { ...none, notes: [note] };
-	}
-	const system = named ?? (await ciSystemOf(run.directory));
-	const repository = await repositoryOf(run, system);
-	const build = await buildSteps(run.directory);
-	const branch = repository?.branch ?? "main";
-	// GitHub replaces expressions before the shell sees the command.
-	const expression = [appId, project.webDir, branch].find((name) => name?.includes("${{"));
-	if (expression !== undefined) {
-		throw usage("invalid_option", `"${expression}" has an expression of GitHub Actions; rename it, or pass --ci none.`);
-	}
-	const facts = { origin, appId, webDir: project.webDir ?? "dist", branch, ...build };
-	const changes: FileChange[] = [];
-	const kept: string[] = [];
-	const notes: string[] = [];
-	for (const { path, content, otherwise } of ciFiles(system, facts)) {
-		const before = await readText(join(run.directory, path));
-		if (before === undefined) changes.push({ path, before: "", after: content });
-		else if (before !== content) {
-			kept.push(path);
-			if (otherwise === undefined || !before.includes(otherwise.trim())) {
-				notes.push(`${path} exists and was not changed.${otherwise === undefined ? "" : ` Add to it:\n${otherwise}`}`);
-			}
-		}
-	}
-	return { system, repository, changes, kept, notes };
+function byHandLines({ byHand, reason }: Configuration): string[] {
+	if (byHand.length === 0) return [];
+	return [`${reason} Set these values yourself:`, ...byHand.map((each) => `  ${byHandLine(each)}`)];
 }
 
 interface Place {
@@ -193,15 +93,24 @@ async function trustOf(
 ): Promise<Trust | undefined> {
 	const key = await givenKey(run, origin);
 	const isThere = app === "exists" || app === "created";
-	if (!isThere || key === undefined || ci.system === undefined || ci.repository === undefined) return undefined;
-	return trustRepository(connect(origin, key, run.version), appId, ci.system, ci.repository);
+	const { system, repository, branch, folder } = ci;
+	if (!isThere || key === undefined || system === undefined || repository === undefined || branch === undefined) {
+		return undefined;
+	}
+	return trustRepository(connect(origin, key, run.version), appId, system, repository, { branch, folder });
 }
 
-function trustLines({ system, repository }: Ci, trust: Trust | undefined, { origin, appId }: Place): string[] {
+function trustLines(
+	{ system, repository, path = "" }: Ci,
+	trust: Trust | undefined,
+	{ origin, appId }: Place,
+): string[] {
 	if (trust === "added") return [`${appId} now trusts the jobs of ${repository?.path}, so CI needs no secret.`];
 	if (trust === "exists") return [`${appId} trusts the jobs of ${repository?.path}.`];
 	const ids =
-		system === "gitlab" ? "glab api projects/GROUP%2FPROJECT" : "gh api repos/OWNER/REPO --jq '.id, .owner.id'";
+		system === "gitlab"
+			? `glab api projects/${path === "" ? "GROUP%2FPROJECT" : encodeURIComponent(path)}`
+			: `gh api repos/${path === "" ? "OWNER/REPO" : path} --jq '.id, .owner.id'`;
 	return [
 		"Trust the repository, so that CI needs no secret: add a publisher for releases and one for previews at",
 		`  ${dashboardPage({ origin }, "apps", appId, "publishers")}`,
@@ -253,31 +162,38 @@ async function ensureApp(run: Run, project: Project, origin: string, appId: stri
 	}
 }
 
-function report(
-	{ terminal }: Run,
-	{
-		project,
-		origin,
-		changed,
-		app,
-	}: { readonly project: Project; readonly origin: string; readonly changed: number; readonly app: AppState },
-): void {
+interface Done {
+	readonly project: Project;
+	readonly origin: string;
+	readonly changed: number;
+	readonly app: AppState;
+	readonly configuration: Configuration;
+}
+
+async function report(
+	{ terminal, directory }: Run,
+	{ project, origin, changed, app, configuration }: Done,
+): Promise<void> {
 	const states: Readonly<Record<AppState, string>> = {
 		exists: "The app exists on the server.",
 		created: "The app was created on the server.",
-		no_key: "Next: capstan login, and capstan init again to create the app.",
+		no_key: "Next: capstan login, and then capstan init again to create the app.",
 		not_allowed: "This key may not create apps; create it in the dashboard.",
 		not_asked: "Dry run: nothing was changed.",
 	};
-	if (changed === 0) terminal.line(`The project points at ${origin} already.`);
+	if (changed === 0 && configuration.byHand.length === 0) {
+		terminal.line(`The project points at ${origin} already.`);
+	}
 	terminal.line(states[app]);
 	if (app !== "exists" && app !== "created") return;
 	const plugin = project.kind === "electron" ? "@capgo/electron-updater" : "@capgo/capacitor-updater";
+	// Capacitor copies the build, so it must be there before.
 	const steps = [
-		...(project.dependencies[plugin] === undefined ? [`npm install ${plugin}`] : []),
-		...(project.kind === "capacitor" && changed > 0 ? ["npx cap sync"] : []),
+		...(project.dependencies[plugin] === undefined ? [await addCommand(directory, plugin)] : []),
+		...(configuration.byHand.length === 0 ? [] : ["set the values above"]),
 		"build your app",
-		project.dependencies.capstan === undefined ? `npx ${origin}/capstan.tgz release` : "npx capstan release",
+		...(project.kind === "capacitor" && changed > 0 ? [await execCommand(directory, "cap sync")] : []),
+		"capstan release",
 	];
-	terminal.line(`Next: ${steps.join(", ")}`);
+	terminal.line(`Next: ${steps.join(", then ")}`);
 }

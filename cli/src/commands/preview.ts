@@ -2,12 +2,12 @@
  * `capstan preview`: the preview of a pull request from CI. Each command is safe to repeat, and the server decides by the time of the event
  * whether a preview may open, so jobs that run late or twice do no harm.
  */
-
+import { appendFile } from "node:fs/promises";
 import { CapstanError } from "../../../src/client/client";
 import { MOST_PREVIEW_DAYS, PREVIEW_DAYS } from "../../../src/domain/defaults";
 import { sleep } from "../api";
 import { changeChannel } from "../channels";
-import { type Command, numberOf, type Option, type Run } from "../command";
+import { type Command, numberOf, type Option, type Run, text } from "../command";
 import { type Comment, checkCommentToken, putComment } from "../comments";
 import { buildOf, CONTENT_OPTIONS, type Content, contentOf } from "../content";
 import { EXIT, Failure, failureOf, previewEnded } from "../failure";
@@ -25,6 +25,14 @@ const OPEN_OPTIONS: Readonly<Record<string, Option>> = {
 };
 const POST_COMMENT: Readonly<Record<string, Option>> = {
 	"post-comment": { type: "boolean", help: "Write the comment of preview comment as well" },
+};
+
+const URL_FILE: Readonly<Record<string, Option>> = {
+	"url-file": {
+		type: "string",
+		value: "file",
+		help: "Append CAPSTAN_PREVIEW_URL=… to a file that the CI system reads",
+	},
 };
 
 export const previewOpen: Command = {
@@ -50,7 +58,7 @@ export const previewUpload: Command = {
 	usage: "preview upload [folder]",
 	summary: "Upload a build folder to the preview of a pull request, which it opens or renews.",
 	mostWords: 1,
-	options: { ...OPEN_OPTIONS, ...CONTENT_OPTIONS, ...POST_COMMENT },
+	options: { ...OPEN_OPTIONS, ...CONTENT_OPTIONS, ...POST_COMMENT, ...URL_FILE },
 	examples: ["capstan preview upload", "capstan preview upload dist --post-comment --json"],
 	async run(run) {
 		const pull = await pullRequestOf(run, "push");
@@ -62,6 +70,8 @@ export const previewUpload: Command = {
 		const preview = await open(run, settings, pull);
 		const { version, uploaded } = await uploadTo(run, settings, pull, preview, content);
 		const facts = { channel: preview.channel, version, page_url: preview.page_url };
+		const urlFile = text(run.options, "url-file");
+		if (urlFile !== undefined) await appendFile(urlFile, `CAPSTAN_PREVIEW_URL=${preview.page_url}\n`);
 		const comment = isCommented
 			? await orFailWith("The upload is live", facts, writeComment(run, settings, pull))
 			: undefined;

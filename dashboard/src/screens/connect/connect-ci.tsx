@@ -89,13 +89,14 @@ function CapstanCi({ appId, system }: Omit<WorkflowProps, "login">) {
 	const { origin } = location;
 	const files = ciFiles(system, {
 		origin,
+		command: `${origin}/capstan.tgz`,
 		appId,
+		folder: "",
 		webDir: "dist",
 		branch: "main",
-		install: ["npm ci"],
-		installOnly: ["npm ci --ignore-scripts"],
+		installation: { manager: "npm", pinned: undefined, folder: "", lock: "package-lock.json" },
 		build: ["npm run build"],
-		cache: "npm",
+		isEncrypted: false,
 	});
 	return (
 		<>

@@ -1,0 +1,93 @@
+/**
+ * The settings of the updater in a project's configuration, as `capstan init` writes them. A value that the file computes is left alone and
+ * named, so that a person sets it; the rest of the file is edited all the same.
+ */
+import type { FileChange } from "./ci-files";
+import type { Project } from "./project";
+import { NotEditable, type SettingChange, withoutSetting, withSettings, withSettingsAt } from "./source-object";
+
+export interface Configuration {
+	/** Undefined if nothing is to be written. */
+	readonly change: FileChange | undefined;
+	/** Values that a person must set. */
+	readonly byHand: readonly SettingChange[];
+	/** Why, for people. */
+	readonly reason: string;
+}
+
+const CLEARTEXT = ["server", "cleartext"];
+
+export function configure(project: Project, origin: string, appId: string): Configuration {
+	const { config, kind } = project;
+	const wanted =
+		kind === "electron" ? electronSettings(project, origin, appId) : capacitorSettings(project, origin, appId);
+	if (config?.root === undefined) {
+		const reason =
+			config === undefined
+				? "No file creates an ElectronUpdater yet."
+				: `${config.path} computes its object, so it cannot be edited safely.`;
+		return { change: undefined, byHand: wanted.filter((each) => !isWritten(config?.text ?? "", each)), reason };
+	}
+	const { path, isJson, root } = config;
+	const byHand: SettingChange[] = [];
+	let reason = "";
+	let text = config.text;
+	for (const each of wanted) {
+		try {
+			text = kind === "electron" ? withSettingsAt(text, root.start, [each]) : withSettings(text, isJson, [each]);
+		} catch (error) {
+			if (!(error instanceof NotEditable)) throw error;
+			if (isWritten(text, each)) continue;
+			byHand.push(each);
+			reason = `${path}: ${error.message}.`;
+		}
+	}
+	if (hasStrayCleartext(project, origin)) text = withoutSetting(text, isJson, CLEARTEXT);
+	return { change: text === config.text ? undefined : { path, before: config.text, after: text }, byHand, reason };
+}
+
+/** Plain HTTP was allowed for a local server, and the app now has one with HTTPS. */
+const hasStrayCleartext = (project: Project, origin: string) =>
+	project.kind === "capacitor" &&
+	origin.startsWith("https:") &&
+	project.server?.startsWith("http:") === true &&
+	project.setting(...CLEARTEXT) === true;
+
+/** Whether a computed file has the value in plain sight. */
+function isWritten(text: string, { path, value }: SettingChange): boolean {
+	const escaped = (part: string) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+	const literal = typeof value === "string" ? `(["'\`])${escaped(value)}\\1` : String(value);
+	return new RegExp(`\\b${escaped(path.at(-1) ?? "")}\\b["']?\\s*:\\s*${literal}`).test(text);
+}
+
+/** Fields of the updater, the same in capacitor.config and in the options of Electron's updater. */
+const addressesOf = (origin: string): readonly (readonly [string, string])[] => [
+	["updateUrl", `${origin}/updates`],
+	["statsUrl", `${origin}/stats`],
+	["channelUrl", `${origin}/channel_self`],
+];
+
+/** The id, if the file has none. One that it computes is that of a flavor. */
+const appIdSetting = ({ appId, config }: Project, wanted: string): SettingChange[] =>
+	appId === undefined && config?.root?.members.every(({ key }) => key !== "appId") === true
+		? [{ path: ["appId"], value: wanted }]
+		: [];
+
+function capacitorSettings(project: Project, origin: string, appId: string): SettingChange[] {
+	const at = (field: string, value: string | boolean) => ({ path: ["plugins", "CapacitorUpdater", field], value });
+	return [
+		...appIdSetting(project, appId),
+		// Somebody who switched it off has a reason.
+		...(project.setting("plugins", "CapacitorUpdater", "autoUpdate") === undefined ? [at("autoUpdate", true)] : []),
+		// The stock CLI reads these two.
+		...[at("localApi", origin), at("localApiFiles", origin)],
+		...addressesOf(origin).map(([field, value]) => at(field, value)),
+		// Lets the Android app use plain HTTP during development.
+		...(origin.startsWith("http:") ? [{ path: CLEARTEXT, value: true }] : []),
+	];
+}
+
+const electronSettings = (project: Project, origin: string, appId: string): SettingChange[] => [
+	...appIdSetting(project, appId),
+	...addressesOf(origin).map(([field, value]) => ({ path: [field], value })),
+];

@@ -1,0 +1,69 @@
+/**
+ * The package manager of a project: that of the nearest lock file from the project up to the root of its repository, which in a workspace
+ * stands above the project.
+ */
+import { join } from "node:path";
+import { type Installation, type ManagerName, PACKAGE_MANAGERS } from "../../src/client/package-managers";
+import { type Checkout, checkoutOf } from "./git";
+import { readJsonObject, readText } from "./json-file";
+
+interface Manifest {
+	readonly packageManager: string;
+}
+
+/** In the order in which a folder with several lock files is read, unless `packageManager` names one. */
+const ORDER = ["pnpm", "yarn", "bun", "npm"] as const satisfies readonly ManagerName[];
+
+export async function installationOf({ root, folder }: Checkout): Promise<Installation> {
+	const folders = upwards(folder);
+	const pinned = await pinnedIn(root, folders);
+	for (const at of folders) {
+		const found: Installation[] = [];
+		for (const name of ORDER) {
+			for (const lock of PACKAGE_MANAGERS[name].locks) {
+				const text = await readText(join(root, at, lock));
+				if (text === undefined) continue;
+				found.push({ manager: name === "yarn" ? yarnOf(text) : name, pinned: undefined, folder: at, lock });
+			}
+		}
+		const named = found.find(({ manager }) => pinned !== undefined && isPinned(manager, pinned)) ?? found[0];
+		if (named !== undefined) {
+			return { ...named, pinned: pinned !== undefined && isPinned(named.manager, pinned) ? pinned : undefined };
+		}
+	}
+	const manager = ORDER.find((name) => pinned?.startsWith(`${name}@`) === true) ?? "npm";
+	return { manager, pinned, folder, lock: undefined };
+}
+
+/** The folder and those above it, to the root of the repository. */
+function upwards(folder: string): readonly string[] {
+	const parts = folder === "" ? [] : folder.split("/");
+	return [...parts, ""].map((_, index) => parts.slice(0, parts.length - index).join("/"));
+}
+
+/** As Corepack reads it: in the nearest package.json that has it. */
+async function pinnedIn(root: string, folders: readonly string[]): Promise<string | undefined> {
+	for (const at of folders) {
+		const { packageManager } = (await readJsonObject<Manifest>(join(root, at), "package.json")) ?? {};
+		if (typeof packageManager === "string") return packageManager;
+	}
+	return undefined;
+}
+
+const isPinned = (manager: ManagerName, pinned: string) =>
+	pinned.startsWith(`${manager === "yarnClassic" ? "yarn" : manager}@`);
+
+/** Only the lock files of later versions have this entry. */
+const yarnOf = (lock: string): ManagerName => (/^__metadata:/m.test(lock) ? "yarn" : "yarnClassic");
+
+/** The command that installs one more package, in the words of the project's package manager. */
+export async function addCommand(directory: string, name: string): Promise<string> {
+	const { manager } = await installationOf(await checkoutOf(directory));
+	return `${PACKAGE_MANAGERS[manager].add} ${name}`;
+}
+
+/** The command that runs a program of an installed package. */
+export async function execCommand(directory: string, words: string): Promise<string> {
+	const { manager } = await installationOf(await checkoutOf(directory));
+	return `${PACKAGE_MANAGERS[manager].exec} ${words}`;
+}

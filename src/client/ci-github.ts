@@ -1,0 +1,130 @@
+/**
+ * The workflow of GitHub Actions: one job builds without an identity, and others publish. Actions are GitHub's own and named by commit, so
+ * that a policy of the organization which demands either one accepts them.
+ */
+import {
+	buildSteps,
+	installSteps,
+	listed,
+	type NamedFacts,
+	pathIn,
+	publishStep,
+	type Step,
+	scalar,
+	setUpSteps,
+} from "./ci-steps";
+import { KEY_SECRET } from "./ci-workflow";
+import { CACHE, CHECKOUT, DOWNLOAD_ARTIFACT, SETUP_NODE, UPLOAD_ARTIFACT } from "./github-actions";
+import { PACKAGE_MANAGERS } from "./package-managers";
+
+const OWN_PULL_REQUEST =
+	"github.event_name == 'pull_request' && github.event.pull_request.head.repo.full_name == github.repository && github.actor != 'dependabot[bot]'";
+
+export const githubWorkflow = (facts: NamedFacts) => `name: ${scalar(titleOf(facts))}
+on:
+  push:
+    branches: [${listed(facts.branch)}]
+  pull_request:
+    types: [opened, reopened, synchronize, closed]
+permissions:
+  contents: read
+# One run at a time, so that the newest push is live in the end. The newest event of a pull request cancels the others.
+concurrency:
+  group: ${facts.name}-\${{ github.event.number || 'release' }}
+  cancel-in-progress: \${{ github.event_name == 'pull_request' }}
+jobs:
+  # Without an identity, because installing and building run code of dependencies.
+  build:
+    if: github.event_name == 'push' || (${OWN_PULL_REQUEST} && github.event.action != 'closed')
+    runs-on: ubuntu-latest
+    steps:
+${setUp(facts, true)}${steps([...installSteps(facts, true), ...buildSteps(facts)])}      - uses: ${UPLOAD_ARTIFACT}
+        with:
+          name: ${facts.name}
+          path: ${scalar(artifactOf(facts))}
+          include-hidden-files: true
+          if-no-files-found: error
+          retention-days: 1
+  release:
+    if: github.event_name == 'push'
+    needs: build
+    permissions:
+      contents: read
+      id-token: write
+    runs-on: ubuntu-latest
+    steps:
+${artifact(facts)}      # The exit code 3 means that the release waits for approval.
+${steps([publishStep(facts, "release")])}${variables(secretOf(facts))}
+  # Jobs of forks and of Dependabot have no identity.
+  preview:
+    if: ${OWN_PULL_REQUEST} && github.event.action != 'closed'
+    needs: build
+    # Shows the deployment on the pull request, with the page of the preview.
+    environment:
+      name: ${facts.name}-preview
+      url: \${{ steps.preview.outputs.CAPSTAN_PREVIEW_URL }}
+${previewJob}${artifact(facts)}      # The exit code 6 means that the preview has ended.
+${steps([publishStep(facts, "preview upload", ' --post-comment --url-file "$GITHUB_OUTPUT"')], "preview")}${variables({ ...COMMENTS, ...secretOf(facts) })}
+  preview-end:
+    if: ${OWN_PULL_REQUEST} && github.event.action == 'closed'
+${previewJob}${steps([publishStep(facts, "preview close", " --post-comment")])}${variables(COMMENTS)}`;
+
+const COMMENTS = { GITHUB_TOKEN: `\${{ github.token }}` };
+
+const titleOf = ({ folder }: NamedFacts) => (folder === "" ? "Capstan" : `Capstan ${folder}`);
+
+const artifactOf = ({ folder, webDir }: NamedFacts) => pathIn(folder, webDir);
+
+const secretOf = ({ isEncrypted }: NamedFacts): Readonly<Record<string, string>> =>
+	isEncrypted ? { [KEY_SECRET]: `\${{ secrets.${KEY_SECRET} }}` } : {};
+
+const variables = (values: Readonly<Record<string, string>>) => {
+	const lines = Object.entries(values).map(([name, value]) => `          ${name}: ${value}\n`);
+	return lines.length === 0 ? "" : `        env:\n${lines.join("")}`;
+};
+
+const steps = (list: readonly Step[], id?: string) =>
+	list
+		.map(
+			({ folder, command }) =>
+				`      - ${id === undefined ? "" : `id: ${id}\n        `}run: ${scalar(command)}\n${folder === "" ? "" : `        working-directory: ${scalar(folder)}\n`}`,
+		)
+		.join("");
+
+const previewJob = `    permissions:
+      contents: read
+      id-token: write
+      pull-requests: write
+    runs-on: ubuntu-latest
+    steps:
+`;
+
+/** The package manager comes before Node, because the cache asks it for its folder. npm installs bun, into the Node of the job. */
+function setUp(facts: NamedFacts, isCached: boolean): string {
+	const { manager, folder, lock } = facts.installation;
+	const { nodeCache } = PACKAGE_MANAGERS[manager];
+	const path = lock === undefined ? undefined : pathIn(folder, lock);
+	const cache =
+		!isCached || path === undefined || nodeCache === undefined
+			? ""
+			: `\n          cache: ${nodeCache}\n          cache-dependency-path: ${scalar(path)}`;
+	const checkout = `      - uses: ${CHECKOUT}\n        with:\n          persist-credentials: false\n`;
+	const node = `      - uses: ${SETUP_NODE}\n        with:\n          node-version: 22${cache}\n`;
+	const commands = steps(setUpSteps(facts));
+	if (manager !== "bun") return `${checkout}${commands}${node}`;
+	const bunCache =
+		!isCached || path === undefined
+			? ""
+			: `      - uses: ${CACHE}\n        with:\n          path: ~/.bun/install/cache\n          key: bun-\${{ runner.os }}-\${{ hashFiles(${expression(path)}) }}\n          restore-keys: bun-\${{ runner.os }}-\n`;
+	return `${checkout}${node}${commands}${bunCache}`;
+}
+
+const expression = (text: string) => `'${text.replaceAll("'", "''")}'`;
+
+/** The build, without the cache, into which the job that builds may write. */
+const artifact = (facts: NamedFacts) =>
+	`${setUp(facts, false)}${steps(installSteps(facts, false))}      - uses: ${DOWNLOAD_ARTIFACT}
+        with:
+          name: ${facts.name}
+          path: ${scalar(artifactOf(facts))}
+`;
