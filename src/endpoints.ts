@@ -88,6 +88,7 @@ import {
 import { exchangeToken } from "./features/publishers/exchange";
 import { changePublisher, createPublisher, listPublishers, removePublisher } from "./features/publishers/routes";
 import { showRollout } from "./features/rollouts/routes";
+import { commandPackage, newestCommand } from "./features/service/command-package";
 import { health, listAddresses, start } from "./features/service/routes";
 import { serviceStatus } from "./features/service/status";
 import { createSigningKey, deleteSigningKey, listDeviceKeys, listSigningKeys } from "./features/signing/routes";
@@ -242,6 +243,8 @@ export const allEndpoints = withCapgoForms([
 	start,
 	health,
 	listAddresses,
+	newestCommand,
+	commandPackage,
 	serviceStatus,
 	// Devices call these without a key.
 	updatesHealth,

@@ -134,6 +134,8 @@ export async function packageAddress(origin: string): Promise<string> {
 	const newest = `${origin}/capstan.tgz`;
 	const options = { method: "HEAD", redirect: "manual", signal: AbortSignal.timeout(PACKAGE_LIMIT_MS) } as const;
 	const answer = await fetch(newest, options).catch(() => undefined);
-	const found = new URL(answer?.headers.get("location") ?? newest, origin);
-	return found.origin === origin && /^\/capstan-[\w.+-]+\.tgz$/.test(found.pathname) ? found.href : newest;
+	const location = answer?.headers.get("location") ?? newest;
+	if (!URL.canParse(location, origin)) return newest;
+	const found = new URL(location, origin);
+	return found.origin === origin && /^\/command\/capstan-[\w.+-]+\.tgz$/.test(found.pathname) ? found.href : newest;
 }

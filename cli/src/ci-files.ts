@@ -4,7 +4,8 @@
  */
 import { readFile, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { CI_SYSTEMS, type CiFacts, type CiSystem, ciFiles, KEY_SECRET } from "../../src/client/ci-workflow";
+import { type CiFacts, KEY_SECRET } from "../../src/client/ci-facts";
+import { CI_SYSTEMS, type CiSystem, ciFiles } from "../../src/client/ci-workflow";
 import { PACKAGE_MANAGERS } from "../../src/client/package-managers";
 import { type Run, text } from "./command";
 import { usage } from "./failure";

@@ -18,7 +18,7 @@ export function invocationOf(script: string, environment: Readonly<Record<string
 	return agent.startsWith("bun/") ? `bunx ${PLAIN}` : `npx ${PLAIN}`;
 }
 
-/** What npx was asked for, as it notes it beside what it fetched. */
+/** The package that npx was asked for, as npx notes it beside its copy. */
 function packageOf(directory: string): string | undefined {
 	try {
 		const { _npx } = JSON.parse(readFileSync(join(directory, "package.json"), "utf8")) as {

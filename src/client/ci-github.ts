@@ -2,6 +2,8 @@
  * The workflow of GitHub Actions: one job builds without an identity, and others publish. Actions are GitHub's own and named by commit, so
  * that a policy of the organization which demands either one accepts them.
  */
+
+import { KEY_SECRET } from "./ci-facts";
 import {
 	buildSteps,
 	installSteps,
@@ -13,7 +15,6 @@ import {
 	scalar,
 	setUpSteps,
 } from "./ci-steps";
-import { KEY_SECRET } from "./ci-workflow";
 import { CACHE, CHECKOUT, DOWNLOAD_ARTIFACT, SETUP_NODE, UPLOAD_ARTIFACT } from "./github-actions";
 import { PACKAGE_MANAGERS } from "./package-managers";
 

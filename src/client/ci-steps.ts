@@ -2,7 +2,7 @@
  * The commands of the written CI jobs, each with the folder of the repository that it runs in, and the words of YAML and the shell around
  * them. Names of folders, branches and apps may contain any character, and are read as they are.
  */
-import type { CiFacts } from "./ci-workflow";
+import type { CiFacts } from "./ci-facts";
 import { installCommand, setUpCommands } from "./package-managers";
 
 export interface Step {

@@ -6,31 +6,12 @@
  * One job builds and has no identity, because installing and building run code of dependencies. Another one publishes its artifact: it
  * installs without running scripts, for the versions of native packages. A repository may hold several apps, each with files of its own.
  */
+import type { CiFacts } from "./ci-facts";
 import { githubWorkflow } from "./ci-github";
 import { gitlabJobs } from "./ci-gitlab";
-import type { Installation } from "./package-managers";
 
 export const CI_SYSTEMS = ["github", "gitlab"] as const;
 export type CiSystem = (typeof CI_SYSTEMS)[number];
-
-export interface CiFacts {
-	/** Address of the server. */
-	readonly origin: string;
-	/** Address of the package of the command. */
-	readonly command: string;
-	readonly appId: string;
-	/** Folder of the project in the repository; empty for its root. */
-	readonly folder: string;
-	/** Build folder, relative to the project. */
-	readonly webDir: string;
-	/** Releases come from it. */
-	readonly branch: string;
-	readonly installation: Installation;
-	/** Commands in the folder of the project. */
-	readonly build: readonly string[];
-	/** Whether the app accepts encrypted bundles only. */
-	readonly isEncrypted: boolean;
-}
 
 export interface CiFile {
 	/** In the repository. */
@@ -39,9 +20,6 @@ export interface CiFile {
 	/** Lines to add by hand where the file exists with other content. */
 	readonly otherwise?: string;
 }
-
-/** The name of the secret with the key that bundles are encrypted with. */
-export const KEY_SECRET = "CAPSTAN_PRIVATE_KEY";
 
 /** The name of the files and jobs of a project, which its folder makes unique in the repository. */
 export const jobName = (folder: string) =>

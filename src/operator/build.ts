@@ -49,6 +49,8 @@ ${["/docs", ...GUIDE_NAMES.map((name) => `/docs/${name}`)].map((path) => `${path
   Cache-Control: no-store
 /dashboard/*
   Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+/command/*
+  Cache-Control: no-store
 /dashboard-assets/*
   Cache-Control: public, max-age=31536000, immutable
 `;
@@ -70,7 +72,7 @@ export async function buildAssets(): Promise<void> {
 		guides.set(name, await readFile(join(PROJECT_DIRECTORY, `src/docs/${name}.md`), "utf8"));
 	const files: Readonly<Record<string, string | Buffer>> = {
 		"openapi.json": openapi,
-		"capstan.tgz": await cliPackage(),
+		"command/capstan.tgz": await cliPackage(),
 		"favicon.svg": await marked("favicon.svg"),
 		"docs.html": frontPage(guides.get("cli") ?? ""),
 		"docs/api.html": referencePage(),

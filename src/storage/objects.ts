@@ -5,7 +5,7 @@
  * is create-once.
  *
  * Write order, and the state after a crash: the `uploads` row is written before the first byte, so
- * D1 names every object in R2. A bundle's row points to an object only after the object is complete
+ * D1 names every object of an app in R2. A bundle's row points to an object only after the object is complete
  * and checked. An object is removed only after its row dropped the reference and `garbage_objects`
  * names the object. A crash at any point leaves an unfinished upload (dropped when it expires) or
  * garbage (removed by the queue consumer or the scheduled clean-up), never a bundle without its
@@ -44,6 +44,11 @@ export function segmentKey(prefix: string, offsetBytes: number): string {
 
 export function segmentPrefix(prefix: string): string {
 	return `${prefix}segment-`;
+}
+
+/** A package of the `capstan` command, which no row names and nothing removes. */
+export function commandKey(name: string): string {
+	return `command/${name}`;
 }
 
 type PutResult =

@@ -141,7 +141,7 @@ async function runJob(appId: string, commands: string, environment: Readonly<Rec
 	fetch("${issuer.url}/token?audience=" + audience, { headers: { authorization: "bearer job-secret" } })
 		.then((answer) => answer.json()).then(({ value }) => console.log(value));\n`;
 	const npx = `#!/bin/bash
-	if [[ "$2" == */capstan.tgz ]]; then shift 2; exec "${process.execPath}" "${CLI_FILE}" "$@"; fi
+	if [[ "$2" == */capstan*.tgz ]]; then shift 2; exec "${process.execPath}" "${CLI_FILE}" "$@"; fi
 	shift\nexec "${process.execPath}" "${CLI}" "$@"\n`;
 	for (const [name, script] of Object.entries({ circleci: agent, "buildkite-agent": agent, npx, npm: "#!/bin/sh\n" })) {
 		await writeFile(join(bin, name), script);

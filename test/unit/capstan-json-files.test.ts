@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { buildSteps } from "../../cli/src/ci-files";
+import { installationOf } from "../../cli/src/package-manager";
 import { readProject } from "../../cli/src/project";
 
 let root: string;
@@ -26,11 +26,12 @@ async function projectWith(files: Files): Promise<string> {
 describe("a JSON file of the project", () => {
 	test("may start with a byte order mark", async () => {
 		const directory = await projectWith({
-			"package.json": '\uFEFF{"version":"1.2.3","scripts":{"build":"vite build"}}',
+			"package.json": '\uFEFF{"version":"1.2.3","packageManager":"pnpm@9.15.0"}',
 			"capacitor.config.json": '\uFEFF{"appId":"com.example.app"}',
 		});
 		expect(await readProject(directory)).toMatchObject({ packageVersion: "1.2.3", appId: "com.example.app" });
-		expect((await buildSteps(directory)).build).toContain("npm run build");
+		const folder = { root: directory, folder: "" };
+		expect(await installationOf(folder)).toMatchObject({ manager: "pnpm", pinned: "pnpm@9.15.0" });
 	});
 
 	test.each([

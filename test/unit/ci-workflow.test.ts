@@ -6,7 +6,8 @@ import { spawnSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { tokenFor } from "../../cli/src/repository";
-import { CI_SYSTEMS, type CiFacts, ciFiles } from "../../src/client/ci-workflow";
+import type { CiFacts } from "../../src/client/ci-facts";
+import { CI_SYSTEMS, ciFiles } from "../../src/client/ci-workflow";
 
 const facts = (more: Partial<CiFacts>): CiFacts => ({
 	...{ origin: "https://updates.example.com", command: "https://updates.example.com/capstan-1.0.0-0a1b2c3d4e5f.tgz" },

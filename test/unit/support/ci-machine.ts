@@ -91,7 +91,7 @@ export function createMachine(directory: string): Machine {
 export interface JobRun {
 	readonly code: number;
 	readonly errors: string;
-	/** What ran, each with its folder: `/apps/mobile|npm ci`. */
+	/** The commands that ran, each with its folder: `/apps/mobile|npm ci`. */
 	readonly log: readonly string[];
 	/** Addresses that the job gave to its environment. */
 	readonly outputs: string;

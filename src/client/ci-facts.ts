@@ -1,0 +1,26 @@
+/**
+ * The facts that the written CI jobs depend on. The command finds them in a project; the dashboard assumes the usual ones.
+ */
+import type { Installation } from "./package-managers";
+
+export interface CiFacts {
+	/** Address of the server. */
+	readonly origin: string;
+	/** Address of the package of the command. */
+	readonly command: string;
+	readonly appId: string;
+	/** Folder of the project in the repository; empty for its root. */
+	readonly folder: string;
+	/** Build folder, relative to the project. */
+	readonly webDir: string;
+	/** Releases come from it. */
+	readonly branch: string;
+	readonly installation: Installation;
+	/** Commands in the folder of the project. */
+	readonly build: readonly string[];
+	/** Whether the app accepts encrypted bundles only. */
+	readonly isEncrypted: boolean;
+}
+
+/** The name of the secret with the key that bundles are encrypted with. */
+export const KEY_SECRET = "CAPSTAN_PRIVATE_KEY";
