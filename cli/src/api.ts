@@ -2,10 +2,15 @@
  * The connection to a server: the typed client over a fetch that has a time limit and repeats what a lost connection or a busy server
  * interrupted. Every request of the commands is idempotent, so repeating one is safe.
  */
+import { connect as connectTo, type Socket } from "node:net";
 import { type CapstanClient, createClient } from "../../src/client/client";
 import { EXIT, Failure } from "./failure";
 
 const TIME_LIMIT_MS = 120_000;
+/** A server that is down is reported within three seconds. */
+const DOWN_LIMIT_MS = 2_500;
+const NOTICE_MS = 200;
+const NO_CONNECTION = "no connection";
 const MOST_TRIES = 4;
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 60_000;
@@ -25,13 +30,17 @@ export interface Server {
 }
 
 export function connect(origin: string, key: string | undefined, version: string): Server {
+	const connection = whileConnecting(origin);
 	const sendOnce: Send = async (url, init) => {
 		const headers = new Headers(init.headers);
 		headers.set("user-agent", `capstan-cli/${version}`);
 		if (key !== undefined) headers.set("authorization", key);
 		try {
+			const signal = AbortSignal.any([AbortSignal.timeout(TIME_LIMIT_MS), connection.signal]);
 			// The key must not follow a redirect to another host.
-			return await fetch(url, { ...init, headers, redirect: "manual", signal: AbortSignal.timeout(TIME_LIMIT_MS) });
+			const answer = await fetch(url, { ...init, headers, redirect: "manual", signal });
+			connection.isThere();
+			return answer;
 		} catch (cause) {
 			throw unreachable(origin, cause);
 		}
@@ -39,6 +48,45 @@ export function connect(origin: string, key: string | undefined, version: string
 	const send = repeating(sendOnce);
 	const clientOf = (fetch: Send) => createClient({ baseUrl: origin, fetch: onlyJson(fetch, origin) });
 	return { origin, api: clientOf(send), apiOnce: clientOf(sendOnce), send, sendOnce };
+}
+
+/**
+ * Ends the wait for a server that no connection reaches. A slow one keeps its time: the network of this computer accepts a connection at once,
+ * however long the answer takes. A proxy hides whether the server is there.
+ */
+function whileConnecting(origin: string) {
+	const { HTTP_PROXY, HTTPS_PROXY, http_proxy, https_proxy } = process.env;
+	const isDirect = (HTTP_PROXY || HTTPS_PROXY || http_proxy || https_proxy || "") === "";
+	const { hostname, port, protocol } = new URL(origin);
+	const controller = new AbortController();
+	let timer: NodeJS.Timeout | undefined;
+	let probe: Socket | undefined;
+	const end = () => {
+		clearTimeout(timer);
+		probe?.destroy();
+	};
+	if (isDirect) {
+		const host = hostname.replace(/^\[|\]$/g, "");
+		probe = connectTo({ host, port: Number(port) || (protocol === "https:" ? 443 : 80) });
+		probe.unref();
+		probe.once("connect", end);
+		// The request reports a refusal by itself, and is tried again.
+		probe.once("error", end);
+		const giveUp = () => {
+			end();
+			controller.abort(Object.assign(new Error("The server cannot be reached."), { name: NO_CONNECTION }));
+		};
+		// After a long computation, the connection may be there and not yet noticed.
+		timer = setTimeout(() => {
+			timer = setTimeout(giveUp, NOTICE_MS).unref();
+		}, DOWN_LIMIT_MS).unref();
+	}
+	return { signal: controller.signal, isThere: end };
+}
+
+/** @throws {Failure} `server_unreachable` before anything waits for a server that does not answer */
+export async function refuseDown(origin: string, version: string): Promise<void> {
+	await connect(origin, undefined, version).api("GET /ok");
 }
 
 /** Repeats a request that got no answer, or 429 or 503. The last answer counts. */
@@ -49,7 +97,8 @@ export function repeating(sendOnce: Send, pause: (ms: number) => Promise<void> =
 			try {
 				response = await sendOnce(url, init);
 			} catch (error) {
-				if (tried >= MOST_TRIES) throw error;
+				const isDown = error instanceof Failure && error.details.reason === NO_CONNECTION;
+				if (tried >= MOST_TRIES || isDown) throw error;
 				await pause(FIRST_PAUSE_MS * 2 ** tried);
 				continue;
 			}

@@ -55,10 +55,23 @@ export async function readBuild(
 	included: Included = { hidden: false, sourceMaps: false },
 ): Promise<Build> {
 	const root = await realpath(folder).catch(() => undefined);
+	if (root !== undefined && (await stat(root)).isFile()) {
+		const message = `${folder} is a file; name the folder that your web build writes.`;
+		throw usage("build_not_found", message, { folder });
+	}
 	if (root === undefined || !(await stat(root)).isDirectory()) {
 		throw usage(
 			"build_not_found",
 			`The build folder ${folder} does not exist; build your app first, or name another folder.`,
+			{
+				folder,
+			},
+		);
+	}
+	if ((await stat(join(root, "index.html")).catch(() => undefined))?.isFile() !== true) {
+		throw usage(
+			"missing_index_html",
+			`${folder} has no index.html at its top, the page that devices start; name the folder that your web build writes.`,
 			{
 				folder,
 			},
@@ -75,15 +88,6 @@ export async function readBuild(
 		files.push({ name: name.split(sep).join("/"), path, sizeBytes: bytes.length, sha256: sha256(bytes) });
 	}
 	files.sort((one, other) => (one.name < other.name ? -1 : 1));
-	if (!files.some(({ name }) => name === "index.html")) {
-		throw usage(
-			"missing_index_html",
-			`${folder} has no index.html at its top, the page that devices start; name the folder that your web build writes.`,
-			{
-				folder,
-			},
-		);
-	}
 	if (files.length > MOST_FILES) {
 		throw usage("too_many_files", `${folder} has ${files.length} files; a bundle has at most ${MOST_FILES}.`, {
 			folder,

@@ -84,6 +84,9 @@ export async function contentOf(
 ): Promise<Content> {
 	const form = formOf(run, project, wanted);
 	const key = await privateKeyOf(run, project);
+	if (key === undefined && project.setting("plugins", "CapacitorUpdater", "publicKey") !== undefined) {
+		run.terminal.note("The app has a publicKey, so its devices refuse this bundle, which is not encrypted.");
+	}
 	const encryption = key === undefined ? undefined : encryptionWith(key);
 	const zip = form === "delta" ? undefined : await zipOf(build);
 	const checksum = checksumOf(build, zip, encryption);

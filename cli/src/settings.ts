@@ -4,6 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { connect, type Server } from "./api";
+import { ciJobOf } from "./ci-job";
 import { type Run, text } from "./command";
 import { readCredentials } from "./credentials";
 import { EXIT, Failure, usage } from "./failure";
@@ -90,12 +91,26 @@ export async function resolve(run: Run, stages: Stages = []): Promise<Settings> 
 	const appId = appOf(run, project);
 	const key = (await givenKey(run, origin)) ?? (await keylessKey(run, origin, appId, stages));
 	if (key === undefined) {
-		const remedy =
-			run.environment.CI === undefined
-				? ""
-				: " A keyless job needs the permission to request an identity token (/docs/cli).";
-		const message = `No API key for ${origin}: run capstan login, or set CAPSTAN_TOKEN.${remedy}`;
+		const message = `No API key for ${origin}: run capstan login, or set CAPSTAN_TOKEN.${keylessRemedy(run, origin)}`;
 		throw new Failure("missing_key", message, EXIT.denied, { server: origin });
 	}
 	return { project, server: connect(origin, key, run.version), appId };
+}
+
+/** The lines of a CI job that let it request an identity token. */
+function keylessRemedy({ environment }: Run, origin: string): string {
+	const line = {
+		github: "permissions: { contents: read, id-token: write }",
+		gitlab: `id_tokens: { CAPSTAN_ID_TOKEN: { aud: "${origin}" } }`,
+	}[ciJobOf(environment).system as string];
+	if (line !== undefined) return ` Or let the job request an identity token, with this line in it: ${line}`;
+	return environment.CI === undefined
+		? ""
+		: " A keyless job needs the permission to request an identity token (/docs/cli).";
+}
+
+/** The server that the app asks, if a release to this one does not reach it. */
+export function otherServer({ server }: Project, origin: string): string | undefined {
+	const at = (address: string) => address.replace(/^(https?:\/\/)(?:127\.[\d.]+|\[::1\])(?=:|$)/, "$1localhost");
+	return server === undefined || at(server) === at(origin) ? undefined : server;
 }

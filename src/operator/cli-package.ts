@@ -1,12 +1,12 @@
 /**
- * The `capstan` command of cli/: one file without dependencies, and the npm package that the server offers as /capstan.tgz, so that
- * `npx https://updates.example.com/capstan.tgz` runs a version that fits the server.
+ * The `capstan` command of cli/: one file without dependencies, and the npm package that the server offers. The same sources give the same
+ * bytes, because the address of a package holds a hash of them (src/features/service/command-package.ts).
  */
 import { chmod, mkdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
-import { build } from "esbuild";
+import { buildSync } from "esbuild";
 import { putFile } from "./put-file";
 
 const CLI_DIRECTORY = fileURLToPath(new URL("../../cli", import.meta.url));
@@ -14,7 +14,7 @@ export const CLI_FILE = join(CLI_DIRECTORY, "dist/capstan.js");
 
 /** Writes the command. Minified, because Node parses the whole file at every start. */
 async function buildCli(): Promise<Buffer> {
-	const { outputFiles } = await build({
+	const { outputFiles } = buildSync({
 		entryPoints: [join(CLI_DIRECTORY, "src/main.ts")],
 		bundle: true,
 		write: false,
@@ -32,10 +32,15 @@ async function buildCli(): Promise<Buffer> {
 	return script;
 }
 
-/** The package as `npm pack` would write it, with fixed times, so that the same build has the same bytes. */
-export async function cliPackage(): Promise<Buffer> {
+/**
+ * The package as `npm pack` would write it, with fixed times.
+ * @param more further fields of package.json
+ */
+export async function cliPackage(more: object = {}): Promise<Buffer> {
+	const manifest = JSON.parse(await readFile(join(CLI_DIRECTORY, "package.json"), "utf8"));
 	const entries = [
-		["package.json", await readFile(join(CLI_DIRECTORY, "package.json")), 0o644],
+		["package.json", Buffer.from(`${JSON.stringify({ ...manifest, ...more }, null, 2)}\n`), 0o644],
+		["LICENSE", await readFile(join(CLI_DIRECTORY, "../LICENSE")), 0o644],
 		["README.md", await readFile(join(CLI_DIRECTORY, "README.md")), 0o644],
 		["dist/capstan.js", await buildCli(), 0o755],
 	] as const;
@@ -44,9 +49,14 @@ export async function cliPackage(): Promise<Buffer> {
 		content,
 		Buffer.alloc((BLOCK_BYTES - (content.length % BLOCK_BYTES)) % BLOCK_BYTES),
 	]);
-	return gzipSync(Buffer.concat([...blocks, Buffer.alloc(2 * BLOCK_BYTES)]), { level: 9 });
+	const packed = gzipSync(Buffer.concat([...blocks, Buffer.alloc(2 * BLOCK_BYTES)]), { level: 9 });
+	// The header names the operating system.
+	packed[GZIP_SYSTEM_BYTE] = GZIP_SYSTEM_UNKNOWN;
+	return packed;
 }
 
+const GZIP_SYSTEM_BYTE = 9;
+const GZIP_SYSTEM_UNKNOWN = 255;
 const BLOCK_BYTES = 512;
 /** The time that npm gives every file of a package. */
 const FIXED_TIME_S = Date.UTC(1985, 9, 26, 8, 15) / 1000;

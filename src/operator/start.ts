@@ -32,7 +32,15 @@ const HELP = `Serves Capstan on this machine, with embedded database, object sto
 const DEFAULT_PORT = 8787;
 const PARENT_CHECK_INTERVAL_MS = 250;
 const LINK_FOR = "--sign-in-link-for=";
+/** Names that npm has no meaning of its own for. */
+const FOR_NPM = ["--lan", "--background", "--new-admin-key"];
 const OPTIONS = new Set(["--help", "--lan", "--background", "--json", "--new-admin-key"]);
+
+/** Options without the separating `--`: `npm start --lan` gives them to npm, which passes them on as variables. */
+function takenByNpm(): readonly string[] {
+	if (process.env.npm_lifecycle_event !== "start") return [];
+	return FOR_NPM.filter((option) => process.env[`npm_config_${option.slice(2).replaceAll("-", "_")}`] === "true");
+}
 
 function readPort(): number {
 	const text = process.env.PORT ?? "";
@@ -81,16 +89,17 @@ function announce(capstan: Announcement, isInBackground: boolean): void {
 		const elsewhere = others.length === 0 ? "" : ` (other networks: ${others.join(", ")})`;
 		fact("Phones", networkUrl, `scan it to test the connection, and use it as your app's server${elsewhere}`);
 		console.log(`\n${qrCode(networkUrl)}`);
-	} else if (process.env.HOST !== undefined || process.argv.includes("--lan")) {
+	} else if (process.env.HOST !== undefined || [...process.argv, ...takenByNpm()].includes("--lan")) {
 		fact("Phones", "no local network found that a phone could share");
 	}
 	if (signInLink === null) {
 		console.log("\nNo operator account found. Create one with npm start -- --new-admin-key.\n");
 		return;
 	}
-	console.log(`\nOpen this link to sign in. It is valid once, for ${SIGN_IN_LINK_MINUTES} minutes.\n`);
 	const path = shown(statePaths(capstan.stateDirectory).signInLink);
-	console.log(`  ${isTerminal ? bold(signInLink) : `(in ${path}, readable only by you)`}\n`);
+	const link = isTerminal ? "this link" : `the link in ${path}, which only you can read,`;
+	console.log(`\nOpen ${link} to sign in. It is valid once, for ${SIGN_IN_LINK_MINUTES} minutes.\n`);
+	if (isTerminal) console.log(`  ${bold(signInLink)}\n`);
 }
 
 /** White on black in every terminal theme, because many cameras cannot read inverted codes. */
@@ -127,7 +136,7 @@ function stopWithNpm(stop: () => void): void {
 }
 
 async function main(): Promise<void> {
-	const given = process.argv.slice(2);
+	const given = [...process.argv.slice(2), ...takenByNpm()];
 	const signInLinkFor = given.find((option) => option.startsWith(LINK_FOR))?.slice(LINK_FOR.length);
 	const unknown = given.find((option) => !OPTIONS.has(option) && !option.startsWith(LINK_FOR));
 	if (unknown !== undefined) throw new Failure(`Unknown option ${unknown}. See npm start -- --help.`);

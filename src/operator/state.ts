@@ -3,7 +3,7 @@
  * a wrong guess would lose keys or data.
  */
 import { randomBytes, randomUUID } from "node:crypto";
-import { rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import {
 	access,
 	chmod,
@@ -18,7 +18,7 @@ import {
 	stat,
 	writeFile,
 } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { isWellFormedKey } from "../authz/secrets";
 import { Failure } from "./failure";
 
@@ -58,7 +58,7 @@ export function statePaths(directory: string): StatePaths {
 export async function prepareState(paths: StatePaths): Promise<void> {
 	const { directory } = paths;
 	try {
-		await mkdir(directory, { recursive: true, mode: 0o700 });
+		await createDirectory(directory);
 		if (!(await stat(directory)).isDirectory()) throw new Error("not a directory");
 		await access(directory, constants.W_OK | constants.X_OK);
 		// Access bits do not limit root, so only a written file proves it.
@@ -70,6 +70,13 @@ export async function prepareState(paths: StatePaths): Promise<void> {
 			`The state directory ${directory} cannot be written to. Make it writable, or set CAPSTAN_STATE to another directory.`,
 		);
 	}
+}
+
+/** With the directories above it. The recursive mkdir of Node never ends where the system refuses to create one, such as in /proc. */
+async function createDirectory(directory: string): Promise<void> {
+	if (existsSync(directory)) return;
+	if (!existsSync(dirname(directory))) await createDirectory(dirname(directory));
+	await mkdir(directory, { mode: 0o700 });
 }
 
 /** Locks that this process holds. A lock file with our process id that is not listed here was left by an earlier process. */

@@ -12,7 +12,7 @@ import { privateKeyOf, publicKeyText } from "../encryption";
 import { EXIT, failureOf } from "../failure";
 import { addCommand } from "../package-manager";
 import { type Project, readProject } from "../project";
-import { givenKey, serverOrigin } from "../settings";
+import { givenKey, otherServer, serverOrigin } from "../settings";
 import { counted } from "../terminal";
 
 export interface Finding {
@@ -22,6 +22,7 @@ export interface Finding {
 	readonly detail: string;
 }
 
+const LOOPBACK = /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])(:|$)/;
 /** Signed links and short-lived tokens tolerate less. */
 const MOST_CLOCK_DIFFERENCE_MS = 30_000;
 /** The clean-up, every 15 minutes, wakes deliveries that wait; `npm run doctor` allows as much. */
@@ -43,6 +44,11 @@ export const doctor: Command = {
 		];
 		try {
 			const origin = await serverOrigin(run, project);
+			const elsewhere = otherServer(project, origin);
+			if (elsewhere !== undefined) {
+				const detail = `the app asks ${elsewhere}, and this checks ${origin}; run capstan init to change the app`;
+				findings.push({ check: "config", state: "warning", detail });
+			}
 			findings.push(...(await serverFindings(run, project, origin)));
 		} catch (error) {
 			findings.push({ check: "server", state: "failed", detail: failureOf(error).message });
@@ -235,6 +241,9 @@ export async function clockFinding({ send, origin }: Pick<Server, "origin" | "se
 	const response = await send(`${origin}/ok`, { method: "GET" });
 	await response.arrayBuffer();
 	const serverMs = Date.parse(response.headers.get("date") ?? "");
+	if (Number.isNaN(serverMs) && LOOPBACK.test(origin)) {
+		return { check: "clock", state: "ok", detail: "the server runs on this computer" };
+	}
 	if (Number.isNaN(serverMs)) {
 		const detail = "the server does not send its time, so this computer's clock was not compared";
 		return { check: "clock", state: "unknown", detail };

@@ -3,7 +3,7 @@
  */
 
 import { CapstanError } from "../../../src/client/client";
-import { connect } from "../api";
+import { connect, refuseDown } from "../api";
 import { openBrowser, startHandOver } from "../browser-login";
 import { type Command, type Run, text } from "../command";
 import { storeKey } from "../credentials";
@@ -20,6 +20,7 @@ export const login: Command = {
 	examples: ["capstan login --server https://updates.example.com", "capstan login --key - < key.txt"],
 	async run(run) {
 		const origin = await serverOrigin(run, await readProject(run.directory));
+		await refuseDown(origin, run.version);
 		const key = text(run.options, "key") === undefined ? await askedKey(run, origin) : await givenKey(run, origin);
 		if (key === undefined || key === "")
 			throw new Failure("missing_key", "No key was given; nothing was stored.", EXIT.denied);

@@ -32,7 +32,7 @@ import { type ExitCode, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
 import type { Project } from "../project";
 import { type Reach, reachOf, refuseBelowAll, reportedStoreBuilds } from "../reach";
-import { resolve, type Settings } from "../settings";
+import { otherServer, resolve, type Settings } from "../settings";
 import { counted, sizeText } from "../terminal";
 import { type Uploaded, uploadBundle } from "../upload";
 import { type KnownVersions, nextVersion } from "../version-choice";
@@ -68,6 +68,13 @@ export const release: Command = {
 		const settings = await resolve(run, RELEASE_STAGES);
 		const { server, project, appId } = settings;
 		if (text(run.options, "bundle") === undefined) refuseUnreadable(project);
+		const elsewhere = otherServer(project, server.origin);
+		if (elsewhere !== undefined) {
+			const app = project.config?.path ?? "the app";
+			run.terminal.note(
+				`${app} names ${elsewhere}, so devices with that configuration get no release of ${server.origin}.`,
+			);
+		}
 		const build = await buildOf(run, project);
 		run.terminal.progress(`Asking ${server.origin}`);
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });

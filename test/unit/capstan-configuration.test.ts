@@ -1,0 +1,190 @@
+/**
+ * Every kind of configuration that `capstan init` meets: what can be edited is edited, what is computed is named, and the app and its jobs
+ * are created all the same.
+ */
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { configure } from "../../cli/src/configuration";
+import { invocationOf } from "../../cli/src/invocation";
+import { readProject } from "../../cli/src/project";
+import { runCommand } from "../../cli/src/run";
+import { withoutSetting } from "../../cli/src/source-object";
+
+const SERVER = "https://updates.example.com";
+const directories: string[] = [];
+afterAll(() => Promise.all(directories.map((directory) => rm(directory, { recursive: true }))));
+
+async function projectWith(files: Readonly<Record<string, string>>): Promise<string> {
+	const directory = await mkdtemp(join(tmpdir(), "capstan-configuration-"));
+	directories.push(directory);
+	for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text);
+	return directory;
+}
+
+async function run(directory: string, words: readonly string[], invocation?: string) {
+	let out = "";
+	let errors = "";
+	const code = await runCommand(words, {
+		out: { write: (text) => (out += text) },
+		error: { write: (text) => (errors += text) },
+		environment: { PATH: process.env.PATH, HOME: directory },
+		directory,
+		...(invocation === undefined ? {} : { invocation }),
+	});
+	return { code, out, errors };
+}
+
+const PACKAGE = { "package.json": '{ "scripts": { "build": "vite build" } }' };
+
+describe("init --app", () => {
+	beforeEach(() => vi.stubGlobal("fetch", () => Promise.reject(new TypeError("no network"))));
+	afterEach(() => vi.unstubAllGlobals());
+
+	test.each([
+		[
+			"capacitor.config.ts",
+			"const config = { appId: process.env.FLAVOR || 'com.acme.a', webDir: 'www' };\nexport default config;\n",
+			0,
+		],
+		["capacitor.config.ts", "export default () => ({ appId: 'com.acme.a' });\n", 6],
+		["capacitor.config.ts", "const base = { webDir: 'www' };\nexport default { ...base, appId: 'com.acme.a' };\n", 6],
+		[
+			"capacitor.config.js",
+			"module.exports = { appId: 'com.acme.a', plugins: { CapacitorUpdater: { updateUrl: url() } } };\n",
+			1,
+		],
+		["capacitor.config.mjs", "export default { appId: 'com.acme.a' };\n", 0],
+		["capacitor.config.cjs", "module.exports = { appId: 'com.acme.a' };\n", 0],
+		["capacitor.config.json", '{\n  // ours\n  "appId": "com.acme.a",\n}\n', 0],
+	])("with %s: %j writes the jobs, and names %i values to set", async (name, text, byHand) => {
+		const directory = await projectWith({ ...PACKAGE, [name]: text });
+		const words = ["init", "--server", SERVER, "--app", "com.acme.b", "--ci", "github", "--json"];
+		const { code, out, errors } = await run(directory, words);
+		expect(code, out + errors).toBe(0);
+		const answer = JSON.parse(out);
+		expect(answer.changed).toContain(".github/workflows/capstan.yml");
+		expect(answer.by_hand ?? []).toHaveLength(byHand);
+		expect(await readFile(join(directory, ".github/workflows/capstan.yml"), "utf8")).toContain("--app com.acme.b");
+		const written = await readFile(join(directory, name), "utf8");
+		if (byHand < 6) expect(written).toContain(`${SERVER}/stats`);
+		else expect(written).toBe(text);
+		// Values that a person has set are recognized.
+		const values: readonly string[] = answer.by_hand ?? [];
+		const fields = values.map(
+			(each) => `${each.split(":")[0]?.split(".").at(-1)}: ${each.slice(each.indexOf(":") + 2)},`,
+		);
+		await writeFile(join(directory, name), `${written}\n/* ${fields.join("\n")} */\n`);
+		if (byHand > 0) expect(JSON.parse((await run(directory, words)).out).by_hand).toBeUndefined();
+	});
+
+	test("without an id that can be read asks for one", async () => {
+		const directory = await projectWith({
+			...PACKAGE,
+			"capacitor.config.ts": "export default configOf(process.env);\n",
+		});
+		const { code, errors } = await run(directory, ["init", "--server", SERVER]);
+		expect([code, errors]).toEqual([
+			2,
+			expect.stringContaining("capacitor.config.ts names no appId that can be read; pass --app"),
+		]);
+	});
+});
+
+describe("cleartext", () => {
+	const LOCAL = "http://192.168.1.20:8787";
+	const config = (server: string) =>
+		`{\n  "appId": "com.acme.a",\n  "server": {\n    "cleartext": true${server}\n  },\n  "plugins": { "CapacitorUpdater": { "updateUrl": "${LOCAL}/updates" } }\n}\n`;
+
+	test.each([
+		["", undefined],
+		[',\n    "hostname": "app"', { hostname: "app" }],
+	])("of a local server leaves with the first one that has HTTPS, beside %j", async (more, server) => {
+		const directory = await projectWith({ ...PACKAGE, "capacitor.config.json": config(more) });
+		const { change } = configure(await readProject(directory), SERVER, "com.acme.a");
+		expect(JSON.parse(change?.after ?? "").server).toEqual(server);
+		const local = configure(await readProject(directory), LOCAL, "com.acme.a");
+		expect(JSON.parse(local.change?.after ?? "").server).toMatchObject({ cleartext: true });
+	});
+
+	test.each([
+		["{ a: 1, server: { cleartext: true } }", "{ a: 1 }"],
+		[
+			"{\n  server: {\n    cleartext: true, // dev\n    hostname: 'x',\n  },\n}",
+			"{\n  server: {\n    hostname: 'x',\n  },\n}",
+		],
+		[
+			"{\n  server: {\n    hostname: 'x', // ours\n    cleartext: true\n  }\n}",
+			"{\n  server: {\n    hostname: 'x' // ours\n  }\n}",
+		],
+		["{ a: 1 }", "{ a: 1 }"],
+	])("is removed from %j", (before, after) => {
+		expect(withoutSetting(`export default ${before};`, false, ["server", "cleartext"])).toBe(
+			`export default ${after};`,
+		);
+	});
+
+	test("of an app whose server has HTTPS is a failure of doctor", async () => {
+		const text = config("").replace(LOCAL, "https://127.0.0.1:9");
+		const { code, out } = await run(await projectWith({ ...PACKAGE, "capacitor.config.json": text }), [
+			"doctor",
+			"--json",
+		]);
+		expect(code).toBe(1);
+		expect(JSON.parse(out).findings).toContainEqual(
+			expect.objectContaining({
+				check: "cleartext",
+				state: "failed",
+				detail: expect.stringContaining("server.cleartext is true"),
+			}),
+		);
+	});
+});
+
+describe("a server that is down", () => {
+	const commands = [["login"], ["status", "--key", "cap_key_of_this_test", "--app", "com.acme.a"]] as const;
+	test.each([
+		// Nothing listens, and packets to an address for documentation get no answer.
+		[commands[0], "http://127.0.0.1:18099"],
+		[commands[1], "http://127.0.0.1:18099"],
+		[commands[0], "http://192.0.2.1"],
+	])("is reported within three seconds by %j at %s", async (words, server) => {
+		const startedMs = Date.now();
+		const { code, errors } = await run(await projectWith({}), [...words, "--server", server]);
+		expect([code, errors]).toEqual([5, expect.stringContaining(`${server} does not answer (`)]);
+		expect(errors).not.toContain("Open this address");
+		expect(Date.now() - startedMs).toBeLessThan(5_000);
+	});
+});
+
+describe("a mistyped", () => {
+	test.each([
+		[["relase"], 'Did you mean "release"?'],
+		[["release", "--chanel", "beta"], "Unknown option '--chanel'. Did you mean --channel?"],
+		[["init", "--colour", "red"], "Unknown option '--colour'"],
+	])("word in %j is answered with the likely one", async (words, sentence) => {
+		const { code, errors } = await run(await projectWith({}), words);
+		expect([code, errors]).toEqual([2, expect.stringContaining(sentence)]);
+	});
+});
+
+describe("messages", () => {
+	test("name the command that the person used", async () => {
+		const invocation = `npx ${SERVER}/capstan.tgz`;
+		const { errors } = await run(await projectWith({}), ["status"], invocation);
+		expect(errors).toContain(`After ${invocation} login or init with it`);
+	});
+
+	test("find it in what npx keeps beside its copy, and by the package manager", async () => {
+		const npx = join(await projectWith({}), "_npx/0a1b");
+		await mkdir(npx, { recursive: true });
+		await writeFile(join(npx, "package.json"), JSON.stringify({ _npx: { packages: [`${SERVER}/capstan.tgz`] } }));
+		const script = (directory: string) => join(directory, "node_modules/capstan/dist/capstan.js");
+		expect(invocationOf(script(npx), {})).toBe(`npx ${SERVER}/capstan.tgz`);
+		const variables = (agent: string) => ({ npm_execpath: "npm", npm_config_user_agent: `${agent}/1.0.0 node/v22` });
+		expect(invocationOf(script("/app"), variables("npm"))).toBe("npx capstan");
+		expect(invocationOf(script("/app"), variables("pnpm"))).toBe("pnpm exec capstan");
+		expect(invocationOf("/usr/lib/node_modules/capstan/dist/capstan.js", {})).toBe("capstan");
+	});
+});
