@@ -4,11 +4,11 @@
  */
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, relative, sep } from "node:path";
 import { build } from "esbuild";
 import { withMark } from "../domain/words/mark";
 import { cliPackage } from "./cli-package";
-import { DASHBOARD_ASSETS, dashboardFiles } from "./dashboard";
+import { dashboardFiles } from "./dashboard";
 import { frontPage, GUIDE_NAMES, type GuideName, guidePage, referencePage, searchIndex } from "./docs-pages";
 import { openApiText } from "./openapi";
 import { PROJECT_DIRECTORY } from "./project";
@@ -99,14 +99,15 @@ export async function buildAssets(): Promise<void> {
 		await mkdir(join(ASSETS_DIRECTORY, folder), { recursive: true });
 	for (const [name, content] of Object.entries(files))
 		await putFile(join(ASSETS_DIRECTORY, name), Buffer.from(content));
-	await removeOldScripts(Object.keys(files));
+	await removeOldFiles(Object.keys(files));
 }
 
-/** Names of dashboard files contain a hash of their content, so files of earlier builds must be removed. */
-async function removeOldScripts(current: readonly string[]): Promise<void> {
-	for (const name of await readdir(join(ASSETS_DIRECTORY, DASHBOARD_ASSETS))) {
-		if (current.includes(`${DASHBOARD_ASSETS}/${name}`)) continue;
-		await rm(join(ASSETS_DIRECTORY, DASHBOARD_ASSETS, name), { force: true });
+/** Files of earlier builds would be served still: a static asset comes before an endpoint of its path. */
+async function removeOldFiles(current: readonly string[]): Promise<void> {
+	for (const entry of await readdir(ASSETS_DIRECTORY, { recursive: true, withFileTypes: true })) {
+		const path = join(entry.parentPath, entry.name);
+		const name = relative(ASSETS_DIRECTORY, path).split(sep).join("/");
+		if (entry.isFile() && !current.includes(name)) await rm(path, { force: true });
 	}
 }
 

@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 
 /** Folder of the static assets that browsers may cache forever. */
-export const DASHBOARD_ASSETS = "dashboard-assets";
+const DASHBOARD_ASSETS = "dashboard-assets";
 
 /** Sources of the build outside of dashboard/. */
 const OTHER_SOURCES = [

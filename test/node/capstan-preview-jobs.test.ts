@@ -2,6 +2,7 @@
  * The preview action and the GitLab component, run as their providers run them, without a secret: a device gets the upload, the pull request has one
  * comment, and its end deletes the channel and bundles.
  */
+import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -188,10 +189,8 @@ describe("the jobs that capstan init writes", () => {
 		const appId = product.newAppId();
 		await createProductApp(product, appId);
 		const project = await createCapstanProject(product, appId);
-		await project.write(
-			".git/config",
-			`[core]\n\tbare = false\n[remote "origin"]\n\turl = ${provider.url}/acme/own.git\n`,
-		);
+		execFileSync("git", ["init", "-q", project.directory]);
+		execFileSync("git", ["-C", project.directory, "remote", "add", "origin", `${provider.url}/acme/own.git`]);
 		const states = [];
 		for (const _ of ["first", "again"]) {
 			const init = await project.run("init", "--ci", system, "--json");
@@ -202,21 +201,25 @@ describe("the jobs that capstan init writes", () => {
 		delete project.environment.CAPSTAN_TOKEN;
 		return { appId, project, file: parse(await project.read(path)) };
 	}
-	/** Runs the last command of a job, without a secret. */
+	/** Runs the last command of a job, without a secret. GitHub's steps have a file for outputs, and GitLab's jobs a directory. */
 	const runLast = (command: string, project: CapstanProject, environment: Readonly<Record<string, string>>) =>
 		runExamples([{ line: 0, commands: command, shown: undefined }], {
 			directory: project.directory,
-			environment: { HOME: project.home, npm_config_cache: join(project.home, "npm"), CI: "true", ...environment },
+			environment: {
+				HOME: project.home,
+				npm_config_cache: join(project.home, "npm"),
+				CI: "true",
+				GITHUB_OUTPUT: join(project.home, "output"),
+				CI_PROJECT_DIR: project.home,
+				...environment,
+			},
 		});
 
 	test("preview a pull request on GitHub and end it, with one comment, and release the main branch only", async () => {
 		const { appId, project, file } = await written("github", ".github/workflows/capstan.yml");
 		expect(file.on.push.branches).toEqual(["trunk"]);
 		const { release, preview, "preview-end": end } = file.jobs;
-		for (const { steps, permissions } of [release, preview, end]) {
-			expect(steps.at(-1).env.npm_config_cache).toBe(`\${{ runner.temp }}/capstan-npm`);
-			expect(permissions["id-token"]).toBe("write");
-		}
+		for (const { permissions } of [release, preview, end]) expect(permissions["id-token"]).toBe("write");
 		expect(JSON.stringify(file)).not.toContain("secrets.");
 		expect(release.if).toBe("github.event_name == 'push'");
 		expect(preview.if).toContain("head.repo.full_name == github.repository && github.actor != 'dependabot[bot]'");
@@ -246,7 +249,7 @@ describe("the jobs that capstan init writes", () => {
 		}
 		await expectNothingLeft(appId, "pr-51");
 		provider.claims = claimsOf("refs/heads/other", "push");
-		const refused = await runLast(`${release.steps.at(-1).run} --json 2>&1 || true`, project, identity);
+		const refused = await runLast(`{ ${release.steps.at(-1).run}; } 2>&1 || true`, project, identity);
 		expect(refused.join("")).toContain("no_matching_publisher");
 		provider.claims = claimsOf("refs/heads/trunk", "push");
 		await runLast(release.steps.at(-1).run, project, identity);
