@@ -203,3 +203,14 @@ export function useChange<const Key extends EndpointKey>(
 }
 
 export type { AnswerOf, RequestOf };
+
+/** The address of the server's `capstan` command for files that stay, such as CI jobs: its content never changes. */
+export function useCommandAddress(): string {
+	const newest = `${location.origin}/capstan.tgz`;
+	const { data } = useQuery({
+		queryKey: ["command address"],
+		queryFn: async () => (await fetch(newest, { method: "HEAD" })).url,
+		staleTime: Number.POSITIVE_INFINITY,
+	});
+	return data ?? newest;
+}

@@ -2,7 +2,7 @@
  * `npm run publish:cli`: publishes the capstan command to the npm registry, with the files that a server offers. The package names the
  * repository that it comes from, which a statement of provenance must match. `--dry-run` shows what would be published.
  */
-import { execFileSync, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { cliPackage } from "./cli-package";
@@ -20,15 +20,11 @@ const HELP = `Publishes the capstan command of cli/ to the npm registry.
 function repositoryAddress(): string | undefined {
 	const { GITHUB_SERVER_URL, GITHUB_REPOSITORY } = process.env;
 	if (GITHUB_SERVER_URL && GITHUB_REPOSITORY) return `${GITHUB_SERVER_URL}/${GITHUB_REPOSITORY}`;
-	try {
-		const options = { cwd: PROJECT_DIRECTORY, encoding: "utf8" as const };
-		const remote = execFileSync("git", ["remote", "get-url", "origin"], options).trim();
-		return /^(?:https:\/\/|git@)/.test(remote)
-			? remote.replace(/^git@([^:]+):/, "https://$1/").replace(/\.git$/, "")
-			: undefined;
-	} catch {
-		return undefined;
-	}
+	const { stdout } = spawnSync("git", ["remote", "get-url", "origin"], { cwd: PROJECT_DIRECTORY, encoding: "utf8" });
+	const remote = (stdout ?? "").trim();
+	return /^(?:https:\/\/|git@)/.test(remote)
+		? remote.replace(/^git@([^:]+):/, "https://$1/").replace(/\.git$/, "")
+		: undefined;
 }
 
 async function main(): Promise<number> {

@@ -10,6 +10,7 @@ import { promisify } from "node:util";
 import { beforeAll, expect, test } from "vitest";
 import manifest from "../../cli/package.json";
 import { cliPackage } from "../../src/operator/cli-package";
+import { PROJECT_DIRECTORY } from "../../src/operator/project";
 import { type Product, sharedProduct } from "./support/product";
 import { MACHINE_PATH } from "./support/tools";
 
@@ -49,4 +50,11 @@ test("a lock file installs after an upgrade, and npx runs the newest", async () 
 	expect(installed.version).toBe("0.0.9");
 
 	expect((await npm("npx", "--yes", `${product.url}/capstan.tgz`, "--version")).trim()).toBe(manifest.version);
+});
+
+test("publish:cli --dry-run shows the package that the registry would get", async () => {
+	const env = { ...process.env, GITHUB_SERVER_URL: "https://github.com", GITHUB_REPOSITORY: "acme/capstan" };
+	const { stdout } = await run("npm", ["run", "publish:cli", "--", "--dry-run"], { cwd: PROJECT_DIRECTORY, env });
+	expect(stdout).toContain("dist/capstan.tgz is from https://github.com/acme/capstan.");
+	expect(stdout).toContain(`+ capstan@${manifest.version}`);
 });

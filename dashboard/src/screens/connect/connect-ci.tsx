@@ -7,7 +7,7 @@ import { Alert, Code, Group, NativeSelect, Text, TextInput } from "@mantine/core
 import { useState } from "react";
 import { type CiSystem, ciFiles } from "../../../../src/client/ci-workflow";
 import { CI_KEY_MINUTES, PREVIEW_DAYS } from "../../../../src/domain/defaults";
-import { usePage } from "../../api";
+import { useCommandAddress, usePage } from "../../api";
 import { ButtonLink, TextLink } from "../../components/link";
 import { optionsOf } from "../../components/options";
 import { Section } from "../../components/screen";
@@ -87,9 +87,10 @@ function Choice<Value extends string>({ label, value, options, onChange }: Choic
 /** One file does both: releases and previews. */
 function CapstanCi({ appId, system }: Omit<WorkflowProps, "login">) {
 	const { origin } = location;
+	const command = useCommandAddress();
 	const files = ciFiles(system, {
 		origin,
-		command: `${origin}/capstan.tgz`,
+		command,
 		appId,
 		folder: "",
 		webDir: "dist",
