@@ -8,6 +8,7 @@ import { removeTombstones } from "./db/bundle-deletion";
 import { deletedAppIds, trimFeed } from "./db/change-triggers";
 import { type Database, openDb } from "./db/client";
 import { removeUnusedDeltaFiles } from "./db/delta-files";
+import { Failures } from "./db/failures";
 import { deleteOldIdempotencyKeys } from "./db/idempotency-keys";
 import { deleteExpiredInvitations } from "./db/invitations";
 import { SEALED_HOOKS } from "./db/preview-hooks";
@@ -128,14 +129,10 @@ function batchOf(statements: (nowMs: number) => readonly CompiledQuery[]) {
 /** A job that runs in each telemetry database. One that fails does not stop the others. */
 function inEachTelemetryDatabase(job: (deps: Deps, db: Database) => Promise<unknown>) {
 	return async (deps: Deps): Promise<void> => {
-		let failure: unknown;
+		const failures = new Failures();
 		for (const binding of Object.keys(deps.telemetry)) {
-			try {
-				await job(deps, openTelemetry(deps, binding));
-			} catch (error) {
-				failure ??= error;
-			}
+			await failures.during(binding, () => job(deps, openTelemetry(deps, binding)));
 		}
-		if (failure !== undefined) throw failure;
+		failures.throwFirst();
 	};
 }

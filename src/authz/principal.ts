@@ -93,6 +93,10 @@ export interface SessionPrincipal extends Caller {
 	readonly lastSeenAtMs: number;
 }
 
+/** The CI job of a caller, known by the hash of its key, because all jobs of a publisher share one key; null: no job. */
+export const jobOf = (principal: Principal): string | null =>
+	principal.kind === "key" && principal.publisher !== undefined ? principal.secretHash : null;
+
 /** Policy columns of an organization. */
 export interface PolicyColumns {
 	readonly enforce_hashed_api_keys: Flag;

@@ -13,6 +13,7 @@ import { pendingBundle } from "./bundles";
 import { dropRollbackTargets } from "./channel-history";
 import { type Database, isOfApp, jsonList, openDb, query } from "./client";
 import { releaseDeltaFiles } from "./delta-files";
+import { Failures } from "./failures";
 import { type Walk, walk } from "./table-walk";
 import type { TelemetryDeps } from "./telemetry-databases";
 import { openTelemetry, reportedVersions } from "./telemetry-reads";
@@ -100,24 +101,24 @@ export async function removeTombstones(deps: TelemetryDeps, nowMs: number): Prom
 		within: sql`deleted_at_ms <= ${nowMs - TOMBSTONE_MS} AND used_by IS NULL`,
 		rows: MOST_TOMBSTONES,
 	};
-	const failures = new Map<string, unknown>();
+	const failures = new Failures();
 	await walk(db, tombstones, async (range) => [
 		sql`DELETE FROM bundles WHERE ${range} AND id NOT IN ${jsonList(await reportedIn(deps, db, range, failures))} AND NOT EXISTS (SELECT 1 FROM channels WHERE version_id = bundles.id)
 			AND NOT EXISTS (SELECT 1 FROM channels WHERE rollout_version_id = bundles.id)
 			AND NOT EXISTS (SELECT 1 FROM device_overrides WHERE version_id = bundles.id)`.compile(query),
 	]);
-	for (const failure of failures.values()) throw failure;
+	failures.throwFirst();
 }
 
 /**
  * JSON array: bundles of the range whose versions devices report, or may report.
- * @param failures by the binding of a telemetry database, which is asked once
+ * @param failures of telemetry databases, which are asked no more
  */
 async function reportedIn(
 	deps: TelemetryDeps,
 	db: Database,
 	range: RawBuilder<SqlBool>,
-	failures: Map<string, unknown>,
+	failures: Failures,
 ): Promise<string> {
 	const [found] = await db.batch([
 		query
@@ -137,7 +138,7 @@ async function reportedIn(
 		const names = bundles.map(({ name }) => name);
 		const reported = failures.has(binding)
 			? undefined
-			: await reportedOf(deps, binding, app, names).catch((error: unknown) => void failures.set(binding, error));
+			: await failures.during(binding, () => reportedOf(deps, binding, app, names));
 		const those = new Set(reported ?? names);
 		kept.push(...bundles.filter(({ name }) => those.has(name)).map(({ id }) => id));
 	}

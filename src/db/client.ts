@@ -2,6 +2,7 @@
  * Builds and compiles the statements of management requests, including guards and the errors of unique indexes. batch.ts runs them.
  */
 import {
+	type CompiledQuery,
 	type Expression,
 	type ExpressionBuilder,
 	type InsertObject,
@@ -64,6 +65,10 @@ export function insertEach<Table extends keyof Schema, From extends Schema, Tabl
 		.columns(names as (keyof Schema[Table] & string)[])
 		.expression(selected);
 }
+
+/** Deletes the rows of the SELECT of ids: the first ones of a condition, because a DELETE of SQLite has no ORDER BY and no LIMIT. */
+export const deleteFirst = (table: keyof Schema, ids: Expression<{ id: string }>): CompiledQuery =>
+	sql`DELETE FROM ${sql.table(table)} WHERE id IN ${ids}`.compile(query);
 
 /**
  * A statement that aborts its batch with `failure` unless the condition holds. SQLite has no RAISE outside triggers, so the statement

@@ -8,7 +8,7 @@ import { DAY_MS } from "../domain/time";
 import { ApiError } from "../errors";
 import { liveBundles, UNUSED } from "./bundles";
 import { PREVIEW_NAME_COLUMNS, type PreviewNameRow, previewPrefixOf } from "./channel-names";
-import { guard, isOfApp, onUnique, query, type Statement } from "./client";
+import { deleteFirst, guard, isOfApp, onUnique, query, type Statement } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { Flag, PreviewsTable } from "./schema";
 
@@ -198,25 +198,21 @@ export function insertClosedPreview(
 	});
 	return [
 		onUnique(insert, "previews.app_id, previews.repository, previews.number", previewChanged),
-		query
-			.deleteFrom("previews")
-			.where(
-				"id",
-				"in",
-				query
-					.selectFrom("previews")
-					.select("id")
-					.where("app_id", "=", appId)
-					.where("opened_at_ms", "is", null)
-					.where("created_by", "=", created_by)
-					.where("created_by_key", "is", created_by_key)
-					.where("id", "<>", preview.id)
-					.orderBy("updated_at_ms", "desc")
-					.orderBy("id")
-					.limit(-1)
-					.offset(MOST_NEVER_OPENED - 1),
-			)
-			.compile(),
+		deleteFirst(
+			"previews",
+			query
+				.selectFrom("previews")
+				.select("id")
+				.where("app_id", "=", appId)
+				.where("opened_at_ms", "is", null)
+				.where("created_by", "=", created_by)
+				.where("created_by_key", "is", created_by_key)
+				.where("id", "<>", preview.id)
+				.orderBy("updated_at_ms", "desc")
+				.orderBy("id")
+				.limit(-1)
+				.offset(MOST_NEVER_OPENED - 1),
+		),
 	];
 }
 
@@ -316,17 +312,13 @@ const MOST_OLD_PREVIEWS = 200;
 
 /** Deletes rows of previews that were closed long ago. */
 export const deleteOldPreviews = (nowMs: number): CompiledQuery =>
-	query
-		.deleteFrom("previews")
-		.where(
-			"id",
-			"in",
-			query
-				.selectFrom("previews")
-				.select("id")
-				// A literal, because the index has this condition.
-				.where("state", "<>", sql.lit("open"))
-				.where("updated_at_ms", "<=", nowMs - CLOSED_PREVIEW_MS)
-				.limit(MOST_OLD_PREVIEWS),
-		)
-		.compile();
+	deleteFirst(
+		"previews",
+		query
+			.selectFrom("previews")
+			.select("id")
+			// A literal, because the index has this condition.
+			.where("state", "<>", sql.lit("open"))
+			.where("updated_at_ms", "<=", nowMs - CLOSED_PREVIEW_MS)
+			.limit(MOST_OLD_PREVIEWS),
+	);

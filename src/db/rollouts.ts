@@ -13,7 +13,7 @@ import {
 	SERVED_FIELDS,
 } from "../domain/updates/channel-fields";
 import type { ChannelValues } from "./channels";
-import { jsonList, query } from "./client";
+import { deleteFirst, jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { ChannelsTable, RolloutsTable } from "./schema";
 
@@ -272,27 +272,20 @@ export function deleteEndedRollouts(endedBeforeMs: number, limit: number): reado
 		sql`DELETE FROM rollout_devices WHERE (rollout_id, device_id) IN (SELECT d.rollout_id, d.device_id
 			FROM rollouts r CROSS JOIN rollout_devices d ON d.rollout_id = r.id
 			WHERE r.ended_at_ms <= ${endedBeforeMs} LIMIT ${limit})`.compile(query),
-		query
-			.deleteFrom("rollouts")
-			.where(
-				"id",
-				"in",
-				query
-					.selectFrom("rollouts")
-					.select("id")
-					.where("ended_at_ms", "<=", endedBeforeMs)
-					.where((eb) =>
-						eb.not(
-							eb.exists(
-								eb
-									.selectFrom("rollout_devices as d")
-									.select("d.device_id")
-									.whereRef("d.rollout_id", "=", "rollouts.id"),
-							),
+		deleteFirst(
+			"rollouts",
+			query
+				.selectFrom("rollouts")
+				.select("id")
+				.where("ended_at_ms", "<=", endedBeforeMs)
+				.where((eb) =>
+					eb.not(
+						eb.exists(
+							eb.selectFrom("rollout_devices as d").select("d.device_id").whereRef("d.rollout_id", "=", "rollouts.id"),
 						),
-					)
-					.limit(limit),
-			)
-			.compile(),
+					),
+				)
+				.limit(limit),
+		),
 	];
 }

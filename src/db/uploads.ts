@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
-import type { Principal } from "../authz/principal";
+import { jobOf, type Principal } from "../authz/principal";
 import { ACCOUNT_BINDINGS } from "./account-bindings";
 import { insertEach, query } from "./client";
 import { grantsAll } from "./custom-roles";
@@ -84,11 +84,11 @@ export function latestUploadOf(publicAppId: string, bundleName: string): Compile
 		.compile();
 }
 
-/** Who uploads. The job is known by the hash of its key, because all jobs of a publisher share one. */
+/** Who uploads. */
 export const uploaderColumns = (principal: Principal) => ({
 	created_by: principal.userId,
 	created_by_key: principal.keyId,
-	created_by_job: principal.kind === "key" && principal.publisher !== undefined ? principal.secretHash : null,
+	created_by_job: jobOf(principal),
 });
 
 export function insertUpload(values: Insertable<UploadsTable> & Pick<UploadRow, "created_by_job">): CompiledQuery {

@@ -9,7 +9,7 @@ import { DELIVERY_DAYS } from "../domain/defaults";
 import { DAY_MS } from "../domain/time";
 import { TEST_EVENT } from "../domain/webhooks/events";
 import { type Actor, auditEach } from "./audit/entries";
-import { query } from "./client";
+import { deleteFirst, query } from "./client";
 import type { WebhookDeliveriesTable, WebhooksTable } from "./schema";
 
 /** Longer than an attempt, with its writes. */
@@ -322,17 +322,13 @@ const MOST_OLD_EVENTS = 1_000;
 
 /** Deletes old events with their deliveries, oldest first. */
 export function deleteOldWebhookEvents(nowMs: number): CompiledQuery {
-	return query
-		.deleteFrom("webhook_events")
-		.where(
-			"id",
-			"in",
-			query
-				.selectFrom("webhook_events")
-				.select("id")
-				.where("at_ms", "<", nowMs - DELIVERIES_KEPT_MS)
-				.orderBy("at_ms")
-				.limit(MOST_OLD_EVENTS),
-		)
-		.compile();
+	return deleteFirst(
+		"webhook_events",
+		query
+			.selectFrom("webhook_events")
+			.select("id")
+			.where("at_ms", "<", nowMs - DELIVERIES_KEPT_MS)
+			.orderBy("at_ms")
+			.limit(MOST_OLD_EVENTS),
+	);
 }

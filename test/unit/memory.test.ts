@@ -1,6 +1,7 @@
 /** The budget of bytes that requests under way hold: shares, waiting, and what is freed when a client hung up. */
 import { expect, test } from "vitest";
-import { createBudget, type Holding, LIFETIME_MS } from "../../src/http/limits/memory";
+import type { Principal } from "../../src/authz/principal";
+import { createBudget, type Holding, LIFETIME_MS, organizationOf } from "../../src/http/limits/memory";
 
 function prepared() {
 	let nowMs = 0;
@@ -79,3 +80,16 @@ test("bodies that have not arrived end for a group that holds less: the oldest o
 	slow("fourth", 9, "two");
 	await expect(hold("fifth", 9, async () => "done", "one")).rejects.toMatchObject(BUSY);
 });
+
+test.each([
+	["a key, that of the key", { kind: "key", orgId: "o", userId: "a", bindings: [{ orgId: "p" }] }, "o"],
+	["an account of one organization, that one", account("o", "o"), "o"],
+	["an account of several, its own", account("o", "p"), "a"],
+	["an account of none, its own", account(), "a"],
+])("bodies count in the share of an organization: for %s", (_what, principal, group) => {
+	expect(organizationOf(principal as unknown as Principal)).toBe(group);
+});
+
+function account(...organizations: readonly string[]) {
+	return { kind: "session", userId: "a", bindings: organizations.map((orgId) => ({ orgId })) };
+}

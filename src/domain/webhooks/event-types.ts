@@ -50,62 +50,69 @@ interface EventEntry {
 	 * One sentence for chats, mails and the list of deliveries; or the kind of a release, whose sentence is that of the release
 	 * timeline. One change may be several events, so the kind says which one is meant; null: the change itself says it.
 	 */
-	readonly sentence: ((named: Named) => string) | { readonly release: string | null; readonly more?: string };
+	readonly sentence: ((named: Named) => string) | { readonly release: string | null; readonly more: string };
 }
 
 const of = (...actions: readonly string[]): AuditRule => ({ actions });
+
+/** One that a change of a field is, beside audit entries with these actions. */
+const setting = (
+	field: (typeof PROMOTING_FIELDS)[number],
+	set: { readonly changed: SetValue; readonly created: SetValue | null },
+	...actions: readonly string[]
+): AuditRule => ({ actions, promoting: { field, ...set } });
+
+/** @param more follows the sentence */
+const release = (kind: string | null, more = "") => ({ release: kind, more });
+
+/** For example "Ada Okafor opened preview pr-7 (com.example.app)". */
+const did =
+	(act: string) =>
+	({ who, name, where }: Named) =>
+		`${who} ${act} ${name}${where}`;
 
 export const EVENTS = {
 	"channel.promoted": {
 		sent: "a bundle was promoted to a channel",
 		choice: "Promotions",
-		audit: {
-			actions: ["channel.rollout_finish"],
-			promoting: { field: "version", changed: "any", created: "value" },
-		},
-		sentence: { release: "promotion" },
+		audit: setting("version", { changed: "any", created: "value" }, "channel.rollout_finish"),
+		sentence: release("promotion"),
 	},
 	"channel.rolled_back": {
 		sent: "a channel was rolled back",
 		choice: "Rollbacks",
 		audit: of("channel.rollback"),
-		sentence: { release: null },
+		sentence: release(null),
 	},
 	"rollout.started": {
 		sent: "a rollout began",
 		choice: "Rollouts that begin",
-		audit: { actions: [], promoting: { field: "rolloutVersion", changed: "text", created: "text" } },
-		sentence: { release: "rollout_started" },
+		audit: setting("rolloutVersion", { changed: "text", created: "text" }),
+		sentence: release("rollout_started"),
 	},
 	"rollout.advanced": {
 		sent: "a rollout took a step",
 		choice: "Rollout steps",
-		audit: {
-			actions: ["channel.rollout_advance"],
-			promoting: { field: "rolloutPercentageBps", changed: "integer", created: null },
-		},
-		sentence: { release: null },
+		audit: setting("rolloutPercentageBps", { changed: "integer", created: null }, "channel.rollout_advance"),
+		sentence: release(null),
 	},
 	"rollout.paused": {
 		sent: "a rollout was paused, by a person or by its health gate",
 		choice: "Paused rollouts",
-		audit: {
-			actions: ["channel.rollout_pause"],
-			promoting: { field: "rolloutPausedAtMs", changed: "integer", created: "integer" },
-		},
-		sentence: { release: "rollout_paused" },
+		audit: setting("rolloutPausedAtMs", { changed: "integer", created: "integer" }, "channel.rollout_pause"),
+		sentence: release("rollout_paused"),
 	},
 	"rollout.rolled_back": {
 		sent: "the health gate rolled a rollout back",
 		choice: "Rollouts that the health gate rolls back",
 		audit: of("channel.rollout_rollback"),
-		sentence: { release: "rollout_rolled_back" },
+		sentence: release("rollout_rolled_back"),
 	},
 	"rollout.failing": {
 		sent: "a rollout fails, and its channel is set to notify only",
 		choice: "Rollouts that fail",
 		audit: of("channel.rollout_notify"),
-		sentence: { release: "rollout_failing" },
+		sentence: release("rollout_failing"),
 	},
 	"bundle.first_device": {
 		sent: "the first device runs a bundle that is newer than the webhook",
@@ -117,45 +124,45 @@ export const EVENTS = {
 		sent: "a preview was opened",
 		choice: "Opened previews",
 		audit: of("preview.open", "preview.reopen"),
-		sentence: ({ who, name, where }) => `${who} opened preview ${name}${where}`,
+		sentence: did("opened preview"),
 	},
 	"preview.closed": {
 		sent: "a preview was closed",
 		choice: "Closed previews",
 		audit: of("preview.close"),
-		sentence: ({ who, name, where }) => `${who} closed preview ${name}${where}`,
+		sentence: did("closed preview"),
 	},
 	"proposal.created": {
 		sent: "a promotion waits for approval",
 		choice: "Promotions that wait for approval",
 		audit: of("proposal.create"),
-		sentence: { release: "proposal_created", more: ", which waits for approval" },
+		sentence: release("proposal_created", ", which waits for approval"),
 	},
 	"proposal.approved": {
 		sent: "a promotion was approved",
 		choice: "Approved promotions",
 		audit: of("proposal.approve"),
-		sentence: { release: "proposal_approved" },
+		sentence: release("proposal_approved"),
 	},
 	"proposal.rejected": {
 		sent: "a promotion was rejected",
 		choice: "Rejected promotions",
 		audit: of("proposal.reject"),
-		sentence: { release: "proposal_rejected" },
+		sentence: release("proposal_rejected"),
 	},
 	"key.created": {
 		sent: "an API key of the organization was created",
 		choice: "Created keys",
 		ofOrganization: true,
 		audit: of("api_key.create"),
-		sentence: ({ who, name }) => `${who} created API key ${name}`,
+		sentence: did("created API key"),
 	},
 	"key.deleted": {
 		sent: "an API key of the organization was deleted",
 		choice: "Deleted keys",
 		ofOrganization: true,
 		audit: of("api_key.delete"),
-		sentence: ({ who, name }) => `${who} deleted API key ${name}`,
+		sentence: did("deleted API key"),
 	},
 	"member.added": {
 		sent: "a member was added to the organization",

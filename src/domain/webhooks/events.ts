@@ -68,5 +68,5 @@ export function eventSentence({ type, data }: Pick<WebhookEvent, "type" | "data"
 	if (sentence === undefined || target === undefined) return type;
 	const entry = { action, target, before, after, details };
 	const kind = sentence.release ?? releaseKind(entry) ?? "promotion";
-	return `${who} ${plainSentence(releaseOf(kind, entry))}${sentence.more ?? ""}${where}${reason}`;
+	return `${who} ${plainSentence(releaseOf(kind, entry))}${sentence.more}${where}${reason}`;
 }

@@ -161,7 +161,7 @@ async function external(
 ) {
 	const caller = principal.keyId ?? principal.userId;
 	await countFetch(deps, `bundle ${caller}`, "This caller has registered too many bundles with external_url");
-	return memory.callers.during(ownerOf(principal, scope.orgId), EXTERNAL_MEMORY_BYTES, waitUntil, () =>
+	return memory.callers.during(ownerOf(uploaderColumns(principal), scope.orgId), EXTERNAL_MEMORY_BYTES, waitUntil, () =>
 		verifyExternal(deps, url, facts),
 	);
 }

@@ -8,7 +8,7 @@ import { type Database, guard, type Statement } from "../../db/client";
 import { type UploadWithBundle, uploadIsOpen } from "../../db/uploads";
 import type { Deps } from "../../deps";
 import { ApiError } from "../../errors";
-import type { Holding, Memory, Owner } from "../../http/limits/memory";
+import { type Holding, type Memory, ownerOf } from "../../http/limits/memory";
 import { hiddenAs } from "../../http/scope";
 import { collectGarbageSoon } from "../../queue/garbage";
 
@@ -23,12 +23,6 @@ export interface CompletionContext {
 	readonly guards?: readonly Statement[];
 }
 
-/** Who holds the memory that an upload takes. All jobs of a publisher share one key, and no job waits for another one. */
-const uploaderOf = (upload: Uploaded): Owner => ({
-	name: upload.created_by_job ?? upload.created_by_key ?? upload.created_by,
-	group: upload.owner_org,
-});
-
 type Uploaded = Pick<UploadWithBundle, "created_by" | "created_by_key" | "created_by_job" | "owner_org">;
 
 /**
@@ -40,7 +34,7 @@ export const duringUpload = <Value>(
 	upload: Uploaded,
 	bytes: number,
 	work: (holding: Holding) => Promise<Value>,
-): Promise<Value> => orUnavailable(memory.callers.during(uploaderOf(upload), bytes, waitUntil, work));
+): Promise<Value> => orUnavailable(memory.callers.during(ownerOf(upload, upload.owner_org), bytes, waitUntil, work));
 
 /** After a refusal its uploader waits so long for the next one. */
 export const REFUSAL_MS = 500;
@@ -55,7 +49,7 @@ export async function whileChecked<Value>(
 	upload: Uploaded,
 	check: () => Promise<Value>,
 ): Promise<Value> {
-	const owner = uploaderOf(upload);
+	const owner = ownerOf(upload, upload.owner_org);
 	const { refusals } = memory;
 	const rest = () => deps.delay(REFUSAL_MS);
 	const isRefusal = (error: unknown) => error instanceof ApiError && error.status < 500;

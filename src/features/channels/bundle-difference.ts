@@ -13,6 +13,7 @@ import {
 	type ManifestDifference,
 	manifestDifference,
 } from "../../db/proposals";
+import { uploaderColumns } from "../../db/uploads";
 import type { Deps } from "../../deps";
 import { type ArchiveFile, archiveFiles } from "../../domain/bundles/archive";
 import { BundleArchiveError } from "../../domain/bundles/archive-errors";
@@ -58,7 +59,7 @@ export interface ZipReader {
 	readonly deps: Pick<Deps, "bundles">;
 	readonly memory: Pick<Memory, "directories">;
 	readonly waitUntil: WaitUntil;
-	readonly principal: Pick<Principal, "keyId" | "userId">;
+	readonly principal: Principal;
 	readonly scope: { readonly orgId: string };
 }
 
@@ -113,7 +114,7 @@ export async function filesOfZip(
 		return await archiveFiles(source, MOST_DIRECTORY_BYTES, (directoryBytes, read) =>
 			directoryBytes <= SMALL_DIRECTORY_BYTES
 				? read()
-				: memory.directories.during(ownerOf(principal, scope.orgId), 1, waitUntil, read),
+				: memory.directories.during(ownerOf(uploaderColumns(principal), scope.orgId), 1, waitUntil, read),
 		);
 	} catch (error) {
 		// A list without this comparison beats an error; the approval checks the bundle again.

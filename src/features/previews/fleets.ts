@@ -5,6 +5,7 @@
  */
 import { systemActor } from "../../db/audit/entries";
 import { openDb } from "../../db/client";
+import { Failures } from "../../db/failures";
 import { namedByFleet, previewsServingByName, stopByName } from "../../db/preview-fleets";
 import { openTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
@@ -18,24 +19,24 @@ export async function stopPreviewsOfFleets(deps: Deps): Promise<void> {
 	const nowMs = deps.now();
 	const actor = systemActor(deps.newId());
 	const db = openDb(deps.d1, "first-primary");
-	let failure: unknown;
+	const failures = new Failures();
 	for (let afterId = 0; ; ) {
 		const [{ rows }] = await db.batch([previewsServingByName(afterId, PAGE)]);
 		for (const [binding, previews] of Map.groupBy(rows, (row) => row.telemetry_binding)) {
-			try {
+			const stop = async () => {
 				const [named] = await openTelemetry(deps, binding).batch([namedByFleet(previews)]);
 				const ids = new Set(named.rows.map(({ id }) => id));
 				for (const preview of previews.filter(({ id }) => ids.has(id))) {
 					await db.batch(stopByName(actor, nowMs, preview));
 				}
-			} catch (error) {
-				deps.log("error", "preview_devices_not_counted", { binding, cause: causeText(error) });
-				failure ??= error;
-			}
+			};
+			await failures.during(binding, stop, (error) =>
+				deps.log("error", "preview_devices_not_counted", { binding, cause: causeText(error) }),
+			);
 		}
 		const last = rows.at(-1);
 		if (last === undefined || rows.length < PAGE) break;
 		afterId = last.id;
 	}
-	if (failure !== undefined) throw failure;
+	failures.throwFirst();
 }

@@ -3,6 +3,7 @@
  * A database that fails is left until the next run, which begins with another of its apps; it delays no removal in the others.
  */
 import { type Database, openDb } from "../../db/client";
+import { Failures } from "../../db/failures";
 import {
 	deleteReportedApp,
 	deleteSomeReports,
@@ -22,22 +23,21 @@ const MOST_TRIPS = 200;
 /** @throws {Error} if the reports of an app could not be deleted; those in other databases were */
 export async function removeReports(deps: Deps, mostTrips = MOST_TRIPS): Promise<void> {
 	const main = openDb(deps.d1, "first-primary");
-	const failures = new Map<string, unknown>();
+	const failures = new Failures();
 	let trips = 0;
 	while (trips + main.trips < mostTrips) {
-		const [next] = await main.batch([nextReportRemoval(deps.now(), [...failures.keys()])]);
+		const [next] = await main.batch([nextReportRemoval(deps.now(), failures.bindings)]);
 		const [removal] = next.rows;
 		if (removal === undefined) break;
 		const { app_id: app, telemetry_binding: binding } = removal;
-		try {
-			trips += await removeReportsOfApp(deps, main, removal, mostTrips - trips - main.trips);
-		} catch (error) {
-			deps.log("error", "reports_not_removed", { app, cause: causeText(error) });
-			failures.set(binding, error);
-			await main.batch([postponeReportRemoval(app, deps.now())]);
-		}
+		const remove = () => removeReportsOfApp(deps, main, removal, mostTrips - trips - main.trips);
+		trips +=
+			(await failures.during(binding, remove, (error) => {
+				deps.log("error", "reports_not_removed", { app, cause: causeText(error) });
+				return main.batch([postponeReportRemoval(app, deps.now())]);
+			})) ?? 0;
 	}
-	for (const failure of failures.values()) throw failure;
+	failures.throwFirst();
 }
 
 /** @returns the round trips that it took in the telemetry database */

@@ -5,6 +5,7 @@
 import type { Deps } from "../../deps";
 import { recentMap } from "../../domain/recent";
 import { type AddressCounters, REFUSED_MS } from "./addresses";
+import type { Owner } from "./memory";
 import { paced } from "./pacing";
 import { tooManyFailures } from "./requests";
 
@@ -18,7 +19,7 @@ export const BODY_BYTES_A_SECOND = 2 * 1024 * 1024;
 const MOST_GOOD = 5_000;
 
 interface Good {
-	readonly group: string;
+	readonly owner: Owner;
 	/** False: the last request exceeded the credential's own limit, or it was valid no more. */
 	readonly isWithinLimit: boolean;
 }
@@ -46,11 +47,11 @@ export function createCredentialLimits(deps: Deps, { counterOf, counterBy, count
 			if (counter.questions > MOST_LOOK_UPS) throw tooManyFailures(deps);
 		},
 
-		/** Records a valid key or session, with the group whose share of memory it takes from. */
-		noteValid: (hash: string, group: string): void => good.set(hash, { group, isWithinLimit: true }),
+		/** Records a valid key or session, with the owner of the memory that its requests take. */
+		noteValid: (hash: string, owner: Owner): void => good.set(hash, { owner, isWithinLimit: true }),
 
-		/** The group of a key or session that was valid here recently. */
-		groupOf: (hash: string): string | undefined => good.get(hash)?.group,
+		/** The owner of a key or session that was valid here recently. */
+		ownerOf: (hash: string): Owner | undefined => good.get(hash)?.owner,
 
 		/** Records that a key or session that was valid is so no more. */
 		noteInvalid: readLate,

@@ -1,7 +1,8 @@
 /**
  * Bounds the bytes that requests under way hold in the memory of an isolate: their bodies, segments of uploads, and what is unpacked or read to
- * check an upload. Callers with a credential and strangers have separate budgets, so that strangers cannot keep out a caller. In each, an owner has a share, and
- * the owners of one organization or network have one together, because a person can have many keys and addresses.
+ * check an upload. Callers with a credential and strangers have separate budgets, so that strangers cannot keep out a caller. In each, an
+ * owner has a share, and the owners of one organization or network have one together, because a person can have many keys, accounts and
+ * addresses.
  *
  * A request that finds no room waits, with its body unread, and is then refused. If the room of all is used up, a request ends, after a
  * second, bodies that have not arrived: the oldest of the group that holds most, while that is more than its own group holds. So nobody keeps others out by sending
@@ -9,6 +10,7 @@
  * work is registered with `waitUntil`, and its bytes count as free after `LIFETIME_MS` at the latest.
  */
 import type { Principal } from "../../authz/principal";
+import type { uploaderColumns } from "../../db/uploads";
 import type { Deps } from "../../deps";
 import { tooManyRequests } from "./requests";
 
@@ -37,9 +39,9 @@ const RETRY_SECONDS = 5;
 export type WaitUntil = (work: Promise<unknown>) => void;
 
 export interface Owner {
-	/** A key, an account, an address, or a webhook of a provider. */
+	/** A CI job, a key, an account, what sends a body, an address, or a webhook of a provider. */
 	readonly name: string;
-	/** The organization, the account of a session, or the network. */
+	/** The organization, the account of a session in several organizations, or the network. */
 	readonly group: string;
 }
 
@@ -79,11 +81,24 @@ export interface Memory {
 	readonly directories: Budget;
 }
 
-/** All jobs of a publisher share one key. */
-export const ownerOf = (principal: Pick<Principal, "keyId" | "userId">, orgId: string): Owner => ({
-	name: principal.keyId ?? principal.userId,
-	group: orgId,
-});
+/**
+ * The owner of the memory of work for an organization: a CI job, because no job waits for another one, or a key, or an account.
+ * @param orgId whose app or channel the work is about; a body is read before that is known, so it counts for `organizationOf` its caller
+ */
+export const ownerOf = (
+	{ created_by, created_by_key, created_by_job }: ReturnType<typeof uploaderColumns>,
+	orgId: string,
+): Owner => ({ name: created_by_job ?? created_by_key ?? created_by, group: orgId });
+
+/**
+ * The organization of a key, and the only one of an account. An account of several has a share of its own: in that of one of them, the others
+ * there could keep it out of all.
+ */
+export function organizationOf(principal: Principal): string {
+	if (principal.kind === "key") return principal.orgId;
+	const [orgId, ...others] = new Set(principal.bindings.map((binding) => binding.orgId));
+	return orgId === undefined || others.length > 0 ? principal.userId : orgId;
+}
 
 /** One per isolate. */
 export function createMemory(deps: Pick<Deps, "now" | "delay">): Memory {

@@ -9,11 +9,12 @@ import { type Principal, type PrincipalRow, principalFrom } from "../../authz/pr
 import { type SessionRow, sessionPrincipalFrom } from "../../authz/session";
 import { type Database, openDb } from "../../db/client";
 import { principalStatement, sessionStatement } from "../../db/principals";
+import { uploaderColumns } from "../../db/uploads";
 import type { Deps } from "../../deps";
 import { permissionsOf } from "../endpoint";
 import { refuseUnknownHost } from "../known-hosts";
 import { noteKey } from "../limits/denied-attempts";
-import type { Holding } from "../limits/memory";
+import { type Holding, organizationOf, ownerOf } from "../limits/memory";
 import { addressKey, countCallerRequest, networkKey } from "../limits/requests";
 import type { StrangerLimits } from "../limits/strangers";
 import { DEFAULT_LIMIT_BYTES, memoryOfBody } from "./body";
@@ -103,7 +104,7 @@ export function acceptCaller(request: Incoming, credential: Credential, row: unk
 		throw error;
 	}
 	soFar.principal = principal;
-	strangers.noteValid(credential.hash, memoryGroupOf(principal));
+	strangers.noteValid(credential.hash, ownerOf(uploaderColumns(principal), organizationOf(principal)));
 	if (principal.kind === "key") noteKeyUse(principal, nowMs, waitUntil);
 	else noteSessionUse(deps, principal, nowMs, waitUntil);
 	return principal;
@@ -114,9 +115,6 @@ function principalOf({ kind }: Credential, row: unknown, nowMs: number, ipAddres
 		? principalFrom(row as PrincipalRow | undefined, nowMs, ipAddress)
 		: sessionPrincipalFrom(row as SessionRow | undefined);
 }
-
-/** All keys of an organization together, and all sessions of an account, have one share of the memory. */
-const memoryGroupOf = (principal: Principal): string => (principal.kind === "key" ? principal.orgId : principal.userId);
 
 /** True if the endpoint accepts large bodies and this one is not declared to be small. */
 function mayHaveLargeBody({ routed: { bodyLimitBytes = DEFAULT_LIMIT_BYTES }, c }: Incoming): boolean {
@@ -141,10 +139,11 @@ export function holdingMemory<Value>(
 	const readsBody = routed.body !== undefined || readsQueryFromBody(routed);
 	const bytes = readsBody ? memoryOfBody(c.req.raw, limitBytes) : 0;
 	if (bytes === 0) return work(undefined);
-	const owner =
-		credential === undefined
-			? { name: addressKey(ipAddress), group: networkKey(ipAddress) }
-			: { name: credential.hash, group: strangers.groupOf(credential.hash) ?? credential.hash };
-	const budget = credential === undefined ? memory.strangers : memory.callers;
-	return budget.during(owner, bytes, waitUntil, work);
+	if (credential === undefined) {
+		const owner = { name: addressKey(ipAddress), group: networkKey(ipAddress) };
+		return memory.strangers.during(owner, bytes, waitUntil, work);
+	}
+	const caller = strangers.ownerOf(credential.hash) ?? { name: credential.hash, group: credential.hash };
+	// Apart from the work of the handler, which holds more in the share of the same caller.
+	return memory.callers.during({ ...caller, name: `body of ${caller.name}` }, bytes, waitUntil, work);
 }

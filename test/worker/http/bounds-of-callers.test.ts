@@ -105,6 +105,14 @@ function silent(length: number) {
 	});
 }
 
+/** Ends bodies that fell silent; each may be in its first period, in which something of it arrived. */
+async function endSilences(silences: (() => void)[]): Promise<void> {
+	for (let period = 0; period < 2; period += 1) {
+		for (const end of silences.splice(0)) end();
+		await new Promise((resolve) => setTimeout(resolve, 20));
+	}
+}
+
 describe("open uploads of one key", () => {
 	const BYTES = 4 * 1024 * 1024;
 
@@ -148,10 +156,7 @@ describe("open uploads of one key", () => {
 		const bytes = bundleOf(BYTES);
 		expect((await append(other.text, await begin(other.text, "2.0.0"), bytes)).status).toBe(204);
 		// Each body may be in its first period, in which something of it arrived.
-		for (let period = 0; period < 2; period += 1) {
-			for (const end of silences.splice(0)) end();
-			await new Promise((resolve) => setTimeout(resolve, 20));
-		}
+		await endSilences(silences);
 		await Promise.all(running);
 		const ended = answers.filter(({ status }) => status === 204);
 		expect(ended.map(({ headers }) => headers.get("upload-offset"))).toEqual(ended.map(() => String(BYTES - 1)));
@@ -202,10 +207,7 @@ describe("memory of an isolate", () => {
 		await until(() => refused.length === holders.length - most);
 		const put = await upload(another, otherApp, "2.0.0", another.adminKey, bundleOf(4 * MEBIBYTE));
 		expect((await put()).status).toBe(204);
-		for (let period = 0; period < 2; period += 1) {
-			for (const end of silences.splice(0)) end();
-			await new Promise((resolve) => setTimeout(resolve, 20));
-		}
+		await endSilences(silences);
 		await Promise.all(running);
 	});
 
@@ -222,7 +224,7 @@ describe("memory of an isolate", () => {
 		let ended = 0;
 		let running = 0;
 		for (let account = 0; account < 8; account += 1) {
-			const session = await signIn(held, (await createTestMember(held, "org_member")).email);
+			const session = await signIn(held, (await createTestMember(await createWorld(), "org_member")).email);
 			const headers = { ...session.headers, "content-type": "application/json", "content-length": String(MEBIBYTE) };
 			for (let body = 0; body < 2; body += 1) {
 				running += 1;
@@ -269,10 +271,7 @@ describe("memory of an isolate", () => {
 		const batch = Array.from({ length: 100 }, () => ({ ...event, device_id: crypto.randomUUID() }));
 		const answer = await report("192.0.2.7", JSON.stringify(batch));
 		expect(answer.status, JSON.stringify(answer.body)).toBe(200);
-		for (let period = 0; period < 2; period += 1) {
-			for (const end of silences.splice(0)) end();
-			await new Promise((resolve) => setTimeout(resolve, 20));
-		}
+		await endSilences(silences);
 		await Promise.all(running);
 	});
 });

@@ -4,12 +4,13 @@
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import type { DailySums } from "../../../db/daily-sums";
 import { isInRollout } from "../../../domain/rollouts/rollout";
 import { dayOf, startOfDayMs } from "../../../domain/statistics/days";
 import { type EventKind, type StoredEvent, storedEvent } from "../../../domain/statistics/device-story";
 import { addDevice, emptySketch, mergeSketches, type Sketch } from "../../../domain/statistics/distinct-count";
 import { bucketOf } from "../../../domain/statistics/duration-histogram";
-import { type StoredCause, storedCause } from "../../../domain/statistics/failure-causes";
+import { storedCause } from "../../../domain/statistics/failure-causes";
 import type { Signal } from "../../../domain/statistics/health-signals";
 import { MINUTE_MS } from "../../../domain/time";
 import { BUILTIN } from "../../../domain/updates/model";
@@ -71,20 +72,8 @@ interface SampleDay {
 	readonly bytes: number;
 }
 
-/** Adds to the daily figures of an app, as src/db/daily-sums.ts does. */
-export interface SampleFigures {
-	addCount(app: string, day: number, version: string, channel: string, metric: Counted, amount: number): void;
-	addTotal(app: string, day: number, total: `${Counted}_count` | "new_device_count", amount: number): void;
-	addInstallTime(app: string, day: number, version: string, bucket: number, amount: number): void;
-	addHealth(
-		app: string,
-		day: number,
-		version: string,
-		signal: Signal | StoredCause,
-		bucket: number,
-		amount: number,
-	): void;
-}
+/** Receives the daily figures of an app. */
+export type SampleFigures = Pick<DailySums, "addCount" | "addTotal" | "addInstallTime" | "addHealth">;
 type Counted = "get" | "install" | "fail";
 
 export interface SampleFleet {

@@ -1,6 +1,6 @@
 /**
- * The statements that write the history of a sample app (src/features/apps/sample/releases.ts, sample-devices.ts): channels with what they serve, their
- * history, devices and figures. They write what the service itself would have written, apart from audit entries, because nobody did it.
+ * The statements that write the history of a sample app (releases.ts, devices.ts): channels with what they serve, their history, devices
+ * and figures. They write what the service itself would have written, apart from audit entries, because nobody did it.
  */
 import type { CompiledQuery } from "kysely";
 import type { AppId } from "../../../authz/decide";
