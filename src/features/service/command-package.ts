@@ -17,7 +17,7 @@ const ASSET = "/command/capstan.tgz";
 const FOLDER = "/command/";
 const FILE_NAME = /^capstan-\d[\w.+-]*-[0-9a-f]{16}\.tgz$/;
 const PACKAGE = "application/gzip";
-const REVALIDATE = "no-cache";
+const REVALIDATE = "no-store";
 const FOREVER = "public, max-age=31536000, immutable";
 
 /** The name of the package by the assets of the isolate, which change with a deployment only. */

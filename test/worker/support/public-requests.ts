@@ -28,6 +28,8 @@ export const PUBLIC_ENDPOINTS: readonly string[] = [
 	"GET /files/download/:app/:upload/:part",
 	"GET /",
 	"GET /ok",
+	"GET /capstan.tgz",
+	"GET /command/:file",
 	"GET /updates",
 	"POST /updates",
 	"POST /updates/manifest_size",
@@ -55,6 +57,11 @@ export const PUBLIC_ENDPOINTS: readonly string[] = [
 
 /** One request for every public endpoint; it succeeds without a key. */
 export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
+	"GET /capstan.tgz": async () => ({ path: "/capstan.tgz" }),
+	"GET /command/:file": async (world) => {
+		const { headers } = await world.request("GET", "/capstan.tgz");
+		return { path: new URL(headers.get("location") ?? "").pathname };
+	},
 	"PUT /files/upload/one/:id": async (world, app) => {
 		const { body } = await world.request("POST", "/bundle", {
 			key: world.adminKey,
