@@ -159,7 +159,7 @@ describe("with each call failing in turn", () => {
 		const unharmed = withFault(world, 0, "refused");
 		await removeStoredSnapshots();
 		const expected = await send(unharmed, endpoint, stage.request);
-		expect(expected.status, JSON.stringify(expected.body)).toBeLessThan(300);
+		expect(expected.status, JSON.stringify(expected.body)).toBeLessThan(400);
 		const then = await databaseText();
 		const whole = await changesOf(before, then);
 		const twice = await send(world, endpoint, stage.request);
