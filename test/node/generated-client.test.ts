@@ -27,7 +27,8 @@ async function main() {
 	await call("postChannel", { body: { app_id: appId, channel: "beta", ios: true, disableAutoUpdate: "minor" } });
 	const found = await call("getChannel", { query: { app_id: appId, channel: "beta" } });
 	const channel = found as Channel;
-	const bundles: readonly Bundle[] = await call("getBundle", { query: { app_id: appId } });
+	const listed = await call("getBundle", { query: { app_id: appId } });
+	const bundles: readonly Bundle[] = "bundles" in listed ? [] : listed;
 	const list = await call("getDevice", { query: { app_id: appId, limit: "10" } });
 	const devices: readonly Device[] = "data" in list ? list.data : [];
 	const days = await call("getStatisticsAppAppId", { path: { app_id: appId }, query: {} });

@@ -31,19 +31,45 @@ const gated = (value, name, methods) => new Proxy(value, {
 		};
 	},
 });
+// Work of requests that goes on after the answer, and messages that no consumer has handled.
+let [working, queued] = [0, 0];
+const counted = (queue) => new Proxy(queue, {
+	get(target, key) {
+		const member = Reflect.get(target, key);
+		if (key !== "send") return typeof member === "function" ? member.bind(target) : member;
+		return (...given) => {
+			queued += 1;
+			return target.send(...given);
+		};
+	},
+});
+const waiting = (context) => ({
+	props: context.props,
+	passThroughOnException: () => context.passThroughOnException(),
+	waitUntil(work) {
+		const done = () => void (working -= 1);
+		working += 1;
+		work.then(done, done);
+		context.waitUntil(work);
+	},
+});
 let wrapped;
 const watched = (env) => (wrapped ??= {
 	...env,
+	EVENTS: counted(env.EVENTS),
 	DB: gated(env.DB, "d1", ["batch"]),
 	BUNDLES: gated(env.BUNDLES, "r2", ["get"]),
 });
 export default {
 	...worker,
 	async fetch(request, env, context) {
-		if (request.headers.has("x-noticed")) return new Response("noticed");
-		return worker.fetch(request, watched(env), context);
+		if (request.headers.has("x-noticed")) return Response.json({ working, queued });
+		return worker.fetch(request, watched(env), waiting(context));
 	},
-	queue: (batch, env, context) => worker.queue(batch, watched(env), context),
+	async queue(batch, env, context) {
+		await worker.queue(batch, watched(env), context);
+		if (batch.queue.endsWith("-events")) queued -= batch.messages.length;
+	},
 };`;
 
 type Moment = "d1-asked" | "d1-answers" | "r2-asked" | "r2-answers";
@@ -144,8 +170,14 @@ async function hangUp(gate: Held, ...request: Parameters<typeof send>): Promise<
 
 /** The runtime reads connections in turn, so after this answer it knows of the one that was closed before. */
 async function noticed(): Promise<void> {
-	await fetch(product.url, { headers: { "x-noticed": "?", connection: "close" } }).then((answer) => answer.text());
+	await unfinished();
 	await pause(20);
+}
+
+/** Earlier requests leave work after their answers, and messages in the Queue. */
+async function unfinished(): Promise<unknown> {
+	const answer = await fetch(product.url, { headers: { "x-noticed": "?", connection: "close" } });
+	return answer.json();
 }
 
 async function check(appId: string): Promise<{ readonly version: string | undefined; readonly tookMs: number }> {
@@ -186,6 +218,7 @@ async function createScene(): Promise<{ readonly appId: string; readonly uuid: s
 	for (const version of ["1.0.1", "1.0.2"]) await uploadProductBundle(product, appId, version);
 	expect((await promote(appId, "1.0.1")).status).toBe(201);
 	await expect.poll(() => isPublished(appId, uuid), { timeout: PATIENCE_MS }).toBe(true);
+	await expectQuiet();
 	return { appId, uuid };
 }
 
@@ -201,6 +234,11 @@ async function promoteElsewhere(uuid: string, version: string): Promise<void> {
 			.bind(uuid, version),
 		db.prepare("UPDATE apps SET revision = revision + 1 WHERE id = ?").bind(uuid),
 	]);
+}
+
+/** Calls of D1 and R2 are the next request's from here. */
+async function expectQuiet(): Promise<void> {
+	await expect.poll(unfinished, { timeout: PATIENCE_MS }).toEqual({ working: 0, queued: 0 });
 }
 
 async function isPublished(appId: string, uuid: string): Promise<boolean> {
@@ -222,6 +260,7 @@ describe("after a client that hung up, the next one is answered right and at onc
 		await check(appId);
 		await promote(appId, "1.0.2");
 		await expect.poll(() => isPublished(appId, uuid), { timeout: PATIENCE_MS }).toBe(true);
+		await expectQuiet();
 		await expectShared(moment, appId, "1.0.2");
 	});
 });

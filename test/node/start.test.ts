@@ -57,7 +57,9 @@ describe("npm start", () => {
 		expect(await readFile(join(state, "sign-in.link"), "utf8")).toMatch(
 			/^http:\/\/localhost:\d+\/sign-in#token=sil_\w+\n$/,
 		);
-		expect(run.output().trimEnd()).toMatch(/sign-in\.link, readable only by you\)$/);
+		expect(run.output().trimEnd()).toMatch(
+			/^Open the link in .*sign-in\.link, which only you can read, to sign in\. It is valid once, for \d+ minutes\.$/m,
+		);
 		expect(new Set(run.output().match(/http:\/\/[^/\s]+/g))).toEqual(new Set([url]));
 		expect(await readFile(join(state, "url"), "utf8")).toBe(`${url}\n`);
 		expect((await fetch(`${url}/docs`)).headers.get("content-security-policy")).toContain("default-src 'none'");
@@ -167,7 +169,9 @@ describe("npm start -- --background", () => {
 		const first = scene.start({ CAPSTAN_STATE: state }, "--background", "--new-admin-key");
 		expect(await first.exited, first.output()).toBe(0);
 		const url = URL_PATTERN.exec(first.output())?.[0] ?? "";
-		expect(first.output().trimEnd()).toMatch(/sign-in\.link, readable only by you\)$/);
+		expect(first.output().trimEnd()).toMatch(
+			/^Open the link in .*sign-in\.link, which only you can read, to sign in\. It is valid once, for \d+ minutes\.$/m,
+		);
 		const statuses = [await keyOf(state), key].map(async (text) => (await organizationsAt(url, text)).status);
 		expect(await Promise.all(statuses)).toEqual([200, 401]);
 		const second = scene.start({ CAPSTAN_STATE: state }, "--background");

@@ -17,7 +17,6 @@ const ASSET = "/command/capstan.tgz";
 const FOLDER = "/command/";
 const FILE_NAME = /^capstan-\d[\w.+-]*-[0-9a-f]{16}\.tgz$/;
 const PACKAGE = "application/gzip";
-const REVALIDATE = "no-store";
 const FOREVER = "public, max-age=31536000, immutable";
 
 /** The name of the package by the assets of the isolate, which change with a deployment only. */
@@ -49,7 +48,7 @@ export const newestCommand = endpoint({
 	example: {},
 	async handle({ deps, origin }) {
 		const location = new URL(FOLDER + (await currentName(deps, origin)), origin).href;
-		return new Response(null, { status: 302, headers: { Location: location, "Cache-Control": REVALIDATE } });
+		return new Response(null, { status: 302, headers: { Location: location } });
 	},
 });
 

@@ -13,7 +13,7 @@ import { type RunningCapstan, type ServeOptions, serveCapstan } from "../../../s
 
 export const PROJECT = fileURLToPath(new URL("../../..", import.meta.url));
 /** The last line that a start prints. */
-export const LAST_LINE = "sign-in.link, readable only by you";
+export const LAST_LINE = "sign-in.link, which only you can read";
 export const URL_PATTERN = /http:\/\/localhost:\d+/;
 
 export interface Started {

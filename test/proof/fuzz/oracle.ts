@@ -76,9 +76,15 @@ export function createOracle(document: ApiDocument, origin: string, secrets: Sec
 	};
 }
 
+/** Characters that no URI has. The runtime parses most of them all the same, but not all beside an "@". */
+const NOT_IN_URI = /["<>\\^`{|}]/;
+
 /** The runtime refuses what is no HTTP in its own words, 500 among them; it is no answer of the service. */
 function transportFaults(request: RawRequest, { status }: RawAnswer): string[] {
-	return request.unsound === true ? [] : [`answered with ${status} by something other than the service`];
+	const isRefusedTarget = status === 400 && NOT_IN_URI.test(request.target);
+	return request.unsound === true || isRefusedTarget
+		? []
+		: [`answered with ${status} by something other than the service`];
 }
 
 /** The fast paths of devices give a success no request id. */

@@ -259,7 +259,7 @@ async function mustSucceed(siege: Siege, when: string): Promise<void> {
 	const request = wireOf(draft);
 	const outcome = await client.send(request);
 	const judged = run.oracle.judge(request, outcome);
-	if (judged.operation === operation && judged.faults.length === 0 && (judged.status ?? 0) < 300) return;
+	if (judged.operation === operation && judged.faults.length === 0 && (judged.status ?? 0) < 400) return;
 	const text = typeof outcome === "string" ? outcome : outcome.body.toString("utf8").slice(0, 500);
 	throw new Error(
 		`The request for ${operation.name} does not succeed ${when}: ${judged.status} ${judged.faults.join("; ")} ${text}`,

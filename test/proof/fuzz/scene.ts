@@ -46,6 +46,8 @@ export function requestOver(origin: string): Scene["request"] {
 		for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
 		const response = await answerOf(String(url), {
 			method,
+			// As in the isolate, where nothing follows one.
+			redirect: "manual",
 			headers: {
 				...(key === undefined ? {} : { authorization: key }),
 				...(body === undefined ? {} : { "content-type": "application/json" }),

@@ -22,7 +22,7 @@ test("stays at its address when the server is upgraded, and the old address redi
 	};
 
 	const first = await ask(serverWith("first"), "/capstan.tgz");
-	expect([first.status, first.headers.get("cache-control")]).toEqual([302, "no-store"]);
+	expect([first.status, first.headers.get("cache-control")]).toEqual([302, "private, no-store"]);
 	const old = new URL(first.headers.get("location") ?? "");
 	expect(old.href).toMatch(/^https:\/\/updates\.example\.com\/command\/capstan-0\.1\.0-[0-9a-f]{16}\.tgz$/);
 

@@ -195,7 +195,7 @@ describe("the automatic steps of a rollout", () => {
 
 	test("are entries by the service, with the reason", async () => {
 		const ids = await known(60);
-		await begin({ rolloutSteps: [50, 100], rolloutStepMinDevices: 10 });
+		await begin({ rolloutSteps: [90, 100], rolloutStepMinDevices: 10 });
 		const running = new Map<string, string>();
 		await fleetAsks(ids, running);
 		later(HOUR_MS);

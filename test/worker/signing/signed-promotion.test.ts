@@ -209,7 +209,7 @@ describe("a promotion while signatures are required", () => {
 	test("of an unsigned rollout does not happen automatically either, until the policy is off again", async () => {
 		await scene.prepareRollout();
 		const fleet = await scene.known(40);
-		await scene.begin({ autoPauseFailureRateBps: 5_000, rolloutSteps: [50, 100], rolloutStepMinDevices: 5 });
+		await scene.begin({ autoPauseFailureRateBps: 5_000, rolloutSteps: [90, 100], rolloutStepMinDevices: 5 });
 		await scene.fleetAsks(fleet, new Map());
 		const { world: own } = scene;
 		const policy = (require_signed_bundles: boolean) =>
@@ -228,7 +228,7 @@ describe("a promotion while signatures are required", () => {
 		expect((await policy(true)).status).toBe(200);
 		scene.later(HOUR_MS);
 		await stepRollouts(own.deps);
-		expect(await share()).toBe(5_000);
+		expect(await share()).toBe(9_000);
 		expect((await policy(false)).status).toBe(200);
 		scene.later(HOUR_MS);
 		await stepRollouts(own.deps);

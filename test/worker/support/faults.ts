@@ -132,6 +132,8 @@ export function withFault(world: World, failAt: number, kind: FaultKind, text = 
 		d1: faultyDatabase(main),
 		telemetry: Object.fromEntries(Object.entries(telemetry).map(([name, d1]) => [name, faultyDatabase(d1)])),
 		bundles: faultyBucket,
+		// A binding of its own, by which the service knows that it has stored nothing yet.
+		assets: { fetch: (...request) => world.deps.assets.fetch(...request) },
 		events,
 		log: (level, event, facts) => log.push(JSON.stringify({ level, event, ...facts })),
 	};
