@@ -57,6 +57,7 @@ export const CASE_NAMES = [
 	"cold",
 	"delivery",
 	"growth",
+	"overload",
 ] as const;
 
 const OURS = "Capstan, 10 bundles and channels";

@@ -1,4 +1,5 @@
 /** Results of a run, as data and as Markdown for bench/README.md. They describe the machine for comparison, without its host name. */
+
 import { GOALS } from "./cases";
 import { type ColdResult, coldLines } from "./cold";
 import { type ConsumersResult, consumersLines } from "./consumers";
@@ -9,6 +10,7 @@ import { type IsolateLoadResult, isolateLoadLines } from "./isolate-load";
 import { type CaseResult, CONNECTIONS, type Effort, type Measured } from "./measure";
 import { type MemoryResult, memoryLines } from "./memory";
 import { type NeighboursResult, neighboursLines } from "./neighbours";
+import { type OverloadResult, overloadLines } from "./overload";
 import { PRICES } from "./prices";
 import { ratioOfRounds, spreadOfRounds } from "./statistics";
 import { type VisibleResult, visibleLines } from "./visible";
@@ -40,6 +42,7 @@ export interface Report {
 	readonly cold: ColdResult | undefined;
 	readonly delivery: DeliveryResult | undefined;
 	readonly growth: GrowthResult | undefined;
+	readonly overload: OverloadResult | undefined;
 	readonly leftOut: string | undefined;
 }
 
@@ -88,6 +91,7 @@ export function markdown(report: Report): string {
 	if (report.cold !== undefined) lines.push("", ...coldLines(report.cold));
 	if (report.delivery !== undefined) lines.push("", ...deliveryLines(report.delivery));
 	if (report.growth !== undefined) lines.push("", ...growthLines(report.growth));
+	if (report.overload !== undefined) lines.push("", ...overloadLines(report.overload));
 	return lines.join("\n");
 }
 

@@ -22,6 +22,7 @@ import { type CaseResult, count, type Effort, FULL, type Load, measure, QUICK, s
 import { FULL_MEMORY, type MemoryResult, measureMemory, QUICK_MEMORY } from "./memory";
 import { FULL_NEIGHBOURS, measureNeighbours, type NeighboursResult, QUICK_NEIGHBOURS } from "./neighbours";
 import { type BenchOptions, parseOptions } from "./options";
+import { FULL_OVERLOAD, measureOverload, type OverloadResult, QUICK_OVERLOAD } from "./overload";
 import { PRICES } from "./prices";
 import { goalsOf, markdown, type Report } from "./report";
 import { FULL_VISIBLE, measureVisible, QUICK_VISIBLE, type VisibleResult } from "./visible";
@@ -60,6 +61,7 @@ async function run(options: BenchOptions): Promise<Report> {
 		const cold = options.only.includes("cold") ? await runCold(product, options) : undefined;
 		const delivery = options.only.includes("delivery") ? await runDelivery(options) : undefined;
 		const growth = options.only.includes("growth") ? await runGrowth(product, options) : undefined;
+		const overload = options.only.includes("overload") ? await runOverload(product, options) : undefined;
 		const chosen = ["bench", ...(options.quick ? ["--quick"] : []), ...onlyOf(options)];
 		return {
 			command: `npm run ${chosen.length > 1 ? [chosen[0], "--", ...chosen.slice(1)].join(" ") : "bench"}`,
@@ -89,6 +91,7 @@ async function run(options: BenchOptions): Promise<Report> {
 			cold,
 			delivery,
 			growth,
+			overload,
 			leftOut: missing === undefined ? undefined : `hot-updater (${missing})`,
 		};
 	} finally {
@@ -189,6 +192,14 @@ async function runCold(product: WorkerModules, { quick }: BenchOptions): Promise
 async function runGrowth(product: WorkerModules, { quick }: BenchOptions): Promise<GrowthResult> {
 	const effort = quick ? QUICK_GROWTH : FULL_GROWTH;
 	return measureGrowth(product, effort, stopping.signal, (text) => say(`growth: ${text}`));
+}
+
+async function runOverload(product: WorkerModules, { quick }: BenchOptions): Promise<OverloadResult> {
+	const effort = quick ? QUICK_OVERLOAD : FULL_OVERLOAD;
+	const result = await measureOverload(product, effort, stopping.signal, (text) => say(`overload: ${text}`));
+	// A fault of the product, so that a script notices it.
+	if (result.bare.length + result.uncaught.length > 0) process.exitCode = 1;
+	return result;
 }
 
 async function runDelivery({ quick }: BenchOptions): Promise<DeliveryResult | undefined> {
