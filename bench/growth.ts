@@ -176,7 +176,7 @@ function worldOf(origin: string, { key: adminKey, scene: { orgId } }: GrowthFact
 	return {
 		...{ orgId, adminKey },
 		request(method, address, options) {
-			// An upload is told its address in full, of the host that the product's bindings name.
+			// Some paths are whole addresses, of the host that the product's bindings name.
 			const { pathname, search } = new URL(address, origin);
 			return request(method, pathname + search, options);
 		},

@@ -53,7 +53,7 @@ const NAME = "measured";
 const ENTRY = `export { default } from "./worker.js";`;
 const JSON_TYPE = { "content-type": "application/json" };
 const DEVICES = 20_000;
-/** Of a hundred requests. The rest are checks. */
+/** Numbers among a hundred requests; the rest are checks. */
 const [CHANGES, READS, REPORTS] = [1, 4, 15];
 const MOST_KEPT = 20;
 

@@ -163,7 +163,18 @@ describe("options", () => {
 			hotUpdater1000: host,
 		};
 		const cases = casesOf(hosts, 1);
-		const alone = ["visible", "isolates", "memory", "neighbours", "consumers", "cost", "cold", "delivery", "growth"];
+		const alone = [
+			"visible",
+			"isolates",
+			"memory",
+			"neighbours",
+			"consumers",
+			"cost",
+			"cold",
+			"delivery",
+			"growth",
+			"overload",
+		];
 		expect([...cases.map(({ name }) => name), ...alone]).toEqual([...CASE_NAMES]);
 		for (const { caseName, ours, theirs } of GOALS) {
 			const labels = cases.find(({ name }) => name === caseName)?.contenders.map(({ label }) => label);
@@ -306,6 +317,8 @@ describe("the report", () => {
 			visible: undefined,
 			isolates: undefined,
 			delivery: undefined,
+			growth: undefined,
+			overload: undefined,
 			memory: undefined,
 			neighbours: undefined,
 			consumers: undefined,
