@@ -3,6 +3,7 @@
  * own, so they never sleep and are deterministic.
  */
 import { type Config, type ConfigVariables, parseConfig } from "./config";
+import { boundedDatabase } from "./db/bounded-database";
 import type { QueueMessage, WebhookDue } from "./messages";
 
 /** The Worker's bindings, as wrangler.toml declares them. */
@@ -106,17 +107,20 @@ function localIssuers({ LOCAL_ISSUERS: local }: Env): Pick<Deps, "localFetch"> {
 
 /** The production dependencies. */
 export function createDeps(env: Env): Deps {
+	const now = () => Date.now();
 	return {
-		d1: env.DB,
+		d1: boundedDatabase(env.DB, now),
 		telemetry: Object.fromEntries(
-			Object.entries(env).filter((binding): binding is [string, D1Database] => isTelemetryBinding(binding[0])),
+			Object.entries(env).flatMap(([binding, database]) =>
+				isTelemetryBinding(binding) ? [[binding, boundedDatabase(database as D1Database, now)]] : [],
+			),
 		),
 		bundles: env.BUNDLES,
 		events: env.EVENTS,
 		webhooks: env.WEBHOOKS,
 		assets: env.ASSETS,
 		cache: runtime.caches?.default,
-		now: () => Date.now(),
+		now,
 		newId: () => crypto.randomUUID(),
 		randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
 		requestLimits: {

@@ -227,6 +227,24 @@ export function serviceUnavailable(cause: unknown): ApiError {
 	);
 }
 
+/** 503 for a request beyond what the service can do at once; nothing was done. */
+export function overloaded(): ApiError {
+	return new ApiError(
+		"service_unavailable",
+		"The service has more requests than it can answer now; try again after the seconds in Retry-After.",
+		{
+			headers: { "Retry-After": String(RETRY_AFTER_SECONDS) },
+			moreInfo: { reason: OVERLOADED, retryAfterSeconds: RETRY_AFTER_SECONDS },
+		},
+	);
+}
+
+/** `moreInfo.reason` of such a refusal. */
+const OVERLOADED = "overloaded";
+
+/** No fault, and a line of the log for each one would cost more than the answer. */
+export const isOverload = ({ moreInfo }: ApiError): boolean => moreInfo.reason === OVERLOADED;
+
 /** An error about one field of the request: `message` begins with its name, and `moreInfo.issues` has it as data. */
 export function fieldError(code: ErrorCode, path: string, message: string, options: ApiErrorOptions = {}): ApiError {
 	const issues: readonly RequestIssue[] = [{ path, message }];

@@ -5,7 +5,7 @@
  */
 import type { CompiledQuery } from "kysely";
 import type { AppId } from "../authz/decide";
-import { serviceUnavailable } from "../errors";
+import { ApiError, serviceUnavailable } from "../errors";
 
 /** A compiled statement, with the errors by which it aborts its batch (see `guard` and `onUnique`), and the app that it changes. */
 export interface Statement<Row = unknown> extends CompiledQuery<Row> {
@@ -123,6 +123,8 @@ function failureOf(error: unknown, statements: readonly Statement[]): Error {
 				? statements.find(({ uniqueFailures }) => uniqueFailures?.[columns] !== undefined)?.uniqueFailures?.[columns]
 				: undefined;
 	if (failure !== undefined) return failure();
+	// It was refused before it was sent (bounded-database.ts).
+	if (error instanceof ApiError) return error;
 	return MISTAKE.test(message) && error instanceof Error ? error : serviceUnavailable(error);
 }
 

@@ -4,7 +4,7 @@
  */
 import type { Deps } from "../../deps";
 import { transportSecurity } from "../../domain/network/transport-security";
-import { ApiError, causeText } from "../../errors";
+import { ApiError, causeText, isOverload } from "../../errors";
 
 /** The answer to a request that failed. The text of an unknown error is logged and never sent. */
 export function errorAnswer(deps: Deps, error: unknown, request: Request, requestId: string): Response {
@@ -14,7 +14,7 @@ export function errorAnswer(deps: Deps, error: unknown, request: Request, reques
 			: new ApiError("internal_error", "Something went wrong on our side; include the requestId when you report it.");
 	const path = new URL(request.url).pathname;
 	// A service that is absent on purpose is no fault.
-	if (known.status >= 500 && known.status !== 501) {
+	if (known.status >= 500 && known.status !== 501 && !isOverload(known)) {
 		deps.log("error", "request_failed", { requestId, method: request.method, path, cause: causeText(error) });
 	}
 	// TUS requires its version in every answer of its paths.
