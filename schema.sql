@@ -1090,6 +1090,8 @@ CREATE INDEX proposals_declined_by ON proposals (app_id, decided_by, decided_at_
 CREATE INDEX proposals_of_version ON proposals (app_id, version_name, created_at_ms);
 CREATE INDEX proposals_by_proposer ON proposals (app_id, coalesce(proposed_by_key, proposed_by), created_at_ms);
 CREATE INDEX proposals_pending_by_version ON proposals (version_id) WHERE state = 'pending';
+-- A change of the stable bundle beside one of the rollout, whose bundle is in version_id.
+CREATE INDEX proposals_pending_by_stable ON proposals (changes ->> 'version_id') WHERE state = 'pending';
 
 -- What was changed and by whom, written in the batch of the change. Names are copied, so entries outlive their actors.
 CREATE TABLE audit_log (

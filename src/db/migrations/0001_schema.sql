@@ -768,6 +768,7 @@ CREATE INDEX proposals_declined_by ON proposals (app_id, decided_by, decided_at_
 CREATE INDEX proposals_of_version ON proposals (app_id, version_name, created_at_ms);
 CREATE INDEX proposals_by_proposer ON proposals (app_id, coalesce(proposed_by_key, proposed_by), created_at_ms);
 CREATE INDEX proposals_pending_by_version ON proposals (version_id) WHERE state = 'pending';
+CREATE INDEX proposals_pending_by_stable ON proposals (changes ->> 'version_id') WHERE state = 'pending';
 CREATE TABLE audit_log (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   org_id TEXT NOT NULL,
