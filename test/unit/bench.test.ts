@@ -310,6 +310,7 @@ describe("the report", () => {
 			neighbours: undefined,
 			consumers: undefined,
 			cost: undefined,
+			growth: undefined,
 			costIsolates: undefined,
 			cold: undefined,
 			leftOut: undefined,
