@@ -64,7 +64,14 @@ describe("the price of a million checks", () => {
 	const rows = (d1RowsWritten: number, d1RowsRead = 0) => ({ d1RowsWritten, d1RowsRead });
 	const update = { ...rows(4), batch: rows(6), downloads: 1, reports: 2, cpuMs: 0, r2ClassB: 1, r2ClassBAgain: 0 };
 	const counts: CostCounts = {
-		...{ checkCpuMs: 0.5, pauseSeconds: 20, longestSeconds: 120, urgentSeconds: 1, batchSeconds: 10 },
+		...{
+			checkCpuMs: 0.5,
+			pauseSeconds: 20,
+			longestSeconds: 120,
+			urgentSeconds: 1,
+			urgentPerHour: 1e9,
+			batchSeconds: 10,
+		},
 		...{ isolateReports: true, checkBatch: rows(2), deviceBytes: 700, updateBytes: 100 },
 		...{ firstEver: rows(2), returning: rows(1), noNews: rows(0), question: rows(0, 1), sharesQuestions: true },
 		...{ zip: update, delta: { ...update, downloads: 100, r2ClassB: 100 }, deltaFiles: 100 },

@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { assumptionTable, costTable, limitTable } from "../../bench/cost-docs";
 import { DELIVERY_DAYS, PREVIEW_DAYS, RESTORABLE_DAYS, RETENTION_DAYS, UNUSED_DAYS } from "../../src/domain/defaults";
 import { REFUSAL_CODES, refusalOf, refusalWords } from "../../src/domain/updates/refusals";
 import { settingsText } from "../../src/domain/updates/remedy";
@@ -13,7 +14,13 @@ import { EVENT_TYPES, EVENTS } from "../../src/domain/webhooks/event-types";
 const tableOf = (head: readonly string[], rows: readonly (readonly string[])[]) =>
 	[head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 
+/** The first row is the head. */
+const tableOfRows = ([head = [], ...rows]: readonly (readonly string[])[]) => tableOf(head, rows);
+
 const TABLES: Readonly<Record<string, { readonly page: string; readonly table: string }>> = {
+	costs: { page: "costs", table: tableOfRows(costTable()) },
+	"cost-assumptions": { page: "costs", table: tableOfRows(assumptionTable()) },
+	limits: { page: "costs", table: tableOfRows(limitTable()) },
 	events: {
 		page: "webhooks",
 		table: tableOf(

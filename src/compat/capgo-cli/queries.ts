@@ -185,7 +185,7 @@ export function manifestIsSetOrBundleUnused(appId: AppId, bundleId: number) {
 			AND NOT EXISTS (SELECT 1 FROM channel_history WHERE app_id = ${appId} AND version_id = ${bundleId}
 				AND version_name = (SELECT name FROM bundles WHERE id = ${bundleId}))
 			AND NOT EXISTS (SELECT 1 FROM device_overrides WHERE app_id = ${appId} AND version_id = ${bundleId})
-			AND NOT EXISTS (SELECT 1 FROM proposals WHERE app_id = ${appId} AND state = 'pending'
+			AND NOT EXISTS (SELECT 1 FROM proposals INDEXED BY proposals_waiting WHERE app_id = ${appId} AND state = 'pending'
 				AND ${bundleId} IN (version_id, changes ->> 'version_id', changes ->> 'rollout_version_id'))))`;
 }
 
