@@ -16,7 +16,7 @@ import { INCLUDED, PRICES } from "./prices";
 
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), "utf8");
 
-/** Of the last measurement. */
+/** The counts of the last measurement. */
 export const MEASURED: CostCounts = JSON.parse(read("./cost-counts.json"));
 
 /** Devices a day, with the isolates that answer them: one data center for a few, all of them for a million. */

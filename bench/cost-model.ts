@@ -112,7 +112,7 @@ export interface Part {
 	readonly name: string;
 	/** How the number of operations a day results. */
 	readonly arithmetic: string;
-	/** Of a day. */
+	/** Usage of a day. */
 	readonly usage: Usage;
 	/** Stored in D1. */
 	readonly gigabytes: number;
