@@ -3,7 +3,7 @@
  * can be checked by hand; `costLines` prints it. Allowances and the monthly fee are left out.
  */
 import { DAY_MS } from "../src/domain/time";
-import { dollarsPerMillion, PRICES, type Usage } from "./prices";
+import { dollarsPerMillion, INCLUDED, OPERATIONS_OF_MESSAGE, PRICES, type Usage } from "./prices";
 
 /** Per operation, over the whole platform: the request, its Queue messages and their consumer, and later deletions. */
 export interface Rows {
@@ -29,8 +29,10 @@ export interface CostCounts {
 	/** Seconds without another event after which a message is sent; seconds that it waits at most. */
 	readonly pauseSeconds: number;
 	readonly longestSeconds: number;
-	/** Seconds from an install or a failure to its message. */
+	/** Seconds from an urgent report to its message. */
 	readonly urgentSeconds: number;
+	/** Installs of an app that are urgent, by isolate and hour. */
+	readonly urgentPerHour: number;
 	/** Seconds that the Queue collects messages for a batch. */
 	readonly batchSeconds: number;
 	/** Whether an isolate that has not seen the device sends an event for a check without news. */
@@ -64,13 +66,15 @@ export interface Fleet {
 	readonly checksPerDevice: number;
 	readonly apps: number;
 	readonly isolates: number;
+	/** Updates of a device and day, if not those of ASSUMED. */
+	readonly updates?: number;
 	/** Dollars per million checks. */
 	readonly goal?: number;
 }
 
 export const FLEETS: readonly Fleet[] = [
 	{ name: "hobbyist", devices: 1_000, checksPerDevice: 3, apps: 1, isolates: 30 },
-	{ name: "1 M devices", devices: 1_000_000, checksPerDevice: 3, apps: 1, isolates: 330, goal: 0.6 },
+	{ name: "1 M devices", devices: 1_000_000, checksPerDevice: 3, apps: 1, isolates: 330, goal: 0.75 },
 	{ name: "10 M devices", devices: 10_000_000, checksPerDevice: 3, apps: 10, isolates: 600, goal: 0.8 },
 	{ name: "50 M devices", devices: 50_000_000, checksPerDevice: 2, apps: 50, isolates: 1_000 },
 	{ name: "10,000 apps", devices: 7_000_000, checksPerDevice: 3, apps: 10_000, isolates: 330 },
@@ -94,11 +98,12 @@ export const ASSUMED = {
 	/** Days for which devices are kept (`DEVICE_DAYS`), and events of updates. */
 	deviceDays: 400,
 	updateDays: 30,
-	/** Reports of an update that are sent at once: the install. */
+	/** Reports of an update that are sent at once, if they are among the first ones of an hour: the install. */
 	urgentReports: 1,
 } as const;
 
 const DAY_SECONDS = DAY_MS / 1000;
+const HOURS_OF_DAY = 24;
 const DAYS_OF_MONTH = 30;
 /** Downloads and installs of the measured updates are in batches of their own. */
 const BATCHES_OF_UPDATE = 2;
@@ -107,6 +112,10 @@ export interface Part {
 	readonly name: string;
 	/** How the number of operations a day results. */
 	readonly arithmetic: string;
+	/** Usage of a day. */
+	readonly usage: Usage;
+	/** Stored in D1. */
+	readonly gigabytes: number;
 	/** Dollars per million checks. */
 	readonly dollars: number;
 }
@@ -130,12 +139,18 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
 	const checks = devices * fleet.checksPerDevice;
 	const lambda = checks / DAY_SECONDS / isolates;
 	const update = counts[form];
-	const updates = devices * ASSUMED.updates;
-	const price = (usage: Partial<Usage>) => dollarsPerMillion({ ...NONE, ...usage }) / checks;
-	const rows = (times: number, { d1RowsRead, d1RowsWritten }: Rows) =>
-		price({ d1RowsRead: times * d1RowsRead, d1RowsWritten: times * d1RowsWritten });
+	const updates = devices * (fleet.updates ?? ASSUMED.updates);
+	const rows = (times: number, { d1RowsRead, d1RowsWritten }: Rows): Partial<Usage> => ({
+		d1RowsRead: times * d1RowsRead,
+		d1RowsWritten: times * d1RowsWritten,
+	});
+	const part = (name: string, arithmetic: string, usages: readonly Partial<Usage>[], gigabytes = 0): Part => {
+		const usage = sumOf(usages);
+		const storage = (gigabytes * PRICES.d1Storage * 1e6) / DAYS_OF_MONTH;
+		return { name, arithmetic, usage, gigabytes, dollars: (dollarsPerMillion(usage) + storage) / checks };
+	};
 
-	const urgent = updates * ASSUMED.urgentReports;
+	const urgent = Math.min(updates * ASSUMED.urgentReports, isolates * apps * HOURS_OF_DAY * counts.urgentPerHour);
 	const reports = updates * update.reports;
 	const waiting = reports - urgent;
 	const waitingLambda = (checks + waiting) / DAY_SECONDS / isolates;
@@ -162,84 +177,125 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
 	const gigabytes = (held * counts.deviceBytes + updates * ASSUMED.updateDays * counts.updateBytes) / 1e9;
 	const text = (value: number) => Number(value.toPrecision(3)).toLocaleString("en-US");
 	return [
-		{ name: "requests of checks", arithmetic: `1 x $${PRICES.request}`, dollars: price({ requests: checks }) },
-		{
-			name: "CPU of checks",
-			arithmetic: `${text(counts.checkCpuMs)} ms x $${PRICES.cpuMs}`,
-			dollars: price({ cpuMs: checks * counts.checkCpuMs }),
-		},
-		{
-			name: "messages of checks",
-			arithmetic: counts.isolateReports
+		part("requests of checks", `1 x $${PRICES.request}`, [{ requests: checks }]),
+		part("CPU of checks", `${text(counts.checkCpuMs)} ms x $${PRICES.cpuMs}`, [{ cpuMs: checks * counts.checkCpuMs }]),
+		part(
+			"messages of checks",
+			counts.isolateReports
 				? `open for ${text(openSeconds)} s: (1 - ${text(urgentLambda)}/s x ${text(openSeconds)} s) / (1 + ${text(waitingLambda)}/s x ${text(openSeconds)} s), at least 1 / ${ASSUMED.eventsPerMessage} = ${text(perWaiting)} x $${text(PRICES.queueMessage)}`
 				: "no message without news",
-			dollars: price({ queueMessages: checkMessages }),
-		},
-		{
-			name: "rows of new devices",
-			arithmetic: `${text(fresh)} devices x ${text(counts.firstEver.d1RowsWritten)} written`,
-			dollars: rows(fresh, counts.firstEver),
-		},
-		{
-			name: "rows of returning devices",
-			arithmetic: `${text(devices - fresh)} x ${text(counts.returning.d1RowsWritten)} + ${text(checks - devices)} x ${text(counts.noNews.d1RowsWritten)} written`,
-			dollars: rows(devices - fresh, counts.returning) + rows(checks - devices, counts.noNews),
-		},
-		{
-			name: "rows of updates",
-			arithmetic: `${text(updates)} updates x ${text(update.d1RowsWritten)} written`,
-			dollars: rows(updates, update),
-		},
-		{
-			name: "daily figures",
-			arithmetic: `${text(batches)} batches of ${text(perBatch)} messages x ${text(counts.checkBatch.d1RowsWritten)} written + ${text(updateBatches)} x ${text(update.batch.d1RowsWritten / BATCHES_OF_UPDATE)}`,
-			dollars:
-				rows(Math.min(batches, checkMessages), counts.checkBatch) +
+			[{ queueMessages: checkMessages }],
+		),
+		part("rows of new devices", `${text(fresh)} devices x ${text(counts.firstEver.d1RowsWritten)} written`, [
+			rows(fresh, counts.firstEver),
+		]),
+		part(
+			"rows of returning devices",
+			`${text(devices - fresh)} x ${text(counts.returning.d1RowsWritten)} + ${text(checks - devices)} x ${text(counts.noNews.d1RowsWritten)} written`,
+			[rows(devices - fresh, counts.returning), rows(checks - devices, counts.noNews)],
+		),
+		part("rows of updates", `${text(updates)} updates x ${text(update.d1RowsWritten)} written`, [
+			rows(updates, update),
+		]),
+		part(
+			"daily figures",
+			`${text(batches)} batches of ${text(perBatch)} messages x ${text(counts.checkBatch.d1RowsWritten)} written + ${text(updateBatches)} x ${text(update.batch.d1RowsWritten / BATCHES_OF_UPDATE)}`,
+			[
+				rows(Math.min(batches, checkMessages), counts.checkBatch),
 				rows(updateBatches / BATCHES_OF_UPDATE, update.batch),
-		},
-		{
-			name: "reports of updates",
-			arithmetic: `${text(updates)} x ${update.reports} requests; ${text(waiting)} x ${text(perWaiting)} + ${text(urgent)} x ${text(perUrgent)} messages`,
-			dollars: price({ requests: reports, queueMessages: reportMessages }),
-		},
-		{
-			name: "downloads",
-			arithmetic: `${text(updates)} x ${update.downloads} requests; ${text(misses)} of ${text(downloads)} read R2; ${text(update.cpuMs)} ms CPU an update`,
-			dollars: price({
-				requests: downloads,
-				cpuMs: updates * update.cpuMs,
-				r2ClassB: misses * perDownload(update.r2ClassB) + (downloads - misses) * perDownload(update.r2ClassBAgain),
-			}),
-		},
-		{
-			name: "questions for changes",
-			arithmetic: `${text(isolates * asking)} / (${ASSUMED.freshSeconds} s + ${text(asking / lambda)} s) = ${text(questions / DAY_SECONDS)}/s x ${text(counts.question.d1RowsRead)} rows read`,
-			dollars: rows(questions, counts.question),
-		},
-		{
-			name: "cold isolates",
-			arithmetic: `${text(coldLoads)} loads x ${text(counts.cold.d1RowsRead)} rows read`,
-			dollars:
-				rows(coldLoads, counts.cold) +
-				price({ r2ClassA: coldLoads * counts.cold.r2ClassA, r2ClassB: coldLoads * counts.cold.r2ClassB }),
-		},
-		{
-			name: "clean-up",
-			arithmetic: `${ASSUMED.sweepsPerDay} runs x ${text(counts.sweep.d1RowsRead)} rows read`,
-			dollars:
-				rows(ASSUMED.sweepsPerDay, counts.sweep) + price({ r2ClassA: ASSUMED.sweepsPerDay * counts.sweep.r2ClassA }),
-		},
-		{
-			name: "storage of devices",
-			arithmetic: `${text(devices)} + ${text(fresh)} new a day x ${ASSUMED.deviceDays} days = ${text(held)} x ${counts.deviceBytes} bytes, ${text(updates)} updates x ${ASSUMED.updateDays} days x ${counts.updateBytes} bytes: ${text(gigabytes)} GB x $${PRICES.d1Storage} a month; ${text(gigabytes / apps)} GB of 10 GB an app`,
-			dollars: (gigabytes * PRICES.d1Storage * 1e6) / (checks * DAYS_OF_MONTH),
-		},
-		{
-			name: "log lines",
-			arithmetic: `${text(counts.logLinesPerCheck)} x $${PRICES.logLine}`,
-			dollars: price({ logLines: checks * counts.logLinesPerCheck }),
-		},
+			],
+		),
+		part(
+			"reports of updates",
+			`${text(updates)} x ${update.reports} requests; ${text(waiting)} x ${text(perWaiting)} + ${text(urgent)} x ${text(perUrgent)} messages`,
+			[{ requests: reports, queueMessages: reportMessages }],
+		),
+		part(
+			"downloads",
+			`${text(updates)} x ${update.downloads} requests; ${text(misses)} of ${text(downloads)} read R2; ${text(update.cpuMs)} ms CPU an update`,
+			[
+				{
+					requests: downloads,
+					cpuMs: updates * update.cpuMs,
+					r2ClassB: misses * perDownload(update.r2ClassB) + (downloads - misses) * perDownload(update.r2ClassBAgain),
+				},
+			],
+		),
+		part(
+			"questions for changes",
+			`${text(isolates * asking)} / (${ASSUMED.freshSeconds} s + ${text(asking / lambda)} s) = ${text(questions / DAY_SECONDS)}/s x ${text(counts.question.d1RowsRead)} rows read`,
+			[rows(questions, counts.question)],
+		),
+		part("cold isolates", `${text(coldLoads)} loads x ${text(counts.cold.d1RowsRead)} rows read`, [
+			rows(coldLoads, counts.cold),
+			{ r2ClassA: coldLoads * counts.cold.r2ClassA, r2ClassB: coldLoads * counts.cold.r2ClassB },
+		]),
+		part("clean-up", `${ASSUMED.sweepsPerDay} runs x ${text(counts.sweep.d1RowsRead)} rows read`, [
+			rows(ASSUMED.sweepsPerDay, counts.sweep),
+			{ r2ClassA: ASSUMED.sweepsPerDay * counts.sweep.r2ClassA },
+		]),
+		part(
+			"storage of devices",
+			`${text(devices)} + ${text(fresh)} new a day x ${ASSUMED.deviceDays} days = ${text(held)} x ${counts.deviceBytes} bytes, ${text(updates)} updates x ${ASSUMED.updateDays} days x ${counts.updateBytes} bytes: ${text(gigabytes)} GB x $${PRICES.d1Storage} a month; ${text(gigabytes / apps)} GB of 10 GB an app`,
+			[],
+			gigabytes,
+		),
+		part("log lines", `${text(counts.logLinesPerCheck)} x $${PRICES.logLine}`, [
+			{ logLines: checks * counts.logLinesPerCheck },
+		]),
 	];
+}
+
+function sumOf(usages: readonly Partial<Usage>[]): Usage {
+	const names = Object.keys(NONE) as (keyof Usage)[];
+	const sum = (name: keyof Usage) => usages.reduce((total, usage) => total + (usage[name] ?? 0), 0);
+	return Object.fromEntries(names.map((name) => [name, sum(name)])) as unknown as Usage;
+}
+
+export interface Month {
+	/** Dollars beyond the fee of the plan, by what the bill names. */
+	readonly beyond: Readonly<Record<keyof typeof BILLED, number>>;
+	/** With the fee. */
+	readonly dollars: number;
+}
+
+/** What the bill of a month names, with the unit in which it is priced and included. */
+const BILLED = {
+	requests: ({ usage }: Total) => [usage.requests, PRICES.request, INCLUDED.requests],
+	"CPU time": ({ usage }: Total) => [usage.cpuMs, PRICES.cpuMs, INCLUDED.cpuMs],
+	"D1 rows read": ({ usage }: Total) => [usage.d1RowsRead, PRICES.d1RowRead, INCLUDED.d1RowsRead],
+	"D1 rows written": ({ usage }: Total) => [usage.d1RowsWritten, PRICES.d1RowWritten, INCLUDED.d1RowsWritten],
+	Queues: ({ usage }: Total) => [
+		usage.queueMessages * OPERATIONS_OF_MESSAGE,
+		PRICES.queueMessage / OPERATIONS_OF_MESSAGE,
+		INCLUDED.queueOperations,
+	],
+	R2: ({ usage }: Total) => [usage.r2ClassB, PRICES.r2ClassB, INCLUDED.r2ClassB],
+	"D1 storage": ({ gigabytes }: Total) => [gigabytes * 1e6, PRICES.d1Storage, INCLUDED.d1Gigabytes * 1e6],
+} as const satisfies Record<string, (total: Total) => readonly [amount: number, perMillion: number, included: number]>;
+
+interface Total {
+	readonly usage: Usage;
+	readonly gigabytes: number;
+}
+
+/** The bill of a month for a fleet that has the account alone. */
+export function monthOf(fleet: Fleet, counts: CostCounts, form: Form): Month {
+	const parts = partsOf(fleet, counts, form);
+	const day = sumOf(parts.map(({ usage }) => usage));
+	const month = Object.fromEntries(Object.entries(day).map(([name, amount]) => [name, amount * DAYS_OF_MONTH]));
+	const total = {
+		usage: month as unknown as Usage,
+		gigabytes: parts.reduce((sum, { gigabytes }) => sum + gigabytes, 0),
+	};
+	const names = Object.keys(BILLED) as (keyof typeof BILLED)[];
+	const beyond = Object.fromEntries(
+		names.map((name) => {
+			const [amount, perMillion, included] = BILLED[name](total);
+			return [name, (Math.max(0, amount - included) * perMillion) / 1e6];
+		}),
+	) as Month["beyond"];
+	return { beyond, dollars: INCLUDED.fee + Object.values(beyond).reduce((sum, dollars) => sum + dollars, 0) };
 }
 
 type Buffer = Pick<CostCounts, "pauseSeconds" | "longestSeconds">;

@@ -7,6 +7,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { DAY_MS } from "../src/domain/time";
 import type { WorkerModules } from "../src/operator/build";
+import { URGENT_INSTALLS_AN_HOUR } from "../src/queue/event-buffer";
 import { batchSeconds, type CapstanFacts, capstan } from "./capstan";
 import type { CostCounts, Rows, Update } from "./cost-model";
 import { COUNTS_PATH, type Counts } from "./counts";
@@ -118,6 +119,7 @@ class CostRun {
 		return {
 			checkCpuMs: round(((cpuAfter ?? Number.NaN) - (cpuBefore ?? Number.NaN)) / CPU_CHECKS),
 			...{ pauseSeconds, longestSeconds, urgentSeconds, batchSeconds: batchSeconds(), isolateReports },
+			urgentPerHour: URGENT_INSTALLS_AN_HOUR,
 			...{ deviceBytes, updateBytes, firstEver: firstEver.each, returning: returning.each, noNews: noNews.each },
 			...{ checkBatch: returning.batch, zip, delta, deltaFiles: DELTA_FILES, question, sharesQuestions },
 			cold: { ...rowsOf(cold), r2ClassA: cold.r2ClassA, r2ClassB: cold.r2ClassB },

@@ -133,24 +133,32 @@ async function reportedIn(
 			.compile(),
 	]);
 	const kept: number[] = [];
-	for (const [app, bundles] of Map.groupBy(found.rows, ({ app_id }) => app_id)) {
-		const binding = bundles[0]?.binding ?? "";
-		const names = bundles.map(({ name }) => name);
+	for (const [key, bundles] of Map.groupBy(found.rows, ({ binding }) => binding)) {
+		const binding = key ?? "";
+		const ofApps = [...Map.groupBy(bundles, ({ app_id }) => app_id)];
 		const reported = failures.has(binding)
 			? undefined
-			: await failures.during(binding, () => reportedOf(deps, binding, app, names));
-		const those = new Set(reported ?? names);
-		kept.push(...bundles.filter(({ name }) => those.has(name)).map(({ id }) => id));
+			: await failures.during(binding, () => reportedOf(deps, binding, ofApps));
+		for (const [index, [, ofApp]] of ofApps.entries()) {
+			const those = reported?.[index];
+			kept.push(...ofApp.filter(({ name }) => those?.has(name) ?? true).map(({ id }) => id));
+		}
 	}
 	return JSON.stringify(kept);
 }
 
+/** Versions that devices of each app report, in one round trip. */
 async function reportedOf(
 	deps: TelemetryDeps,
 	binding: string,
-	app: AppId,
-	names: readonly string[],
-): Promise<string[]> {
-	const [{ rows }] = await openTelemetry(deps, binding).batch([reportedVersions(app, names)]);
-	return rows.map(({ name }) => name);
+	ofApps: readonly (readonly [app: AppId, bundles: readonly { readonly name: string }[]])[],
+): Promise<ReadonlySet<string>[]> {
+	const statements = ofApps.map(([app, bundles]) =>
+		reportedVersions(
+			app,
+			bundles.map(({ name }) => name),
+		),
+	);
+	const results = await openTelemetry(deps, binding).batch(statements);
+	return results.map(({ rows }) => new Set(rows.map(({ name }) => name)));
 }

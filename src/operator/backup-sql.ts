@@ -185,7 +185,7 @@ const INSERT = /^INSERT INTO\s+("(?:[^"]|"")*"|\w+)\s*(?:\(([^()]*)\))?\s*VALUES
 export function insertedRow(statement: string): InsertedRow | undefined {
 	const head = INSERT.exec(statement);
 	if (head === null) {
-		if (/^(PRAGMA|DELETE FROM\s+"?sqlite_sequence|CREATE TABLE|CREATE (UNIQUE )?INDEX)/i.test(statement))
+		if (/^(PRAGMA|ANALYZE|DELETE FROM\s+"?sqlite_sequence|CREATE TABLE|CREATE (UNIQUE )?INDEX)/i.test(statement))
 			return undefined;
 		throw new Failure(`The export of the database has an unknown statement: ${statement.slice(0, 60)}…`);
 	}

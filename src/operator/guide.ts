@@ -21,6 +21,7 @@ export const GUIDES = {
 	access: { title: "Organizations, roles and keys", text: "Who may do what, and what an error means." },
 	"capgo-api": { title: "Scripts for Capgo's API", text: "What works unchanged, and the short list of differences." },
 	security: { title: "Security", text: "What is protected, against whom, and the tests that show it." },
+	costs: { title: "Costs and limits", text: "Dollars a month, and what each limit does when it is reached." },
 	deploying: { title: "Deploying", text: "A domain, data places, updates, logs and all settings." },
 } as const;
 

@@ -1,17 +1,18 @@
 /**
  * Events of devices on their way to the Queue. Requests add events to the isolate's memory; later all of them are sent in as few messages as
- * possible, because each message costs: a second after an install, a failure or a rollout event; everything else when nothing else came for 20
- * seconds, after two minutes at the latest, or at once when a message is half full. Messages that cannot be sent are sent again a few times,
- * and then with the next events.
+ * possible, because each message costs: a second after a failure, a rollout event or one of an app's first installs of an hour; everything else
+ * when nothing else came for 25 seconds, after three minutes at the latest, or at once when a message is half full. Messages that cannot be sent
+ * are sent again a few times, and then with the next events.
  *
  * A device that reports what it reported before on the same day adds no event (repeated-reports.ts). Memory is bounded, and an app that floods
  * costs no other app an event (bounded-buffers.ts). Lost events are counted in their app's statistics.
  */
 import { chunk } from "../db/chunks";
 import type { Deps } from "../deps";
+import { recentMap } from "../domain/recent";
 import { dayOf } from "../domain/statistics/days";
 import type { Signal } from "../domain/statistics/health-signals";
-import { MINUTE_MS } from "../domain/time";
+import { HOUR_MS, MINUTE_MS } from "../domain/time";
 import type { BytesServed, CountedMetric, DeviceEvent, DeviceEvents, EventsLost } from "../messages";
 import { createBoundedBuffers } from "./bounded-buffers";
 import { createRepeatedReports } from "./repeated-reports";
@@ -19,11 +20,18 @@ import { type SignalSource, signalSample } from "./signal-sample";
 
 const FLUSH_AFTER_MS = 1_000;
 /** Events that may wait are sent when nothing else came for so long: work after an answer may last 30 seconds, retries included. */
-const FLUSH_SEEN_AFTER_MS = 20_000;
-const LONGEST_WAIT_MS = 2 * MINUTE_MS;
+const FLUSH_SEEN_AFTER_MS = 25_000;
+const LONGEST_WAIT_MS = 3 * MINUTE_MS;
 /** Requests that follow each other keep the flush waiting; each of them could, but a timer costs. So a pause may be shorter by this time. */
 const POSTPONE_EVERY_MS = 2_000;
-const RETRY_AFTER_MS = [1_000, 2_000, 4_000];
+const RETRY_AFTER_MS = [500, 1_000, 2_000];
+/**
+ * Installs of an app that do not wait, by isolate and hour. People watch the first installs of a release. An isolate of a large fleet has more,
+ * and a message for each of them would cost as much as those of all checks.
+ */
+export const URGENT_INSTALLS_AN_HOUR = 6;
+/** Apps whose urgent installs are counted. */
+const MOST_APPS = 1_000;
 /** The Queue bills 64 kB as one operation. */
 const FLUSH_AT_BYTES = 64_000;
 /** A flush that is due, or sending, for so long has ended with its request. */
@@ -56,6 +64,7 @@ export function createEventBuffer(
 	const seed = Number.parseInt(deps.newId().slice(0, 8), 16);
 	const repeated = createRepeatedReports(seed);
 	const signals = signalSample(seed);
+	const urgentInstalls = recentMap<{ readonly sinceMs: number; readonly installs: number }>(MOST_APPS);
 	let flushes: Flush[] = [];
 	/** Since when the oldest event waits. */
 	let waitingSinceMs = 0;
@@ -128,6 +137,18 @@ export function createEventBuffer(
 		sendingSinceMs = Number.NEGATIVE_INFINITY;
 	}
 
+	function mayWait(event: DeviceEvent): boolean {
+		if (event.type === "seen") return true;
+		if (event.type !== "count" || event.metric !== "install")
+			return event.type === "count" && !URGENT.has(event.metric);
+		const nowMs = deps.now();
+		const before = urgentInstalls.get(event.appId);
+		const hour = before === undefined || nowMs - before.sinceMs >= HOUR_MS ? { sinceMs: nowMs, installs: 0 } : before;
+		if (hour.installs >= URGENT_INSTALLS_AN_HOUR) return true;
+		urgentInstalls.set(event.appId, { ...hour, installs: hour.installs + 1 });
+		return false;
+	}
+
 	function beginWaiting(): void {
 		if (buffers.isEmpty() && served.size === 0) waitingSinceMs = deps.now();
 	}
@@ -165,8 +186,7 @@ export function createEventBuffer(
 				if (event === undefined) continue;
 				if ((event.type === "rollout_served" || event.type === "rollout_runs") && repeated.isRepeatedRollout(event))
 					continue;
-				const mayWait = event.type === "seen" || (event.type === "count" && !URGENT.has(event.metric));
-				withinMs = Math.min(withinMs, mayWait ? flushSeenAfterMs : FLUSH_AFTER_MS);
+				withinMs = Math.min(withinMs, mayWait(event) ? flushSeenAfterMs : FLUSH_AFTER_MS);
 				if (event.type === "count" && repeated.exceedsLimit(event)) buffers.countLost(event.appId, 1);
 				else buffers.add(event.type === "served" ? event.appUuid : event.appId, event);
 			}

@@ -4,17 +4,27 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CASE_NAMES, casesOf, GOALS } from "../../bench/cases";
 import { parseAnswer } from "../../bench/connection";
-import { type CostCounts, costLines, FLEETS, messagesPerEvent, partsOf } from "../../bench/cost-model";
+import { MEASURED } from "../../bench/cost-docs";
+import {
+	type CostCounts,
+	costLines,
+	FLEETS,
+	messagesPerEvent,
+	monthOf,
+	partsOf,
+	totalOf,
+} from "../../bench/cost-model";
 import { NOTHING } from "../../bench/counts";
 import type { Host, Hosts } from "../../bench/hosts";
 import { runLoad } from "../../bench/load";
 import { type CaseResult, FULL, type Measured } from "../../bench/measure";
 import { parseOptions } from "../../bench/options";
-import { dollarsPerMillion, PRICES } from "../../bench/prices";
+import { dollarsPerMillion, INCLUDED, PRICES } from "../../bench/prices";
 import { goalsOf, markdown } from "../../bench/report";
 import type { Scenario } from "../../bench/scenarios";
 import { median, percentile, ratioOfRounds } from "../../bench/statistics";
 import { visibleLines } from "../../bench/visible";
+import { URGENT_INSTALLS_AN_HOUR } from "../../src/queue/event-buffer";
 
 describe("figures", () => {
 	test("percentile returns the nearest rank", () => {
@@ -64,7 +74,14 @@ describe("the price of a million checks", () => {
 	const rows = (d1RowsWritten: number, d1RowsRead = 0) => ({ d1RowsWritten, d1RowsRead });
 	const update = { ...rows(4), batch: rows(6), downloads: 1, reports: 2, cpuMs: 0, r2ClassB: 1, r2ClassBAgain: 0 };
 	const counts: CostCounts = {
-		...{ checkCpuMs: 0.5, pauseSeconds: 20, longestSeconds: 120, urgentSeconds: 1, batchSeconds: 10 },
+		...{
+			checkCpuMs: 0.5,
+			pauseSeconds: 20,
+			longestSeconds: 120,
+			urgentSeconds: 1,
+			urgentPerHour: 1e9,
+			batchSeconds: 10,
+		},
 		...{ isolateReports: true, checkBatch: rows(2), deviceBytes: 700, updateBytes: 100 },
 		...{ firstEver: rows(2), returning: rows(1), noNews: rows(0), question: rows(0, 1), sharesQuestions: true },
 		...{ zip: update, delta: { ...update, downloads: 100, r2ClassB: 100 }, deltaFiles: 100 },
@@ -117,6 +134,29 @@ describe("the price of a million checks", () => {
 		expect(part("questions for changes", "zip", many)).toBe(part("questions for changes"));
 		const own = part("questions for changes", "zip", many, { ...counts, sharesQuestions: false }) ?? 0;
 		expect(own).toBeCloseTo(((1_000 * 86_400) / 102) * (0.001 / 864_000), 9);
+	});
+
+	test("is at most 0.90 dollars for a million devices with weekly updates, by the last measurement", () => {
+		const fleet = FLEETS.find(({ name }) => name === "1 M devices");
+		expect(fleet && totalOf(partsOf(fleet, MEASURED, "zip"))).toBeLessThanOrEqual(0.9);
+	});
+
+	test("of the measured buffer is that of the product", () => {
+		expect(MEASURED).toMatchObject({ urgentPerHour: URGENT_INSTALLS_AN_HOUR, urgentSeconds: 1 });
+	});
+
+	test("becomes the bill of a month without what the plan includes", () => {
+		const small = monthOf({ name: "", devices: 1_000, checksPerDevice: 1, apps: 1, isolates: 1 }, counts, "zip");
+		expect(small.dollars).toBe(INCLUDED.fee);
+		const large = { name: "", devices: 1_000_000, checksPerDevice: 1, apps: 1, isolates: 1, updates: 0 };
+		const { beyond, dollars } = monthOf(large, counts, "zip");
+		expect(beyond.requests).toBeCloseTo((30 - 10) * 0.3, 6);
+		expect(beyond["CPU time"]).toBe(0);
+		// 20,000 new devices of two rows, 980,000 of one, and two for each of the batches.
+		expect(beyond["D1 rows written"]).toBe(0);
+		// 9 M devices of 700 bytes.
+		expect(beyond["D1 storage"]).toBeCloseTo((6.3 - 5) * 0.75, 6);
+		expect(dollars).toBeCloseTo(INCLUDED.fee + Object.values(beyond).reduce((sum, one) => sum + one, 0), 9);
 	});
 
 	test("is shown for each fleet with its sum and its goal", () => {
@@ -323,6 +363,7 @@ describe("the report", () => {
 			neighbours: undefined,
 			consumers: undefined,
 			cost: undefined,
+			growth: undefined,
 			costIsolates: undefined,
 			cold: undefined,
 			leftOut: undefined,

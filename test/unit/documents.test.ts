@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { assumptionTable, costTable, limitTable } from "../../bench/cost-docs";
 import { DELIVERY_DAYS, PREVIEW_DAYS, RESTORABLE_DAYS, RETENTION_DAYS, UNUSED_DAYS } from "../../src/domain/defaults";
 import { REFUSAL_CODES, refusalOf, refusalWords } from "../../src/domain/updates/refusals";
 import { settingsText } from "../../src/domain/updates/remedy";
@@ -13,7 +14,13 @@ import { EVENT_TYPES, EVENTS } from "../../src/domain/webhooks/event-types";
 const tableOf = (head: readonly string[], rows: readonly (readonly string[])[]) =>
 	[head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 
+/** The first row is the head. */
+const tableOfRows = ([head = [], ...rows]: readonly (readonly string[])[]) => tableOf(head, rows);
+
 const TABLES: Readonly<Record<string, { readonly page: string; readonly table: string }>> = {
+	costs: { page: "costs", table: tableOfRows(costTable()) },
+	"cost-assumptions": { page: "costs", table: tableOfRows(assumptionTable()) },
+	limits: { page: "costs", table: tableOfRows(limitTable()) },
 	events: {
 		page: "webhooks",
 		table: tableOf(
@@ -37,13 +44,20 @@ const TABLES: Readonly<Record<string, { readonly page: string; readonly table: s
 	},
 };
 
-test.each(Object.entries(TABLES))("the table of %s is that of the code", async (name, { page, table }) => {
+const PAGES = [...Map.groupBy(Object.entries(TABLES), ([, { page }]) => page)];
+
+test.each(PAGES)("the tables of %s are those of the code", async (page, tables) => {
 	const path = fileURLToPath(new URL(`../../src/docs/${page}.md`, import.meta.url));
-	const marker = `<!-- table: ${name} -->\n`;
-	const [before, after, ...more] = readFileSync(path, "utf8").split(marker);
-	expect(more).toEqual([]);
-	const rest = after?.replace(/^(\|.*\n)*/, "");
-	await expect(`${before}${marker}${table}\n${rest}`).toMatchFileSnapshot(path);
+	const written = tables.reduce(
+		(text, [name, { table }]) => {
+			const marker = `<!-- table: ${name} -->\n`;
+			const [before, after, ...more] = text.split(marker);
+			expect(more).toEqual([]);
+			return `${before}${marker}${table}\n${after?.replace(/^(\|.*\n)*/, "")}`;
+		},
+		readFileSync(path, "utf8"),
+	);
+	await expect(written).toMatchFileSnapshot(path);
 });
 
 const { AUDIT_DAYS } = RETENTION_DAYS;

@@ -30,16 +30,17 @@ export async function deleteExpiredBundles(deps: Deps): Promise<void> {
 	const [found] = await db.batch([expiredBundlesOfApps(nowMs, MOST_CANDIDATES_OF_APP, MOST_CANDIDATES)]);
 	let failure: unknown;
 	let left = MOST_BUNDLES;
-	for (const [appId, ofApp] of Map.groupBy(found.rows, ({ app_id }) => app_id)) {
-		let bundles: readonly ExpiredBundle[];
-		try {
-			bundles = await withoutDevices(deps, appId, ofApp, nowMs);
-		} catch (error) {
-			deps.log("error", "expired_bundles_failed", { app: appId, cause: causeText(error) });
-			failure = error;
+	const ofApps = [...Map.groupBy(found.rows, ({ app_id }) => app_id)];
+	// At the same time, because the clean-up joins them into one round trip.
+	const unused = await Promise.allSettled(ofApps.map(([appId, ofApp]) => withoutDevices(deps, appId, ofApp, nowMs)));
+	for (const [index, [appId]] of ofApps.entries()) {
+		const read = unused[index];
+		if (read?.status !== "fulfilled") {
+			deps.log("error", "expired_bundles_failed", { app: appId, cause: causeText(read?.reason) });
+			failure = read?.reason;
 			continue;
 		}
-		bundles = bundles.slice(0, Math.min(left, MOST_BUNDLES_OF_APP));
+		const bundles = read.value.slice(0, Math.min(left, MOST_BUNDLES_OF_APP));
 		left -= bundles.length;
 		if (bundles.length === 0) continue;
 		const which = expiredBundles(

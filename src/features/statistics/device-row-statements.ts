@@ -47,7 +47,14 @@ const BOOKKEEPING = [
 const COLUMNS = [...FIELD_NAMES, ...BOOKKEEPING];
 type Column = (typeof COLUMNS)[number];
 /** Columns of indexes. A statement that sets one of them writes a row of its index, even if the value stays the same. */
-const INDEXED: readonly Column[] = ["version_name", "channel_id", "custom_id", "default_channel", "key_id"];
+const INDEXED: readonly Column[] = [
+	"version_name",
+	"channel_id",
+	"last_seen_at_ms",
+	"custom_id",
+	"default_channel",
+	"key_id",
+];
 const UNINDEXED = COLUMNS.filter((name) => !INDEXED.includes(name));
 
 const listOf = (devices: readonly NamedDevice[]) =>

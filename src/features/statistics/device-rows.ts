@@ -206,7 +206,9 @@ async function writeChunk(
 			log.set(app, [...(log.get(app) ?? []), [reports.deviceId, ...storedEvent(event)]]);
 		}
 		const recent_reports = recent.textWith(story?.stored);
-		return [{ deviceId: reports.deviceId, before: row, row: { ...record.row, recent_reports } }];
+		// Without news of the device itself, its last report costs no row of the index by it, as when the row is not written at all.
+		const stored = isNew || record.needsWrite ? record.row : row;
+		return [{ deviceId: reports.deviceId, before: row, row: { ...stored, recent_reports } }];
 	});
 	if (lost > 0) deps.log("error", "events_not_stored", { events: lost, full: isFull });
 	const statements = [

@@ -11,7 +11,7 @@ import { accept, statusOf } from "./accept";
 import { LONGEST_REPORT_TEXTS } from "./report-body";
 
 const MOST_EVENTS = 1_000;
-const BODY_LIMIT_BYTES = 256 * 1024;
+export const BODY_LIMIT_BYTES = 256 * 1024;
 
 const cutText = (longest: number) =>
 	optional(

@@ -17,11 +17,11 @@ import { createCredentialLimits } from "./credentials";
 import { paced } from "./pacing";
 import { isWithinLimit, tooManyRequests } from "./requests";
 
-const REQUEST_WINDOW_MS = 10_000;
+export const REQUEST_WINDOW_MS = 10_000;
 /** Requests of one address in ten seconds, of any kind. */
-const MOST_REQUESTS = 30_000;
+export const MOST_REQUESTS = 30_000;
 /** New device ids of one address, per app and minute; wrangler.toml repeats the number. */
-const MOST_NEW_DEVICES = 3_000;
+export const MOST_NEW_DEVICES = 3_000;
 /**
  * New device ids per app and day. Beyond it checks are answered, but no new device of the address is stored, so one address cannot use up
  * the app's daily limit.
@@ -30,7 +30,7 @@ const MOST_NEW_DEVICES_A_DAY = 10_000;
 /** Addresses, by app, whose devices of the day are counted; about 150 bytes each. */
 const MOST_DAY_COUNTERS = 10_000;
 /** Reads of D1 by one address per minute; wrangler.toml repeats the number. */
-const MOST_QUESTIONS = 120;
+export const MOST_QUESTIONS = 120;
 /** Installs, downloads and failures that one address reports, per app and minute. */
 const MOST_REPORTS = 20_000;
 /** Answers above this size are large: nearly none, except manifests of many files. */

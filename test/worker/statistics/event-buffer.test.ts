@@ -4,8 +4,9 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { messagesPerEvent } from "../../../bench/cost-model";
+import { HOUR_MS } from "../../../src/domain/time";
 import type { CountedEvent, DeviceEvents, DeviceSeen } from "../../../src/messages";
-import { createEventBuffer } from "../../../src/queue/event-buffer";
+import { createEventBuffer, URGENT_INSTALLS_AN_HOUR } from "../../../src/queue/event-buffer";
 import { NOW_MS } from "../support/world";
 
 interface Waiting {
@@ -74,30 +75,30 @@ const install = (): CountedEvent => ({
 const add = (...events: (DeviceSeen | CountedEvent)[]) => buffer.add(events, () => undefined);
 
 describe("sightings of devices", () => {
-	test("are sent as one message when no other arrived for 20 seconds", async () => {
+	test("are sent as one message when no other arrived for 25 seconds", async () => {
 		add(seen());
-		await pass(19_999);
+		await pass(24_999);
 		expect(sent).toEqual([]);
 		await pass(1);
-		expect(sent).toEqual([{ atMs: 20_000, events: 1 }]);
+		expect(sent).toEqual([{ atMs: 25_000, events: 1 }]);
 		for (let second = 0; second < 90; second++) {
 			add(seen());
 			await pass(1_000);
 		}
 		expect(sent).toHaveLength(1);
-		await pass(20_000);
+		await pass(25_000);
 		expect(sent.slice(1)).toEqual([{ atMs: expect.any(Number), events: 90 }]);
-		expect(sent[1]?.atMs).toBeGreaterThan(20_000 + 90_000 + 14_000);
+		expect(sent[1]?.atMs).toBeGreaterThan(25_000 + 90_000 + 19_000);
 	});
 
-	test("wait for two minutes while others arrive", async () => {
-		for (let second = 0; second < 300; second++) {
+	test("wait for three minutes while others arrive", async () => {
+		for (let second = 0; second < 450; second++) {
 			add(seen());
 			await pass(1_000);
 		}
-		await pass(20_000);
-		expect(sent.map(({ events }) => events)).toEqual([120, 120, 60]);
-		expect(sent[0]?.atMs).toBe(120_000);
+		await pass(25_000);
+		expect(sent.map(({ events }) => events)).toEqual([179, 180, 91]);
+		expect(sent[0]?.atMs).toBe(179_000);
 	});
 
 	test("are sent by the next request if the one that should have sent them ended early", async () => {
@@ -105,14 +106,14 @@ describe("sightings of devices", () => {
 		waiting = [];
 		await pass(60_000);
 		add(seen());
-		await pass(20_000);
-		expect(sent).toEqual([{ atMs: 80_000, events: 2 }]);
+		await pass(25_000);
+		expect(sent).toEqual([{ atMs: 85_000, events: 2 }]);
 		add(seen());
 		waiting = [];
 		await pass(6_000);
 		add(seen());
-		await pass(20_000);
-		expect(sent.slice(1)).toEqual([{ atMs: 106_000, events: 2 }]);
+		await pass(25_000);
+		expect(sent.slice(1)).toEqual([{ atMs: 116_000, events: 2 }]);
 	});
 
 	test("are sent at once when a message is half full", async () => {
@@ -145,7 +146,7 @@ describe("a download", () => {
 		await pass(1_000);
 		expect(sent).toEqual([{ atMs: 11_000, events: 4 }]);
 		buffer.addServed("uuid", "object", 7, () => undefined);
-		await pass(20_000);
+		await pass(25_000);
 		expect(sent).toHaveLength(2);
 	});
 });
@@ -162,6 +163,33 @@ describe("installs", () => {
 		await pass(60_000);
 		expect(sent).toHaveLength(1);
 	});
+
+	test("wait like sightings after the first ones of an hour, each app by itself; failures never wait", async () => {
+		for (let count = 0; count < URGENT_INSTALLS_AN_HOUR; count++) {
+			add(install());
+			await pass(1_000);
+		}
+		expect(sent).toHaveLength(URGENT_INSTALLS_AN_HOUR);
+		add(install());
+		await pass(24_999);
+		expect(sent).toHaveLength(URGENT_INSTALLS_AN_HOUR);
+		await pass(1);
+		expect(sent).toHaveLength(URGENT_INSTALLS_AN_HOUR + 1);
+		for (const event of [
+			{ ...install(), appId: "other" },
+			{ ...install(), metric: "fail" as const },
+		]) {
+			const before = sent.length;
+			add(event);
+			await pass(1_000);
+			expect(sent).toHaveLength(before + 1);
+		}
+		await pass(HOUR_MS);
+		const before = sent.length;
+		add(install());
+		await pass(1_000);
+		expect(sent).toHaveLength(before + 1);
+	});
 });
 
 describe("a Queue that fails", () => {
@@ -170,11 +198,12 @@ describe("a Queue that fails", () => {
 		add(install());
 		await pass(1_000);
 		expect(attempts).toBe(1);
-		await pass(1_000);
+		await pass(500);
 		expect(attempts).toBe(2);
+		await pass(500);
 		isQueueDown = false;
-		await pass(2_000);
-		expect(sent).toEqual([{ atMs: 4_000, events: 1 }]);
+		await pass(500);
+		expect(sent).toEqual([{ atMs: 2_500, events: 1 }]);
 		await pass(60_000);
 		expect(attempts).toBe(3);
 	});
@@ -229,9 +258,9 @@ test("a fleet costs as many messages as the bench computes", async () => {
 		const isUrgent = random() < urgentPerSecond / (perSecond + urgentPerSecond);
 		if (isUrgent) urgent += 1;
 		else waited += 1;
-		add(isUrgent ? install() : seen());
+		add(isUrgent ? { ...install(), metric: "fail" } : seen());
 	}
-	const computed = messagesPerEvent(perSecond, urgentPerSecond, { pauseSeconds: 20, longestSeconds: 120 });
+	const computed = messagesPerEvent(perSecond, urgentPerSecond, { pauseSeconds: 25, longestSeconds: 180 });
 	expect((sent.length - urgent) / waited / computed).toBeGreaterThan(0.85);
 	expect((sent.length - urgent) / waited / computed).toBeLessThan(1.15);
 });

@@ -36,7 +36,7 @@ describe("the checker detects", () => {
 		const { app, objectKey, world } = await stageWithBundle();
 		await testEnv.BUNDLES.delete(objectKey);
 		expect(await violations(app.uuid)).toEqual([`ready bundle ${VERSION} lost its object`]);
-		expect((await world.request("GET", await downloadUrl(world, objectKey))).status).toBe(503);
+		expect((await world.request("GET", await downloadUrl(world, objectKey))).status).toBe(410);
 	});
 
 	test("bytes that differ from the row", async () => {

@@ -1,10 +1,11 @@
 /** Faults of D1, R2 and the Queue in the background work and in the Worker's entry points. */
 
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
+import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { consume } from "../../../src/consumer";
-import { query } from "../../../src/db/client";
-import type { Env } from "../../../src/deps";
+import { openDb, query } from "../../../src/db/client";
+import type { Deps, Env } from "../../../src/deps";
 import { DAY_MS } from "../../../src/domain/time";
 import type { QueueMessage } from "../../../src/messages";
 import { JOBS, sweep } from "../../../src/schedule";
@@ -22,7 +23,7 @@ import {
 	zipName,
 } from "../support/bytes";
 import { changesBetween, databaseText, emptyDatabase } from "../support/database-text";
-import { FAULT_MARK, type FaultKind, withFault } from "../support/faults";
+import { FAULT_MARK, type FaultKind, type FaultyService, withFault } from "../support/faults";
 import { violations } from "../support/invariants";
 import { openReports, reportQuery, reportsOf } from "../support/reports";
 import {
@@ -146,65 +147,82 @@ describe("the background work", () => {
 		expect(await databaseText()).not.toBe(before);
 	});
 
-	/** In turn for the first call of each step, with a look at the other jobs at every fourth; in test:proof each of them for every call. */
+	/** In turn for the first call of each job; in test:proof each of them for every call. */
 	const waysToFail: readonly (readonly FaultKind[])[] = IS_PROOF
 		? [["refused"], ["answer lost"]]
 		: [["refused", "answer lost"]];
-
-	async function callsToFail(): Promise<readonly number[]> {
-		if (IS_PROOF) return Array.from({ length: 90 }, (_, index) => index + 1);
-		// As each run below, because the apps that changed lately are published.
-		await emptyDatabase();
-		world = await createWorld({ config: ROTATING });
-		app = await createTestApp(world);
-		await prepareWork();
-		const unharmed = withFault(world, 0, "refused");
-		const first: number[] = [];
-		for (const step of Object.values(JOBS)) {
-			first.push(unharmed.calls.length + 1);
-			await step(unharmed.deps);
-		}
-		return [...new Set(first), unharmed.calls.length + 1];
-	}
+	/** Calls of a job that fail in turn, and how many failures there are from one look at the other jobs to the next. */
+	const [mostCalls, looksEvery] = IS_PROOF ? [30, 1] : [1, 4];
 
 	test.each(waysToFail)(
 		"of the sweep: a step that fails (%s) keeps no other from its turn, and the run has failed",
 		async (...kinds) => {
 			const failedSteps = new Set<string>();
-			for (const [position, failAt] of (await callsToFail()).entries()) {
-				const kind = kinds[position % kinds.length] ?? "refused";
-				await emptyDatabase();
-				world = await createWorld({ config: ROTATING });
-				app = await createTestApp(world);
-				await prepareWork();
-				const faulty = withFault(world, failAt, kind, failAt);
-				const outcome = await sweep(faulty.deps).then(
-					() => "done",
-					(error: Error) => error.message,
-				);
-				if (faulty.failed === undefined) {
-					expect(outcome).toBe("done");
-					break;
+			let failures = 0;
+			for (const [step, job] of Object.entries(JOBS)) {
+				for (let failAt = 1; failAt <= mostCalls; failAt++) {
+					await emptyDatabase();
+					world = await createWorld({ config: ROTATING });
+					app = await createTestApp(world);
+					await prepareWork();
+					const log: string[] = [];
+					let faulty: FaultyService | undefined;
+					const deps: Deps = { ...world.deps, log: (...line) => log.push(JSON.stringify(line)) };
+					// Only this job sees the fault, and its statements share the round trips of the others.
+					const failing = (given: Deps) => {
+						const kind = kinds[failures % kinds.length] ?? "refused";
+						faulty = withFault({ ...world, deps: { ...world.deps, ...given } }, failAt, kind, failAt);
+						return job(faulty.deps);
+					};
+					const outcome = await sweep(deps, { [step]: failing }).then(
+						() => "done",
+						(error: Error) => error.message,
+					);
+					if (faulty?.failed === undefined) {
+						expect(outcome).toBe("done");
+						break;
+					}
+					const facts = { work: "sweep", step, cause: expect.stringContaining(FAULT_MARK) };
+					expect(log.map((line) => JSON.parse(line))).toEqual([["error", "step_failed", facts]]);
+					expect(outcome).toBe(`sweep failed: ${step}`);
+					failedSteps.add(step);
+					failures += 1;
+					if (failures % looksEvery > 0) continue;
+					const after = await databaseText();
+					for (const [name, again] of Object.entries(JOBS)) if (name !== step) await again(world.deps);
+					expect(await databaseText(), `a job was not done, because ${step} failed at call ${failAt}`).toBe(after);
+					await sweep(world.deps);
+					expect(await violations(app.uuid)).toEqual([]);
 				}
-				const lines = faulty.log.map((line) => JSON.parse(line));
-				const step = lines.at(-1).step;
-				expect(lines.slice(-1)).toEqual([
-					{ level: "error", event: "step_failed", work: "sweep", step, cause: expect.stringContaining(FAULT_MARK) },
-				]);
-				expect(outcome).toBe(`sweep failed: ${step}`);
-				// The other jobs do not depend on which call of the step failed.
-				if (failedSteps.has(step)) continue;
-				failedSteps.add(step);
-				if (!IS_PROOF && position % 4 > 0) continue;
-				const after = await databaseText();
-				for (const [name, again] of Object.entries(JOBS)) if (name !== step) await again(world.deps);
-				expect(await databaseText(), `a job was not done, because ${step} failed at call ${failAt}`).toBe(after);
-				await sweep(world.deps);
-				expect(await violations(app.uuid)).toEqual([]);
 			}
 			expect([...failedSteps]).toEqual(Object.keys(JOBS));
 		},
 	);
+
+	test.each(["refused", "answer lost"] as const)(
+		"of the sweep: a round trip of many jobs that fails (%s) is repeated by each of them alone",
+		async (kind) => {
+			await prepareWork();
+			// The first one is that of the triggers.
+			const faulty = withFault(world, 2, kind);
+			await sweep(faulty.deps);
+			expect(faulty.failed).toBe("d1.batch");
+			const after = await databaseText();
+			for (const again of Object.values(JOBS)) await again(world.deps);
+			expect(await databaseText()).toBe(after);
+			expect(await violations(app.uuid)).toEqual([]);
+		},
+	);
+
+	test("of the sweep: a statement that fails stops no other of its round trip", async () => {
+		await prepareWork();
+		const broken = ({ d1 }: Deps) => openDb(d1, "first-primary").batch([sql`SELECT missing`.compile(query)]);
+		const failed = sweep(world.deps, { "change feed": broken, "old sign-ins": broken });
+		await expect(failed).rejects.toThrow("sweep failed: change feed, old sign-ins");
+		const after = await databaseText();
+		for (const again of Object.values(JOBS)) await again(world.deps);
+		expect(await databaseText()).toBe(after);
+	});
 
 	const messages = (): QueueMessage[] => [
 		{ kind: "collect_garbage" },
