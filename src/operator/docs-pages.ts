@@ -64,8 +64,8 @@ const plain = (text: string) =>
 		.replaceAll("&quot;", '"')
 		.replaceAll("&amp;", "&");
 
-/** The addresses by which examples name the server; src/pages/docs.js replaces them by that of the server that shows the page. */
-const EXAMPLE_SERVERS = /(?<!pattern = "|PUBLIC_URL = "|&quot;)https?:\/\/(?:127\.0\.0\.1:8787|updates\.example\.com)/g;
+/** The addresses by which examples name the server; src/pages/docs.js shows that of the server that serves the page instead. */
+const EXAMPLE_SERVERS = /(?<!PUBLIC_URL = &quot;)https?:\/\/(?:127\.0\.0\.1:8787|updates\.example\.com)(?![\w.])/g;
 
 function html(markdown: string): string {
 	return marked
@@ -75,6 +75,7 @@ function html(markdown: string): string {
 			(_, level: string, text: string) => `<h${level} id="${anchorOf(plain(text))}">${text}</h${level}>`,
 		)
 		.replaceAll(EXAMPLE_SERVERS, "<span data-server>$&</span>")
+		.replaceAll("cat .capstan/admin.key", "cat <span data-key>.capstan/admin.key</span>")
 		.replaceAll("<table>", '<div class="table"><table>')
 		.replaceAll("</table>", "</table></div>");
 }
@@ -144,12 +145,14 @@ export function guidePage(name: GuideName, markdown: string): string {
 	return frame({ name, title, body: html(markdown), sections: sectionsOf(markdown) });
 }
 
-/** The front page. The quickstart is the first step and the release of the guide to the first update, whose examples the tests run. */
+/** The front page. The quickstart is the commands of the guide to the first update, which the tests run. */
 export function frontPage(firstUpdate: string): string {
-	const blockOf = (heading: string) => {
+	const commandsOf = (heading: string) => {
 		const text = sectionsOf(firstUpdate).find(({ title }) => title.includes(heading))?.markdown ?? "";
-		return /```sh\n[\s\S]*?```/.exec(text)?.[0] ?? "";
+		const blocks = [...text.matchAll(/```(?:sh|console)\n([\s\S]*?)```/g)].map(([, commands = ""]) => commands);
+		return blocks.join("").replaceAll(/^\$ /gm, "");
 	};
+	const commands = `${commandsOf("Point the app")}${commandsOf("Release an update")}`;
 	const card = (href: string, title: string, text: string) =>
 		`<li><a href="${href}"><strong>${title}</strong><span>${text}</span></a></li>`;
 	const groups = GROUPS.map(({ title, names }) => {
@@ -165,7 +168,7 @@ export function frontPage(firstUpdate: string): string {
 <p>Release a web bundle to your users' devices without a store review, on your own Cloudflare account or your own computer.</p>
 <h2 id="quickstart">Quickstart</h2>
 <p>In the folder of your app, which has the plugin <code>@capgo/capacitor-updater</code> and calls <code>notifyAppReady()</code>:</p>
-${html(`${blockOf("Point the app")}\n\n${blockOf("Release an update")}`)}<p>Start the app. It installs the bundle at its next check, and the <a href="/dashboard/">dashboard</a> shows the device.
+${html(`\`\`\`sh\n${commands}\`\`\`\n`)}<p>Start the app. It installs the bundle at its next check, and the <a href="/dashboard/">dashboard</a> shows the device.
 <a href="/docs/first-update">Step by step, with plugin, simulator, emulator and phone</a></p>
 ${groups.join("")}`;
 	return frame({ name: "index", title: "Documentation", body });

@@ -10,10 +10,13 @@ const list = document.getElementById("found");
 input.hidden = false;
 if (matchMedia("(max-width: 900px)").matches) document.querySelector("nav details").open = false;
 
-/** An example address that people replace by that of their server. One with HTTPS needs a server that has it. */
+/** Examples name the server that serves the page, and its key. One with HTTPS, such as that of CI, needs a server that has it. */
+const isSecure = location.protocol === "https:";
 for (const place of document.querySelectorAll("main [data-server]")) {
-	const isSecure = place.textContent.startsWith("https:");
-	if (!isSecure || location.protocol === "https:") place.textContent = location.origin;
+	if (isSecure || place.textContent.startsWith("http:")) place.textContent = location.origin;
+}
+for (const place of document.querySelectorAll("main [data-key]")) {
+	if (isSecure) place.textContent = ".capstan/deployed-admin.key";
 }
 
 let index;
