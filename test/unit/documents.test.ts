@@ -48,10 +48,9 @@ const TABLES: Readonly<Record<string, { readonly page: string; readonly table: s
 	settings: {
 		page: "how-a-device-decides",
 		table: tableOf(
-			["Setting", "In the dashboard", "Values, with the default first", "Refusals that it causes"],
+			["Setting, and its name in the dashboard", "Values, with the default first", "Refusals that it causes"],
 			Object.values({ ...DELIVERY_FIELDS, ...ACCEPTANCE_FIELDS }).map((field) => [
-				`\`${field.field}\``,
-				field.label,
+				`\`${field.field}\`: ${field.label}`,
 				valuesOf(field),
 				refusalsOf(field.field),
 			]),
