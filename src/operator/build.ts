@@ -74,7 +74,7 @@ export async function buildAssets(): Promise<void> {
 		"openapi.json": openapi,
 		"command/capstan.tgz": await cliPackage(),
 		"favicon.svg": await marked("favicon.svg"),
-		"docs.html": frontPage(guides.get("cli") ?? ""),
+		"docs.html": frontPage(guides.get("first-update") ?? ""),
 		"docs/api.html": referencePage(),
 		...Object.fromEntries([...guides].map(([name, text]) => [`docs/${name}.html`, guidePage(name, text)])),
 		"docs-assets/page.css": await styles("docs.css"),

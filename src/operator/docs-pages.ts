@@ -5,32 +5,46 @@
 import { marked } from "marked";
 import { MARK } from "../domain/words/mark";
 import { escapeXml } from "../domain/words/plain-text";
-import { GUIDES } from "./guide";
+import { type SearchEntry, wordsOf } from "../domain/words/search";
+import { GUIDE_GROUPS, GUIDES } from "./guide";
 
 export const GUIDE_NAMES = Object.keys(GUIDES) as readonly (keyof typeof GUIDES)[];
 export type GuideName = keyof typeof GUIDES;
 
+const GROUPS = Object.entries(GUIDE_GROUPS).map(([title, guides]) => ({
+	title,
+	names: Object.keys(guides) as GuideName[],
+}));
+const LAST_GROUP = GROUPS.at(-1)?.title;
+
 interface Section {
+	/** 1 for the title of the page, 2 and 3 for its headings. */
+	readonly level: number;
 	/** Undefined before the first heading. */
 	readonly anchor: string | undefined;
 	readonly title: string;
 	readonly markdown: string;
 }
 
-function anchorOf(text: string): string {
-	return text.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
+/** The id of a heading. */
+export function anchorOf(text: string): string {
+	return text
+		.toLowerCase()
+		.replaceAll(/[^a-z0-9_]+/g, "-")
+		.replaceAll(/^-|-$/g, "");
 }
 
-/** The page in pieces at its second-level headings; lines of code that begin with # are none. */
+/** The page in pieces at its headings; lines of code that begin with # are none. */
 function sectionsOf(markdown: string): Section[] {
-	const sections: { anchor: string | undefined; title: string; markdown: string }[] = [];
+	const sections: { level: number; anchor: string | undefined; title: string; markdown: string }[] = [];
 	let isCode = false;
 	for (const line of markdown.split("\n")) {
 		if (line.startsWith("```")) isCode = !isCode;
-		const [, level = "", title = ""] = (isCode ? null : /^(##?) (.+)$/.exec(line)) ?? [];
+		const [, level = "", title = ""] = (isCode ? null : /^(#{1,3}) (.+)$/.exec(line)) ?? [];
 		if (level !== "") {
 			sections.push({
-				anchor: level === "##" ? anchorOf(title) : undefined,
+				level: level.length,
+				anchor: level === "#" ? undefined : anchorOf(title),
 				title: title.replaceAll("`", ""),
 				markdown: "",
 			});
@@ -50,10 +64,18 @@ const plain = (text: string) =>
 		.replaceAll("&quot;", '"')
 		.replaceAll("&amp;", "&");
 
+/** The addresses by which examples name the server; src/pages/docs.js shows that of the server that serves the page instead. */
+const EXAMPLE_SERVERS = /(?<!PUBLIC_URL = &quot;)https?:\/\/(?:127\.0\.0\.1:8787|updates\.example\.com)(?![\w.])/g;
+
 function html(markdown: string): string {
 	return marked
 		.parse(markdown, { async: false })
-		.replaceAll(/<h2>(.+?)<\/h2>/g, (_, text: string) => `<h2 id="${anchorOf(plain(text))}">${text}</h2>`)
+		.replaceAll(
+			/<h([23])>(.+?)<\/h\1>/g,
+			(_, level: string, text: string) => `<h${level} id="${anchorOf(plain(text))}">${text}</h${level}>`,
+		)
+		.replaceAll(EXAMPLE_SERVERS, "<span data-server>$&</span>")
+		.replaceAll("cat .capstan/admin.key", "cat <span data-key>.capstan/admin.key</span>")
 		.replaceAll("<table>", '<div class="table"><table>')
 		.replaceAll("</table>", "</table></div>");
 }
@@ -61,7 +83,7 @@ function html(markdown: string): string {
 /** One link of the navigation; the open page lists its sections. */
 function entry(href: string, title: string, isHere: boolean, sections: readonly Section[] = []): string {
 	const parts = sections
-		.filter(({ anchor }) => anchor !== undefined)
+		.filter(({ level }) => level === 2)
 		.map(({ anchor, title: text }) => `<li><a href="#${anchor}">${escapeXml(text)}</a></li>`);
 	const list = parts.length === 0 ? "" : `<ul>${parts.join("")}</ul>`;
 	return `<li><a href="${href}"${isHere ? ' aria-current="page"' : ""}>${title}</a>${list}</li>`;
@@ -100,9 +122,14 @@ ${head}<link rel="stylesheet" href="/docs-assets/page.css">
 <details open><summary>Contents</summary>
 <ul>
 ${entry("/docs", "Quickstart", name === "index")}
-${GUIDE_NAMES.map((guide) => entry(`/docs/${guide}`, GUIDES[guide].title, guide === name, guide === name ? sections : [])).join("\n")}
-${entry("/docs/api", "API reference", name === "api")}
-</ul></details>
+</ul>
+${GROUPS.map(
+	({ title: group, names }) => `<h2>${group}</h2>
+<ul>
+${names.map((guide) => entry(`/docs/${guide}`, GUIDES[guide].title, guide === name, guide === name ? sections : [])).join("\n")}
+${group === LAST_GROUP ? entry("/docs/api", "API reference", name === "api") : ""}</ul>`,
+).join("\n")}
+</details>
 </nav>
 <main id="content" tabindex="-1">
 ${body}</main>
@@ -118,29 +145,32 @@ export function guidePage(name: GuideName, markdown: string): string {
 	return frame({ name, title, body: html(markdown), sections: sectionsOf(markdown) });
 }
 
-/** The front page. The quickstart is a section of the guide of the command, whose examples the tests run. */
-export function frontPage(commandGuide: string): string {
-	const start = sectionsOf(commandGuide).find(({ anchor }) => anchor === "start")?.markdown ?? "";
-	const quickstart = start.slice(0, start.lastIndexOf("```") + 3);
-	const cards = GUIDE_NAMES.map(
-		(name) =>
-			`<li><a href="/docs/${name}"><strong>${GUIDES[name].title}</strong><span>${GUIDES[name].text}</span></a></li>`,
-	);
+/** The front page. The quickstart is the commands of the guide to the first update, which the tests run. */
+export function frontPage(firstUpdate: string): string {
+	const commandsOf = (heading: string) => {
+		const text = sectionsOf(firstUpdate).find(({ title }) => title.includes(heading))?.markdown ?? "";
+		const blocks = [...text.matchAll(/```(?:sh|console)\n([\s\S]*?)```/g)].map(([, commands = ""]) => commands);
+		return blocks.join("").replaceAll(/^\$ /gm, "");
+	};
+	const commands = `${commandsOf("Point the app")}${commandsOf("Release an update")}`;
+	const card = (href: string, title: string, text: string) =>
+		`<li><a href="${href}"><strong>${title}</strong><span>${text}</span></a></li>`;
+	const groups = GROUPS.map(({ title, names }) => {
+		const cards = names.map((name) => card(`/docs/${name}`, GUIDES[name].title, GUIDES[name].text));
+		if (title === LAST_GROUP) {
+			cards.push(
+				card("/docs/api", "API reference", "Every request of the dashboard and the command, to try out here."),
+			);
+		}
+		return `<h2 id="${anchorOf(title)}">${title}</h2>\n<ul class="cards">\n${cards.join("\n")}\n</ul>\n`;
+	});
 	const body = `<h1>Live updates for Capacitor and Electron apps</h1>
 <p>Release a web bundle to your users' devices without a store review, on your own Cloudflare account or your own computer.</p>
 <h2 id="quickstart">Quickstart</h2>
-<ol>
-<li>Run <code>npm ci &amp;&amp; npm start</code> in the source of Capstan. It prints a link that signs you in to the <a href="/dashboard/">dashboard</a>.</li>
-<li>Connect an app and release its first bundle, as below; or do the same in the dashboard, which leads through each step.</li>
-<li>Start the app. It installs the bundle at its next check, and the dashboard shows the device.</li>
-</ol>
-${html(quickstart)}<p><a href="/docs/cli">More about the command</a></p>
-<h2 id="guides">Guides</h2>
-<ul class="cards">
-${cards.join("\n")}
-<li><a href="/docs/api"><strong>API reference</strong><span>Every request of the dashboard and the command, to try out here.</span></a></li>
-</ul>
-`;
+<p>In the folder of your app, which has the plugin <code>@capgo/capacitor-updater</code> and calls <code>notifyAppReady()</code>:</p>
+${html(`\`\`\`sh\n${commands}\`\`\`\n`)}<p>Start the app. It installs the bundle at its next check, and the <a href="/dashboard/">dashboard</a> shows the device.
+<a href="/docs/first-update">Step by step, with plugin, simulator, emulator and phone</a></p>
+${groups.join("")}`;
 	return frame({ name: "index", title: "Documentation", body });
 }
 
@@ -154,17 +184,6 @@ export function referencePage(): string {
 	});
 }
 
-/** One place that the search finds. */
-interface SearchEntry {
-	readonly page: string;
-	readonly title: string;
-	readonly to: string;
-	/** Its different words in lower case. */
-	readonly words: string;
-}
-
-const wordsOf = (text: string) => [...new Set(text.toLowerCase().match(/[a-z0-9][a-z0-9_.-]+/g) ?? [])].join(" ");
-
 /** The sections of the guides and the operations of the API. */
 export function searchIndex(
 	guides: ReadonlyMap<GuideName, string>,
@@ -175,7 +194,7 @@ export function searchIndex(
 			page: GUIDES[name].title,
 			title,
 			to: `/docs/${name}${anchor === undefined ? "" : `#${anchor}`}`,
-			words: wordsOf(`${title} ${text}`),
+			words: wordsOf(text).join(" "),
 		})),
 	);
 	const operations = Object.entries(openapi.paths).flatMap(([path, methods]) =>
@@ -183,7 +202,7 @@ export function searchIndex(
 			page: "API reference",
 			title: `${method.toUpperCase()} ${path}`,
 			to: `/docs/api#/${encodeURIComponent(tag)}/${operationId}`,
-			words: wordsOf(`${path} ${summary} ${tag}`),
+			words: wordsOf(`${path} ${summary} ${tag}`).join(" "),
 		})),
 	);
 	return [...sections, ...operations];

@@ -1,12 +1,23 @@
 /**
  * The search of /docs, in the browser: a small index of sections and operations is loaded when the field gets the focus. `/` and Ctrl K go to the
- * field, the arrow keys choose. On narrow screens the contents begin folded.
+ * field, the arrow keys choose. On narrow screens the contents begin folded. Examples name the server that serves the page.
  */
+import { search } from "../domain/words/search";
+
 const MOST = 8;
 const input = document.getElementById("search");
 const list = document.getElementById("found");
 input.hidden = false;
 if (matchMedia("(max-width: 900px)").matches) document.querySelector("nav details").open = false;
+
+/** Examples name the server that serves the page, and its key. One with HTTPS, such as that of CI, needs a server that has it. */
+const isSecure = location.protocol === "https:";
+for (const place of document.querySelectorAll("main [data-server]")) {
+	if (isSecure || place.textContent.startsWith("http:")) place.textContent = location.origin;
+}
+for (const place of document.querySelectorAll("main [data-key]")) {
+	if (isSecure) place.textContent = ".capstan/deployed-admin.key";
+}
 
 let index;
 const load = () => {
@@ -14,28 +25,12 @@ const load = () => {
 	return index;
 };
 
-/** Every word must begin a word of the section; words of the title count more. */
-function rankOf({ title, page, words }, wanted) {
-	const inTitle = `${title} ${page}`.toLowerCase();
-	let rank = 0;
-	for (const word of wanted) {
-		if (inTitle.includes(word)) rank += inTitle.startsWith(word) ? 4 : 3;
-		else if (` ${words}`.includes(` ${word}`)) rank += 1;
-		else return 0;
-	}
-	return rank;
-}
-
 async function find() {
-	const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-	const entries = wanted.length === 0 ? [] : await load();
-	const found = entries
-		.map((entry) => ({ entry, rank: rankOf(entry, wanted) }))
-		.filter(({ rank }) => rank > 0)
-		.sort((one, other) => other.rank - one.rank)
-		.slice(0, MOST);
+	const entries = await load();
+	const query = input.value.trim();
+	const found = search(entries, query, MOST);
 	list.replaceChildren(
-		...found.map(({ entry }) => {
+		...found.map((entry) => {
 			const link = document.createElement("a");
 			link.href = entry.to;
 			const page = document.createElement("small");
@@ -46,12 +41,12 @@ async function find() {
 			return item;
 		}),
 	);
-	if (wanted.length > 0 && found.length === 0) {
+	if (query !== "" && found.length === 0) {
 		const item = document.createElement("li");
 		item.textContent = "Nothing found. Try fewer words.";
 		list.append(item);
 	}
-	list.hidden = wanted.length === 0;
+	list.hidden = query === "";
 }
 
 input.addEventListener("focus", load);

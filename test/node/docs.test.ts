@@ -10,12 +10,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DEFINITIONS } from "../../src/features/statistics/definitions";
 import { GUIDE_NAMES, guidePage } from "../../src/operator/docs-pages";
 import { withFigures, withRoleTable } from "../../src/operator/guide";
-import { difference, examplesOf, jsonValues, runExamples } from "./support/examples";
+import { difference, type Example, examplesOf, jsonValues, missingLine, runExamples } from "./support/examples";
+import { PROJECT_GUIDES, REQUEST_GUIDES } from "./support/executed-guides";
+import { PAGE_SERVER } from "./support/guide-blocks";
+import { guideScene, type ProjectGuide } from "./support/guide-scene";
 import { type Product, startProduct } from "./support/product";
 import { writeTools } from "./support/tools";
 
-/** The first one begins with a single organization, to which the next ones add. */
-const PAGES = ["cli", "access", "previews", "rollouts", "webhooks", "capgo-api"] as const;
 const pagePath = (page: string) => fileURLToPath(new URL(`../../src/docs/${page}.md`, import.meta.url));
 
 /** The policy refuses them. */
@@ -63,25 +64,45 @@ test("src/docs/access.md has the table of roles of the service", async () => {
 	expect(markdown).toContain("| `org.delete` | yes |");
 });
 
-describe.each(PAGES)("src/docs/%s.md", (page) => {
+/** Each example prints what its page shows. */
+function expectShown(examples: readonly Example[], printed: readonly string[]): void {
+	for (const [index, { line, shown, printed: lines }] of examples.entries()) {
+		const output = printed[index] ?? "";
+		if (shown !== undefined) {
+			expect(difference(jsonValues(shown), jsonValues(output)), `line ${line}: ${output}`).toBe(undefined);
+		}
+		if (lines !== undefined) expect(missingLine(lines, output), `line ${line}: ${output}`).toBe(undefined);
+	}
+}
+
+describe.each(Object.keys(PROJECT_GUIDES) as ProjectGuide[])("src/docs/%s.md, in the project of an app", (page) => {
 	test("every example prints what the page shows", async () => {
-		const here = (text: string) => text.replaceAll("http://127.0.0.1:8787", product.url);
+		const here = (text: string) => text.replaceAll(PAGE_SERVER, product.url);
+		const { directory, environment, prelude } = await guideScene(product, page);
+		const shown = examplesOf(here(await readFile(pagePath(page), "utf8")));
+		const examples = [{ ...prelude, commands: here(prelude.commands) }, ...shown];
+		expectShown(examples, await runExamples(examples, { directory, path: tools, environment }));
+		expect(shown.length).toBeGreaterThan(0);
+	});
+});
+
+describe.each(REQUEST_GUIDES)("src/docs/%s.md", (page) => {
+	test("every example prints what the page shows", async () => {
+		const here = (text: string) => text.replaceAll(PAGE_SERVER, product.url);
 		const examples = examplesOf(here(await readFile(pagePath(page), "utf8")));
 		const printed = await runExamples(examples, { directory: product.directory, path: tools });
 		expect(examples.filter((example) => example.shown !== undefined).length).toBeGreaterThan(3);
-		for (const [index, { line, shown }] of examples.entries()) {
-			if (shown === undefined) continue;
-			const [expected, answers] = [jsonValues(shown), jsonValues(printed[index] ?? "")];
-			expect(difference(expected, answers), `line ${line}: ${printed[index]}`).toBe(undefined);
-		}
+		expectShown(examples, printed);
 	});
+});
 
+describe.each(GUIDE_NAMES)("/docs/%s", (page) => {
 	test("is served under /docs as a page, and loads nothing from other hosts", async () => {
 		const answer = await fetch(`${product.url}/docs/${page}`);
 		const html = await answer.text();
 		expect(answer.headers.get("content-security-policy")).toContain("default-src 'none'");
 		expect(html).toBe(guidePage(page, await readFile(pagePath(page), "utf8")));
-		for (const [, address = ""] of html.matchAll(/(?:src|href)="([^"]+)"/g)) expect(address).toMatch(/^[/#]/);
+		for (const [, address = ""] of html.matchAll(/(?:src=|<link[^>]* href=)"([^"]+)"/g)) expect(address).toMatch(/^\//);
 		for (const [, id = ""] of html.matchAll(/href="#([^"]+)"/g)) expect(html).toContain(`id="${id}"`);
 		expect(html).not.toMatch(INLINE);
 		expect((await fetch(`${product.url}/docs-assets/page.css`)).status).toBe(200);
@@ -96,19 +117,36 @@ describe("src/docs/statistics.md", () => {
 		expect(withFigures(page, DEFINITIONS), "run npm run docs").toBe(page);
 		expect(page).toContain("Distinct devices, by app and device id");
 	});
+});
 
-	test("is served at /docs/statistics, and loads nothing from other hosts", async () => {
-		const html = await (await fetch(`${product.url}/docs/statistics`)).text();
-		expect(html).toBe(guidePage("statistics", page));
-		expect(html).not.toMatch(INLINE);
-		expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/statistics"');
-	});
+test("every link of the documentation leads to a page that answers, and to a heading that it has", async () => {
+	const pages = new Map<string, string>();
+	const waiting = ["/docs"];
+	const broken: string[] = [];
+	for (const path of waiting) {
+		const response = await fetch(product.url + path);
+		const html = await response.text();
+		pages.set(path, html);
+		if (response.status !== 200) broken.push(path);
+		if (!path.startsWith("/docs")) continue;
+		for (const [, address = ""] of html.matchAll(/href="(\/[^"#]*)/g)) {
+			if (!waiting.includes(address)) waiting.push(address);
+		}
+	}
+	for (const [path, html] of pages) {
+		for (const [, address = "", id = ""] of html.matchAll(/href="([^"#:]*)#([^"/]+)"/g)) {
+			const target = pages.get(address === "" ? path : address) ?? "";
+			if (path.startsWith("/docs") && !target.includes(`id="${id}"`)) broken.push(`${path}: ${address}#${id}`);
+		}
+	}
+	expect(broken).toEqual([]);
+	expect([...pages.keys()]).toEqual(expect.arrayContaining(GUIDE_NAMES.map((name) => `/docs/${name}`)));
 });
 
 test("/docs leads to every guide and the API reference, and its search names only places that exist", async () => {
 	const front = await (await fetch(`${product.url}/docs`)).text();
 	expect(front).not.toMatch(INLINE);
-	expect(front).toContain("npx capstan release");
+	expect(front).toContain("capstan.tgz release");
 	expect(front).toContain('href="/docs/api"');
 	const reference = await fetch(`${product.url}/docs/api`);
 	expect(await reference.text()).toContain("swagger-ui-bundle.js");
@@ -128,14 +166,11 @@ test("/docs leads to every guide and the API reference, and its search names onl
 	expect(pages.size).toBe(GUIDE_NAMES.length + 1);
 });
 
-test("/docs/deploying is served, loads nothing from other hosts, and names settings that exist", async () => {
-	const page = readFileSync(pagePath("deploying"), "utf8");
-	const html = await (await fetch(`${product.url}/docs/deploying`)).text();
-	expect(html).toBe(guidePage("deploying", page));
-	expect(html).not.toMatch(INLINE);
-	expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/deploying"');
+test("src/docs/deploying.md names settings that exist", () => {
 	const settings = readFileSync(fileURLToPath(new URL("../../wrangler.toml", import.meta.url)), "utf8");
-	for (const [, name] of page.matchAll(/^\s*([A-Z_]+) = /gm)) expect(settings).toContain(`${name} = `);
+	const named = [...readFileSync(pagePath("deploying"), "utf8").matchAll(/^\s*([A-Z_]+) = /gm)];
+	expect(named.length).toBeGreaterThan(1);
+	for (const [, name] of named) expect(settings).toContain(`${name} = `);
 });
 
 describe("src/docs/security.md", () => {
@@ -161,12 +196,5 @@ describe("src/docs/security.md", () => {
 		const [, ...items] = claims.split(/^- /m);
 		expect(items.length).toBeGreaterThan(30);
 		expect(items.filter((item) => testsOf(item).length === 0)).toEqual([]);
-	});
-
-	test("is served at /docs/security, and loads nothing from other hosts", async () => {
-		const html = await (await fetch(`${product.url}/docs/security`)).text();
-		expect(html).toBe(guidePage("security", page));
-		expect(html).not.toMatch(INLINE);
-		expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/security"');
 	});
 });

@@ -363,7 +363,6 @@ describe("the report", () => {
 			neighbours: undefined,
 			consumers: undefined,
 			cost: undefined,
-			growth: undefined,
 			costIsolates: undefined,
 			cold: undefined,
 			leftOut: undefined,

@@ -6,16 +6,39 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { assumptionTable, costTable, limitTable } from "../../bench/cost-docs";
+import { devDependencies } from "../../package.json";
 import { DELIVERY_DAYS, PREVIEW_DAYS, RESTORABLE_DAYS, RETENTION_DAYS, UNUSED_DAYS } from "../../src/domain/defaults";
-import { REFUSAL_CODES, refusalOf, refusalWords } from "../../src/domain/updates/refusals";
-import { settingsText } from "../../src/domain/updates/remedy";
+import { ACCEPTANCE_FIELDS, type ChannelField, DELIVERY_FIELDS } from "../../src/domain/updates/channel-fields";
+import { REFUSAL_CODES, refusalOf, UNDECIDED, UNDECIDED_CODES } from "../../src/domain/updates/refusals";
 import { EVENT_TYPES, EVENTS } from "../../src/domain/webhooks/event-types";
+import { anchorOf } from "../../src/operator/docs-pages";
+import { explained, refusalSections } from "./support/refusal-scenes";
 
 const tableOf = (head: readonly string[], rows: readonly (readonly string[])[]) =>
 	[head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 
 /** The first row is the head. */
 const tableOfRows = ([head = [], ...rows]: readonly (readonly string[])[]) => tableOf(head, rows);
+const CLIENTS = ["@capgo/capacitor-updater", "@capgo/electron-updater", "@capgo/cli"] as const;
+
+/** The values of a setting, the default first; a choice with its names. */
+function valuesOf(field: ChannelField): string {
+	if (field.kind === "flag") return field.default === 1 ? "`true`, `false`" : "`false`, `true`";
+	if (field.kind !== "choice") throw new Error(`no words for a setting of the kind ${field.kind}`);
+	const { options, names } = field;
+	const sorted = [field.default, ...options.filter((option) => option !== field.default)];
+	return sorted.map((option) => `\`${option}\`: ${names[option]?.toLowerCase()}`).join("; ");
+}
+
+/** The refusals that a change of the setting removes, as links. */
+function refusalsOf(setting: string): string {
+	const codes = REFUSAL_CODES.filter((code) => {
+		const refusal = refusalOf(code);
+		return refusal.decidedBy === "channel_rule" && setting in refusal.settings;
+	});
+	const named = setting === "public" || setting === "allow_device_self_set" ? [...codes, "no_channel"] : codes;
+	return named.map((code) => `[\`${code}\`](#${anchorOf(`\`${code}\``)})`).join(", ");
+}
 
 const TABLES: Readonly<Record<string, { readonly page: string; readonly table: string }>> = {
 	costs: { page: "costs", table: tableOfRows(costTable()) },
@@ -28,36 +51,58 @@ const TABLES: Readonly<Record<string, { readonly page: string; readonly table: s
 			EVENT_TYPES.map((type) => [`\`${type}\``, EVENTS[type].sent]),
 		),
 	},
-	refusals: {
-		page: "cli",
+	settings: {
+		page: "how-a-device-decides",
 		table: tableOf(
-			["Code", "Because", "Setting of the channel that removes it"],
-			REFUSAL_CODES.map((code) => {
-				const refusal = refusalOf(code);
-				return [
-					`\`${code}\``,
-					refusalWords(code),
-					refusal.decidedBy === "channel_rule" ? settingsText(refusal.settings) : "",
-				];
-			}),
+			["Setting, and its name in the dashboard", "Values, with the default first", "Refusals that it causes"],
+			Object.values({ ...DELIVERY_FIELDS, ...ACCEPTANCE_FIELDS }).map((field) => [
+				`\`${field.field}\`: ${field.label}`,
+				valuesOf(field),
+				refusalsOf(field.field),
+			]),
+		),
+	},
+	undecided: {
+		page: "how-a-device-decides",
+		table: tableOf(
+			["Code", "Message", "Remedy"],
+			UNDECIDED_CODES.map((code) => [`\`${code}\``, UNDECIDED[code].message, UNDECIDED[code].remedy]),
+		),
+	},
+	versions: {
+		page: "stores-and-versions",
+		table: tableOf(
+			["Client", "Version"],
+			CLIENTS.map((name) => [`\`${name}\``, devDependencies[name]]),
 		),
 	},
 };
 
-const PAGES = [...Map.groupBy(Object.entries(TABLES), ([, { page }]) => page)];
-
-test.each(PAGES)("the tables of %s are those of the code", async (page, tables) => {
-	const path = fileURLToPath(new URL(`../../src/docs/${page}.md`, import.meta.url));
-	const written = tables.reduce(
-		(text, [name, { table }]) => {
-			const marker = `<!-- table: ${name} -->\n`;
-			const [before, after, ...more] = text.split(marker);
-			expect(more).toEqual([]);
-			return `${before}${marker}${table}\n${after?.replace(/^(\|.*\n)*/, "")}`;
-		},
-		readFileSync(path, "utf8"),
+/** The page with its tables, and with the section of every refusal, as the code has them. */
+function derived(page: string, text: string): string {
+	let result = text;
+	for (const [name, { table }] of Object.entries(TABLES).filter(([, each]) => each.page === page)) {
+		const marker = `<!-- table: ${name} -->\n`;
+		const [before, after, ...more] = result.split(marker);
+		if (after === undefined || more.length > 0) throw new Error(`${page}.md has not one marker of the table ${name}`);
+		result = `${before}${marker}${table}\n${after.replace(/^(\|.*\n)*/, "")}`;
+	}
+	return result.replace(
+		/(<!-- refusals -->\n)[\s\S]*?(<!-- \/refusals -->)/,
+		(_, begin: string, end: string) => `${begin}\n${refusalSections()}\n${end}`,
 	);
-	await expect(written).toMatchFileSnapshot(path);
+}
+
+test.each([...new Set(Object.values(TABLES).map(({ page }) => page))])(
+	"the tables of %s.md are those of the code",
+	async (page) => {
+		const path = fileURLToPath(new URL(`../../src/docs/${page}.md`, import.meta.url));
+		await expect(derived(page, readFileSync(path, "utf8"))).toMatchFileSnapshot(path);
+	},
+);
+
+test("each refusal has a scene, which the product refuses with its code", () => {
+	expect(REFUSAL_CODES.map((code) => explained(code).code)).toEqual(REFUSAL_CODES);
 });
 
 const { AUDIT_DAYS } = RETENTION_DAYS;

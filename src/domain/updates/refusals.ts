@@ -308,12 +308,20 @@ export function needsStoreBuild(code: RefusalCode): boolean {
 
 /** Answers to a check of which no decision is made, by the code of the error. */
 export const UNDECIDED = {
-	app_not_found: { kind: "failed", message: "This server has no app with this id." },
+	app_not_found: {
+		kind: "failed",
+		message: "This server has no app with this id.",
+		remedy: "Create the app under the id that the device sends (`capstan init`), or correct `appId` in the app.",
+	},
 	provider_infrastructure_request_blocked: {
 		kind: "blocked",
 		message: "This app answers no requests from the review networks of app stores.",
+		remedy:
+			"Turn off `block_provider_infra_requests` of the app (PUT /app/:app_id) if such devices should get updates.",
 	},
-} as const satisfies Readonly<Record<string, { readonly kind: RefusalKind; readonly message: string }>>;
+} as const satisfies Readonly<
+	Record<string, { readonly kind: RefusalKind; readonly message: string; readonly remedy: string }>
+>;
 export const UNDECIDED_CODES = Object.keys(UNDECIDED) as (keyof typeof UNDECIDED)[];
 
 function whyNoChannel({ channels, device: { defaultChannel, platform } }: RefusedCase): string {

@@ -1,6 +1,6 @@
 /**
  * Runs the examples of a Markdown page as a reader would: all `sh` (or `bash`) blocks in one shell, one after another, and what each prints
- * is held to the `json` block that follows it. A page shortens what it shows, so a shown object may lack fields, and `…` in a text stands for
+ * is held to the `json` or `text` block that follows it. A page shortens what it shows, so a shown object may lack fields, and `…` in a text stands for
  * anything; what is shown must be there.
  */
 import { spawn } from "node:child_process";
@@ -14,10 +14,12 @@ export interface Example {
 	readonly commands: string;
 	/** JSON values, one after another; undefined when the page shows no output. */
 	readonly shown: string | undefined;
+	/** Lines of text that are printed in this order, perhaps with others between them. */
+	readonly printed?: string | undefined;
 }
 
 export function examplesOf(markdown: string, language: "sh" | "bash" = "sh"): Example[] {
-	const blocks = [...markdown.matchAll(/^```(sh|bash|json)\n([\s\S]*?)^```$/gm)].map((block) => ({
+	const blocks = [...markdown.matchAll(/^```(sh|bash|json|text)\n([\s\S]*?)^```$/gm)].map((block) => ({
 		language: block[1],
 		text: block[2] ?? "",
 		line: markdown.slice(0, block.index).split("\n").length,
@@ -25,7 +27,8 @@ export function examplesOf(markdown: string, language: "sh" | "bash" = "sh"): Ex
 	return blocks.flatMap((block, index) => {
 		const next = blocks[index + 1];
 		if (block.language !== language) return [];
-		return [{ line: block.line, commands: block.text, shown: next?.language === "json" ? next.text : undefined }];
+		const shownAs = (language: string) => (next?.language === language ? next.text : undefined);
+		return [{ line: block.line, commands: block.text, shown: shownAs("json"), printed: shownAs("text") }];
 	});
 }
 
@@ -46,6 +49,7 @@ export async function runExamples(
 	await writeFile(file, `set -euo pipefail\n${script}`);
 	const shell = spawn("bash", [file], {
 		cwd: options.directory,
+		stdio: ["ignore", "pipe", "pipe"],
 		env: {
 			PATH: [...(options.path === undefined ? [] : [options.path]), FAST_PATH].join(":"),
 			HOME: options.directory,
@@ -98,16 +102,30 @@ function valueLength(text: string): number {
 	return text.length;
 }
 
+/** The first shown line that is not printed after the one before it; undefined if all are. */
+export function missingLine(shown: string, printed: string): string | undefined {
+	let rest = printed.split("\n").map((line) => line.trim().replaceAll(/ +/g, " "));
+	for (const line of shown.split("\n")) {
+		const wanted = line.trim().replaceAll(/ +/g, " ");
+		if (wanted === "") continue;
+		const pattern = patternOf(wanted, wanted.includes("…") ? "" : ".*");
+		const at = rest.findIndex((each) => pattern.test(each));
+		if (at === -1) return line;
+		rest = rest.slice(at + 1);
+	}
+	return undefined;
+}
+
+/** `…` stands for anything. */
+function patternOf(shown: string, around = ""): RegExp {
+	const parts = shown.split("…").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+	return new RegExp(`^${around}${parts.join(".*")}${around}$`, "s");
+}
+
 /** The first difference between the shown and the printed value; undefined if there is none. */
 export function difference(shown: unknown, printed: unknown, path = "answer"): string | undefined {
 	if (typeof shown === "string" && shown.includes("…")) {
-		const pattern = new RegExp(
-			`^${shown
-				.split("…")
-				.map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"))
-				.join(".*")}$`,
-			"s",
-		);
+		const pattern = patternOf(shown);
 		return typeof printed === "string" && pattern.test(printed) ? undefined : mismatch(path, shown, printed);
 	}
 	if (Array.isArray(shown)) {

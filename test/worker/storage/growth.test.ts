@@ -29,7 +29,7 @@ const ROWS_PER_ITEM = 20;
 const FREQUENT = ["POST /channel", "POST /bundle"];
 /** Without the webhooks of the organization, whose types of events are each compared with that of the change. */
 const MOST_ROWS_OF_FREQUENT = 200;
-const WEBHOOKS = 100;
+const WEBHOOKS = SIZE.members / 5;
 
 /** Requests that read in proportion to their subject, and why. */
 const READS_MORE: Readonly<Record<string, string>> = {
