@@ -24,7 +24,7 @@ export function missingPackages(manifest, installed) {
 	const packages = installed.packages || {};
 	return Object.keys(manifest.devDependencies || {}).filter((name) => {
 		const found = packages[`node_modules/${name}`];
-		return !found || found.version !== manifest.devDependencies[name];
+		return !found || found.version !== manifest.devDependencies[name].replace(/^npm:.*@/, "");
 	});
 }
 
