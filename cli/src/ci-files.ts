@@ -7,10 +7,11 @@ import { join, relative } from "node:path";
 import { type CiFacts, KEY_SECRET } from "../../src/client/ci-facts";
 import { CI_SYSTEMS, type CiSystem, ciFiles } from "../../src/client/ci-workflow";
 import { PACKAGE_MANAGERS } from "../../src/client/package-managers";
+import { buildOf } from "./build-order";
 import { type Run, text } from "./command";
 import { usage } from "./failure";
 import { type Branch, type Checkout, checkoutOf, mainBranchOf, placeOf } from "./git";
-import { readJsonObject, readText } from "./json-file";
+import { readText } from "./json-file";
 import { installationOf } from "./package-manager";
 import type { Project } from "./project";
 import { type Repository, repositoryOf } from "./repository";
@@ -83,8 +84,6 @@ export async function ciOf(run: Run, { project, origin, appId, command }: Wanted
 	const repository = await repositoryOf(run, system);
 	const branch = await branchOf(run, repository);
 	const installation = await installationOf(checkout);
-	const { scripts = {} } =
-		(await readJsonObject<{ readonly scripts: Readonly<Record<string, string>> }>(run.directory, "package.json")) ?? {};
 	const facts: CiFacts = {
 		origin,
 		command,
@@ -93,14 +92,14 @@ export async function ciOf(run: Run, { project, origin, appId, command }: Wanted
 		webDir: project.webDir ?? "dist",
 		branch: branch.name,
 		installation,
-		build: scripts.build === undefined ? [] : [`${PACKAGE_MANAGERS[installation.manager].run} build`],
+		build: await buildOf(checkout, installation),
 		isEncrypted: await isEncrypted(project),
 	};
 	refuseExpressions(facts);
 	const notes = [
 		...(isLocal ? [`CI cannot reach ${origin}; run init again with the deployed server.`] : []),
 		`Releases come from the branch ${branch.name}${branch.isGuess ? ", a guess" : ""}; --branch names another one.`,
-		...(scripts.build === undefined
+		...(facts.build.length === 0
 			? ["package.json has no script named build, so the jobs build nothing; add one, and run init again."]
 			: []),
 		...(installation.pinned === undefined && PACKAGE_MANAGERS[installation.manager].usual !== undefined

@@ -3,6 +3,12 @@
  */
 import type { Installation } from "./package-managers";
 
+export interface Step {
+	/** In the repository; empty for its root. */
+	readonly folder: string;
+	readonly command: string;
+}
+
 export interface CiFacts {
 	/** Address of the server. */
 	readonly origin: string;
@@ -16,8 +22,8 @@ export interface CiFacts {
 	/** Releases come from it. */
 	readonly branch: string;
 	readonly installation: Installation;
-	/** Commands in the folder of the project. */
-	readonly build: readonly string[];
+	/** Commands that build the project, after the packages of its workspace that it needs. */
+	readonly build: readonly Step[];
 	/** Whether the app accepts encrypted bundles only. */
 	readonly isEncrypted: boolean;
 }

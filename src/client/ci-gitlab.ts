@@ -2,16 +2,8 @@
  * The jobs of GitLab CI: one builds without an identity, and others publish. Their names begin with the name of the project, because a
  * pipeline of the repository may hold the jobs of several.
  */
-import {
-	buildSteps,
-	installSteps,
-	type NamedFacts,
-	pathIn,
-	publishStep,
-	type Step,
-	scalar,
-	setUpSteps,
-} from "./ci-steps";
+import type { Step } from "./ci-facts";
+import { installSteps, type NamedFacts, pathIn, publishStep, scalar, setUpSteps } from "./ci-steps";
 import { PACKAGE_MANAGERS } from "./package-managers";
 
 /** The server trusts no fork. */
@@ -33,7 +25,7 @@ ${facts.name}-build:
   rules:
 ${rule(released(facts.branch))}${rule(OWN_MERGE_REQUEST)}  interruptible: true
 ${cache(facts)}  script:
-${script([...setUpSteps(facts), ...installSteps(facts, true), ...buildSteps(facts)])}  artifacts:
+${script([...setUpSteps(facts), ...installSteps(facts, true), ...facts.build])}  artifacts:
     paths:
       - ${scalar(pathIn(facts.folder, facts.webDir))}
     expire_in: 1 day
