@@ -5,6 +5,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { plainJson, readText } from "./json-file";
+import { yamlList } from "./yaml-list";
 
 export interface Manifest {
 	readonly name?: string;
@@ -86,7 +87,7 @@ async function patternsOf(root: string) {
 	const named = isRecord(workspaces) ? workspaces.packages : workspaces;
 	const list = [
 		...(Array.isArray(named) ? named.filter((pattern) => typeof pattern === "string") : []),
-		...packagesOf((await readText(join(root, "pnpm-workspace.yaml"))) ?? ""),
+		...(yamlList((await readText(join(root, "pnpm-workspace.yaml"))) ?? "", "packages") ?? []),
 	];
 	return list.map((pattern) => ({ isExcluded: pattern.startsWith("!"), expression: expressionOf(pattern) }));
 }
@@ -94,23 +95,7 @@ async function patternsOf(root: string) {
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
 	typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** The list `packages` of pnpm-workspace.yaml, in either form of YAML. */
-function packagesOf(yaml: string): readonly string[] {
-	const [, inline, block = ""] =
-		/^packages:[ \t]*(?:\[([^\]]*)\]|(?:#.*)?\n((?:[ \t]*(?:-.*|#.*)?\n?)*))/m.exec(yaml) ?? [];
-	const items = inline?.split(",") ?? [...block.matchAll(/^[ \t]*-[ \t]+(.*)$/gm)].map(([, item = ""]) => item);
-	return items
-		.map(
-			(item) =>
-				/^\s*(?:"([^"]*)"|'([^']*)'|([^#\s]+))/
-					.exec(item)
-					?.slice(1)
-					.find((text) => text !== undefined) ?? "",
-		)
-		.filter((item) => item !== "");
-}
-
-/** Of a pattern such as `packages/*`, `apps/**` or `!legacy`. */
+/** A pattern such as `packages/*`, `apps/**` or `!legacy`. */
 function expressionOf(pattern: string): RegExp {
 	const plain = pattern.replace(/^!/, "").replace(/^\.\//, "").replace(/\/+$/, "");
 	const source = plain

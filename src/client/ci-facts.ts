@@ -9,6 +9,16 @@ export interface Step {
 	readonly command: string;
 }
 
+/** The stages of a GitLab pipeline that jobs are in. */
+export interface Stages {
+	readonly build: string;
+	/** Not before the other. */
+	readonly publish: string;
+}
+
+/** Pipelines have them that name none. */
+export const USUAL_STAGES: Stages = { build: "build", publish: "deploy" };
+
 export interface CiFacts {
 	/** Address of the server. */
 	readonly origin: string;
@@ -24,6 +34,8 @@ export interface CiFacts {
 	readonly installation: Installation;
 	/** Commands that build the project, after the packages of its workspace that it needs. */
 	readonly build: readonly Step[];
+	/** Default: the usual ones. */
+	readonly stages?: Stages;
 	/** Whether the app accepts encrypted bundles only. */
 	readonly isEncrypted: boolean;
 }
