@@ -7,10 +7,12 @@ import { join, relative } from "node:path";
 import { type CiFacts, KEY_SECRET } from "../../src/client/ci-facts";
 import { CI_SYSTEMS, type CiSystem, ciFiles } from "../../src/client/ci-workflow";
 import { PACKAGE_MANAGERS } from "../../src/client/package-managers";
+import { buildOf } from "./build-order";
 import { type Run, text } from "./command";
 import { usage } from "./failure";
 import { type Branch, type Checkout, checkoutOf, mainBranchOf, placeOf } from "./git";
-import { readJsonObject, readText } from "./json-file";
+import { GITLAB_FILE, isIncluded, stagesOf, withInclude } from "./gitlab-file";
+import { readText } from "./json-file";
 import { installationOf } from "./package-manager";
 import type { Project } from "./project";
 import { type Repository, repositoryOf } from "./repository";
@@ -83,8 +85,7 @@ export async function ciOf(run: Run, { project, origin, appId, command }: Wanted
 	const repository = await repositoryOf(run, system);
 	const branch = await branchOf(run, repository);
 	const installation = await installationOf(checkout);
-	const { scripts = {} } =
-		(await readJsonObject<{ readonly scripts: Readonly<Record<string, string>> }>(run.directory, "package.json")) ?? {};
+	const stages = system === "gitlab" ? await stagesOf(checkout.root) : undefined;
 	const facts: CiFacts = {
 		origin,
 		command,
@@ -93,14 +94,15 @@ export async function ciOf(run: Run, { project, origin, appId, command }: Wanted
 		webDir: project.webDir ?? "dist",
 		branch: branch.name,
 		installation,
-		build: scripts.build === undefined ? [] : [`${PACKAGE_MANAGERS[installation.manager].run} build`],
+		...(stages === undefined ? {} : { stages }),
+		build: await buildOf(checkout, installation),
 		isEncrypted: await isEncrypted(project),
 	};
 	refuseExpressions(facts);
 	const notes = [
 		...(isLocal ? [`CI cannot reach ${origin}; run init again with the deployed server.`] : []),
 		`Releases come from the branch ${branch.name}${branch.isGuess ? ", a guess" : ""}; --branch names another one.`,
-		...(scripts.build === undefined
+		...(facts.build.length === 0
 			? ["package.json has no script named build, so the jobs build nothing; add one, and run init again."]
 			: []),
 		...(installation.pinned === undefined && PACKAGE_MANAGERS[installation.manager].usual !== undefined
@@ -108,21 +110,31 @@ export async function ciOf(run: Run, { project, origin, appId, command }: Wanted
 					`package.json pins no package manager, so the jobs install ${PACKAGE_MANAGERS[installation.manager].usual}; add "packageManager" to pin yours.`,
 				]
 			: []),
+		...(stages?.isGuess === true
+			? [
+					`${GITLAB_FILE} may get its stages from an include that cannot be read here; the jobs are in the stages ${stages.build} and ${stages.publish}, so change those if the pipeline has others.`,
+				]
+			: []),
 		...(facts.isEncrypted ? [secretNote(system)] : []),
 	];
 	const changes: FileChange[] = [];
 	const kept: string[] = [];
-	for (const { path, content, otherwise } of ciFiles(system, facts)) {
+	for (const { path, content, included } of ciFiles(system, facts)) {
 		const file = join(checkout.root, path);
 		const shown = relative(run.directory, file).replaceAll("\\", "/");
 		const before = await readText(file);
 		if (before === undefined) changes.push({ path: shown, before: "", after: content });
 		else if (before !== content && isOwn(before, content, command)) {
 			changes.push({ path: shown, before, after: content });
-		} else if (before !== content) {
+		} else if (before !== content && included === undefined) {
 			kept.push(shown);
-			if (otherwise === undefined || !before.includes(otherwise.trim().split("\n").at(-1) ?? "")) {
-				notes.push(`${shown} exists and was not changed.${otherwise === undefined ? "" : ` Add to it:\n${otherwise}`}`);
+			notes.push(`${shown} exists and was not changed.`);
+		} else if (included !== undefined && !isIncluded(before, included)) {
+			const after = withInclude(before, included);
+			if (after !== undefined) changes.push({ path: shown, before, after });
+			else {
+				kept.push(shown);
+				notes.push(`${shown} was not changed. Add to its list "include":\n  - local: ${included}`);
 			}
 		}
 	}

@@ -3,6 +3,22 @@
  */
 import type { Installation } from "./package-managers";
 
+export interface Step {
+	/** In the repository; empty for its root. */
+	readonly folder: string;
+	readonly command: string;
+}
+
+/** The stages of a GitLab pipeline that jobs are in. */
+export interface Stages {
+	readonly build: string;
+	/** Not before the other. */
+	readonly publish: string;
+}
+
+/** Pipelines have them that name none. */
+export const USUAL_STAGES: Stages = { build: "build", publish: "deploy" };
+
 export interface CiFacts {
 	/** Address of the server. */
 	readonly origin: string;
@@ -16,8 +32,10 @@ export interface CiFacts {
 	/** Releases come from it. */
 	readonly branch: string;
 	readonly installation: Installation;
-	/** Commands in the folder of the project. */
-	readonly build: readonly string[];
+	/** Commands that build the project, after the packages of its workspace that it needs. */
+	readonly build: readonly Step[];
+	/** Default: the usual ones. */
+	readonly stages?: Stages;
 	/** Whether the app accepts encrypted bundles only. */
 	readonly isEncrypted: boolean;
 }

@@ -3,18 +3,8 @@
  * that a policy of the organization which demands either one accepts them.
  */
 
-import { KEY_SECRET } from "./ci-facts";
-import {
-	buildSteps,
-	installSteps,
-	listed,
-	type NamedFacts,
-	pathIn,
-	publishStep,
-	type Step,
-	scalar,
-	setUpSteps,
-} from "./ci-steps";
+import { KEY_SECRET, type Step } from "./ci-facts";
+import { installSteps, listed, type NamedFacts, pathIn, publishStep, scalar, setUpSteps } from "./ci-steps";
 import { CACHE, CHECKOUT, DOWNLOAD_ARTIFACT, SETUP_NODE, UPLOAD_ARTIFACT } from "./github-actions";
 import { PACKAGE_MANAGERS } from "./package-managers";
 
@@ -39,7 +29,7 @@ jobs:
     if: github.event_name == 'push' || (${OWN_PULL_REQUEST} && github.event.action != 'closed')
     runs-on: ubuntu-latest
     steps:
-${setUp(facts, true)}${steps([...installSteps(facts, true), ...buildSteps(facts)])}      - uses: ${UPLOAD_ARTIFACT}
+${setUp(facts, true)}${steps([...installSteps(facts, true), ...facts.build])}      - uses: ${UPLOAD_ARTIFACT}
         with:
           name: ${facts.name}
           path: ${scalar(artifactOf(facts))}

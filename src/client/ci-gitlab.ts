@@ -2,16 +2,8 @@
  * The jobs of GitLab CI: one builds without an identity, and others publish. Their names begin with the name of the project, because a
  * pipeline of the repository may hold the jobs of several.
  */
-import {
-	buildSteps,
-	installSteps,
-	type NamedFacts,
-	pathIn,
-	publishStep,
-	type Step,
-	scalar,
-	setUpSteps,
-} from "./ci-steps";
+import { type Stages, type Step, USUAL_STAGES } from "./ci-facts";
+import { installSteps, type NamedFacts, pathIn, publishStep, scalar, setUpSteps } from "./ci-steps";
 import { PACKAGE_MANAGERS } from "./package-managers";
 
 /** The server trusts no fork. */
@@ -28,18 +20,18 @@ export const gitlabJobs = (
 	facts: NamedFacts,
 ) => `# Without an identity, because installing and building run code of dependencies.
 ${facts.name}-build:
-  stage: build
+  stage: ${stage(facts, "build")}
   image: node:22
   rules:
 ${rule(released(facts.branch))}${rule(OWN_MERGE_REQUEST)}  interruptible: true
 ${cache(facts)}  script:
-${script([...setUpSteps(facts), ...installSteps(facts, true), ...buildSteps(facts)])}  artifacts:
+${script([...setUpSteps(facts), ...installSteps(facts, true), ...facts.build])}  artifacts:
     paths:
       - ${scalar(pathIn(facts.folder, facts.webDir))}
     expire_in: 1 day
 
 ${facts.name}-release:
-  stage: deploy
+  stage: ${stage(facts, "publish")}
   needs: [${facts.name}-build]
   image: node:22
   rules:
@@ -52,7 +44,7 @@ ${identity(facts)}  script:
 ${script([...setUpSteps(facts), ...installSteps(facts, false)])}    # The exit code 3 means that the release waits for approval.
 ${script([publishStep(facts, "release")], lastFolder(facts))}
 ${facts.name}-preview:
-  stage: deploy
+  stage: ${stage(facts, "publish")}
   needs: [${facts.name}-build]
   image: node:22
   rules:
@@ -70,7 +62,7 @@ ${script([publishStep(facts, "preview upload", ` --url-file "$CI_PROJECT_DIR/${U
 
 # GitLab runs it when the merge request is merged or closed.
 ${facts.name}-preview-end:
-  stage: deploy
+  stage: ${stage(facts, "publish")}
   needs: []
   image: node:22
   rules:
@@ -83,6 +75,8 @@ ${rule(OWN_MERGE_REQUEST)}      when: manual
     GIT_STRATEGY: none
 ${identity(facts)}  script:
 ${script([publishStep(facts, "preview close", COMMENT)])}`;
+
+const stage = ({ stages = USUAL_STAGES }: NamedFacts, name: keyof Stages) => scalar(stages[name]);
 
 /** Becomes the address of the environment. */
 const URL_FILE = "capstan-preview.env";

@@ -2,20 +2,15 @@
  * The commands of the written CI jobs, each with the folder of the repository that it runs in, and the words of YAML and the shell around
  * them. Names of folders, branches and apps may contain any character, and are read as they are.
  */
-import type { CiFacts } from "./ci-facts";
+import type { CiFacts, Step } from "./ci-facts";
 import { installCommand, setUpCommands } from "./package-managers";
-
-export interface Step {
-	/** In the repository; empty for its root. */
-	readonly folder: string;
-	readonly command: string;
-}
 
 /** Facts with the name of the files and jobs. */
 export type NamedFacts = CiFacts & { readonly name: string };
 
 /** One word of a shell command. */
-const word = (text: string) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+export const shellWord = (text: string) =>
+	/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 /** A YAML string; quoted only where YAML would read something else. */
 export const scalar = (text: string) =>
@@ -34,9 +29,6 @@ export const installSteps = ({ installation }: CiFacts, withScripts: boolean): r
 export const setUpSteps = ({ installation }: CiFacts): readonly Step[] =>
 	setUpCommands(installation).map((command) => ({ folder: installation.folder, command }));
 
-export const buildSteps = ({ folder, build }: CiFacts): readonly Step[] =>
-	build.map((command) => ({ folder, command }));
-
 type Published = "release" | "preview upload" | "preview close";
 
 /** Exit codes that are no failure of the job: a release that waits for approval, and a preview that has ended meanwhile. */
@@ -48,12 +40,12 @@ const FINE: Readonly<Record<Published, number | undefined>> = {
 
 export function publishStep(facts: CiFacts, name: Published, more = ""): Step {
 	const { origin, command, appId, webDir, folder } = facts;
-	const build = name === "preview close" ? "" : ` ${word(webDir)}`;
+	const build = name === "preview close" ? "" : ` ${shellWord(webDir)}`;
 	const fine = FINE[name] === undefined ? "" : ` || [ $? -eq ${FINE[name]} ]`;
 	return {
 		// The job that closes a preview has no files.
 		folder: name === "preview close" ? "" : folder,
-		command: `npx --yes ${command} ${name}${build} --server ${origin} --app ${word(appId)}${more}${fine}`,
+		command: `npx --yes ${command} ${name}${build} --server ${origin} --app ${shellWord(appId)}${more}${fine}`,
 	};
 }
 

@@ -17,8 +17,8 @@ export interface CiFile {
 	/** In the repository. */
 	readonly path: string;
 	readonly content: string;
-	/** Lines to add by hand where the file exists with other content. */
-	readonly otherwise?: string;
+	/** The file that this one includes, beside others that it may have. */
+	readonly included?: string;
 }
 
 /** The name of the files and jobs of a project, which its folder makes unique in the repository. */
@@ -30,10 +30,9 @@ export function ciFiles(system: CiSystem, facts: CiFacts): readonly CiFile[] {
 	if (system === "github")
 		return [{ path: `.github/workflows/${name}.yml`, content: githubWorkflow({ ...facts, name }) }];
 	const path = `.gitlab/${name}.yml`;
-	const include = `include:\n  - local: ${path}\n`;
 	return [
 		{ path, content: gitlabJobs({ ...facts, name }) },
-		{ path: ".gitlab-ci.yml", content: include, otherwise: include },
+		{ path: ".gitlab-ci.yml", content: `include:\n  - local: ${path}\n`, included: path },
 	];
 }
 

@@ -30,11 +30,17 @@ if (major < 22 || major === 23 || (major === 22 && minor < 12)) {
 	);
 }
 
-const program = path.resolve(PROJECT, process.argv[2] || "");
+const name = process.argv[2] || "";
+const program = path.resolve(PROJECT, name);
 process.argv.splice(1, 2, program);
 const isQuiet = process.argv.includes("--json") || process.argv.includes("--help") || process.send !== undefined;
 if (path.basename(program) === "start.ts" && !isQuiet) {
 	// Loading what starts the server takes a second; on a terminal the progress line takes this one's place.
 	process.stdout.write(process.stdout.isTTY ? "Starting Capstan…" : "Starting Capstan:\n");
 }
-import("tsx").then(() => import(url.pathToFileURL(program).href));
+// Programs of the tests and measurements use packages that npm ci leaves out.
+const isOfTests = /^(test|bench)\//.test(name);
+const ready = isOfTests
+	? import("../../test/install.js").then((tests) => tests.installTestPackages())
+	: Promise.resolve();
+ready.then(() => import("tsx")).then(() => import(url.pathToFileURL(program).href));

@@ -93,7 +93,7 @@ test("a client that is generated from openapi.json has types, and works", async 
 		"bundler",
 	];
 	const types = ["--typeRoots", fileOf("node_modules/@types"), "--types", "node"];
-	const tsc = fileOf("node_modules/typescript/bin/tsc");
+	const tsc = fileOf("node_modules/typescript-compiler/bin/tsc");
 	const compiled = await run(process.execPath, [tsc, ...options, ...types, join(directory, "program.ts")]).catch(
 		({ stdout }: { stdout: string }) => ({ stdout }),
 	);

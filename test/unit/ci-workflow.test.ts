@@ -11,7 +11,13 @@ import { CI_SYSTEMS, ciFiles } from "../../src/client/ci-workflow";
 
 const facts = (more: Partial<CiFacts>): CiFacts => ({
 	...{ origin: "https://updates.example.com", command: "https://updates.example.com/capstan-1.0.0-0a1b2c3d4e5f.tgz" },
-	...{ appId: "com.example.shop", folder: "", webDir: "dist", branch: "main", build: ["npm run build"] },
+	...{
+		appId: "com.example.shop",
+		folder: "",
+		webDir: "dist",
+		branch: "main",
+		build: [{ folder: "", command: "npm run build" }],
+	},
 	...{ installation: { manager: "npm", pinned: undefined, folder: "", lock: "package-lock.json" } },
 	...{ isEncrypted: false, ...more },
 });

@@ -46,7 +46,7 @@ const written = (Object.keys(PACKAGE_MANAGERS) as ManagerName[]).map((manager) =
 		webDir: "dist",
 		branch: "main",
 		installation,
-		build: ["npm run build"],
+		build: [{ folder: "", command: "npm run build" }],
 		isEncrypted: manager === "npm",
 	});
 	return [`${file?.path}, ${manager}`, file?.content ?? ""] as const;

@@ -1,7 +1,8 @@
 /**
  * A machine that runs written CI jobs as their system does: each job in a fresh clone, its steps in a shell, in their folders, one after
  * another. Package managers are stand-ins that refuse what the real ones refuse: a lock file that is not there, an option of another
- * version, a version that nobody installed. npx stands for the command, and demands the build that it is given.
+ * version, a version that nobody installed. npx stands for the command, and demands the build that it is given. turbo, nx and pnpm's filter
+ * build the packages of the workspace that the named one depends on, and then that one.
  */
 import { spawnSync } from "node:child_process";
 import {
@@ -16,7 +17,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 
-const NAMES = ["npm", "pnpm", "yarn", "bun", "corepack", "npx"];
+const NAMES = ["npm", "pnpm", "yarn", "bun", "bunx", "corepack", "npx"];
 const STAND_IN = `#!/bin/bash
 set -euo pipefail
 name="$(basename "$0")"
@@ -42,7 +43,25 @@ manager() {
 	esac
 	case "$wanted" in ""|"$name"@*) ;; *) fail "this project uses $wanted" ;; esac
 }
+run_build() {
+	[ "\${1-build}" = build ] || fail "$all"; need package.json
+	local at="$PWD"; while [ ! -d "$at/node_modules" ]; do [ "$at" != "$WORKSPACE" ] || fail "nothing is installed"; at="$(dirname "$at")"; done
+	bash -ec "$(sed -n 's/.*"build": *"\\([^"]*\\)".*/\\1/p' package.json)"
+}
+build_with_needed() { [ -d node_modules ] || fail "nothing is installed"; node "$TOOLS/build-with-needed.cjs" "$1" || fail "cannot build $1"; }
+# A program of an installed package.
+program() {
+	case "$*" in
+		"turbo run build --filter="*...) need turbo.json turbo.jsonc; local of="\${4#--filter=}"; build_with_needed "\${of%...}" ;;
+		"nx run "*:build) need nx.json; build_with_needed "\${3%:build}" ;;
+		*) fail "$*" ;;
+	esac
+}
 case "$name \${1-}" in
+	"npx turbo"|"npx nx"|"bunx turbo"|"bunx nx") program "$@" ;;
+	"pnpm exec") manager; program "\${@:2}" ;;
+	"pnpm --filter") manager; need pnpm-workspace.yaml; [ "$3 $4" = "run build" ] || fail "$all"; build_with_needed "\${2%...}" ;;
+	"yarn run") manager; if [ "$2" = build ]; then run_build; else program "\${@:2}"; fi ;;
 	"npm ci") need package-lock.json npm-shrinkwrap.json; mkdir -p node_modules ;;
 	"npm install")
 		case "$all" in *"--global bun@"*) touch "$MACHINE/bun" ;; *--global*) fail "$all" ;; *) need package.json; mkdir -p node_modules ;; esac ;;
@@ -52,10 +71,7 @@ case "$name \${1-}" in
 		manager; need yarn.lock
 		if grep -q '^__metadata:' yarn.lock; then given --immutable; refuse --frozen-lockfile; refuse --ignore-scripts; else given --frozen-lockfile; refuse --immutable; refuse --mode; fi
 		mkdir -p node_modules ;;
-	*" run")
-		manager; [ "$2" = build ] || fail "$all"; need package.json
-		at="$PWD"; while [ ! -d "$at/node_modules" ]; do [ "$at" != "$WORKSPACE" ] || fail "nothing is installed"; at="$(dirname "$at")"; done
-		bash -ec "$(sed -n 's/.*"build": *"\\([^"]*\\)".*/\\1/p' package.json)" ;;
+	*" run") manager; run_build "\${2-}" ;;
 	"corepack enable") touch "$MACHINE/corepack" ;;
 	"corepack prepare") [ -e "$MACHINE/corepack" ] || fail "is not enabled"; given --activate; touch "$MACHINE/prepared-\${2%@*}" ;;
 	"npx --yes")
@@ -73,6 +89,29 @@ case "$name \${1-}" in
 esac
 `;
 
+const BUILD_WITH_NEEDED = `
+const { readdirSync, readFileSync, existsSync } = require("node:fs");
+const { spawnSync } = require("node:child_process");
+const members = new Map();
+(function walk(folder) {
+	if (existsSync(folder + "/package.json")) {
+		const manifest = JSON.parse(readFileSync(folder + "/package.json", "utf8"));
+		members.set(manifest.name, { folder, manifest });
+	}
+	for (const entry of readdirSync(folder, { withFileTypes: true }))
+		if (entry.isDirectory() && !/^[.]|^(node_modules|examples)$/.test(entry.name)) walk(folder + "/" + entry.name);
+})(process.cwd());
+const done = new Set();
+(function build(name) {
+	const { folder, manifest } = members.get(name);
+	if (done.has(name)) return;
+	done.add(name);
+	for (const each of Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })) if (members.has(each)) build(each);
+	const script = manifest.scripts?.build;
+	if (script !== undefined && spawnSync("bash", ["-ec", script], { cwd: folder, stdio: "inherit" }).status !== 0) process.exit(1);
+})(process.argv[2]);
+`;
+
 export interface Machine {
 	/** The stand-ins, looked through before PATH. */
 	readonly tools: string;
@@ -84,6 +123,7 @@ export function createMachine(directory: string): Machine {
 	mkdirSync(tools, { recursive: true });
 	writeFileSync(join(tools, "stand-in"), STAND_IN);
 	chmodSync(join(tools, "stand-in"), 0o755);
+	writeFileSync(join(tools, "build-with-needed.cjs"), BUILD_WITH_NEEDED);
 	for (const name of NAMES) symlinkSync("stand-in", join(tools, name));
 	return { tools, directory };
 }
@@ -168,6 +208,7 @@ function jobOn({ machine, repository, store, environment = {} }: Place) {
 				PATH: `${machine.tools}:/usr/bin:/bin`,
 				HOME: directory,
 				MACHINE: directory,
+				TOOLS: machine.tools,
 				WORKSPACE: workspace,
 				...environment,
 				...more,

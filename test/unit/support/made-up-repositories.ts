@@ -4,9 +4,9 @@
  */
 import { join } from "node:path";
 
-const BERRY = "__metadata:\n  version: 8\n";
-const CLASSIC = "# yarn lockfile v1\n";
-const BUILD = "mkdir -p dist && echo app > dist/index.html";
+export const BERRY = "__metadata:\n  version: 8\n";
+export const CLASSIC = "# yarn lockfile v1\n";
+export const BUILD = "mkdir -p dist && echo app > dist/index.html";
 export const GITHUB = "git@github.com:acme/shop.git";
 export const GITLAB = "git@gitlab.com:acme/shop.git";
 
@@ -24,7 +24,7 @@ export interface Repository {
 	readonly git?: "none" | "no commits";
 	readonly words?: readonly string[];
 }
-interface Expected {
+export interface Expected {
 	/** The written file, in the repository. */
 	readonly file?: string;
 	readonly branch?: string;
@@ -34,7 +34,7 @@ interface Expected {
 	readonly publish?: readonly [folder: string, webDir: string];
 }
 
-const manifest = (more: object = {}) =>
+export const manifest = (more: object = {}) =>
 	JSON.stringify({ name: "app", version: "1.0.0", scripts: { build: BUILD }, ...more }, null, 1);
 const capacitor = (more: object = {}) => JSON.stringify({ appId: "com.acme.shop", webDir: "dist", ...more });
 /** A project in a folder, and files beside it. */
@@ -46,10 +46,13 @@ export const project = (at: string, more: Readonly<Record<string, string>> = {})
 const workspace = (more: object = {}) => JSON.stringify({ private: true, workspaces: ["apps/*"], ...more }, null, 1);
 
 export const ROOT = ".github/workflows/capstan.yml";
-const MOBILE = ".github/workflows/capstan-apps-mobile.yml";
+export const MOBILE = ".github/workflows/capstan-apps-mobile.yml";
 const npmAt = (folder: string) => ["|npm ci", `${folder}|npm run build`];
 
-export const REPOSITORIES: readonly (readonly [string, Repository, Expected])[] = [
+/** A name, the repository, and its jobs. */
+export type Case = readonly [string, Repository, Expected];
+
+export const REPOSITORIES: readonly Case[] = [
 	[
 		"a single app with npm",
 		{ remote: "none", files: project("", { "package-lock.json": "{}" }) },

@@ -96,7 +96,7 @@ function CapstanCi({ appId, system }: Omit<WorkflowProps, "login">) {
 		webDir: "dist",
 		branch: "main",
 		installation: { manager: "npm", pinned: undefined, folder: "", lock: "package-lock.json" },
-		build: ["npm run build"],
+		build: [{ folder: "", command: "npm run build" }],
 		isEncrypted: false,
 	});
 	return (
