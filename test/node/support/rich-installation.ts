@@ -180,6 +180,7 @@ async function uploadDelta(product: Product, app: string, version: string): Prom
 /** Operations that answer with nothing stored, or only to a link. The stock CLI's own requests answer with the rows of the others. */
 const NOT_READ = new Set([
 	"/",
+	"/command/{file}",
 	"/files/config",
 	"/files/download/{app}/{upload}/{part}",
 	"/files/read/attachments/{path}",
@@ -200,9 +201,11 @@ const QUERIES: Readonly<Record<string, string>> = {
 	"/bundle/difference": "version=1.1.0&base=1.0.0",
 	"/bundle/download": "version=1.1.0",
 	"/bundle/files": "version=1.3.0",
+	"/bundle/list": "app_id=$app",
 	"/channel/history": "channel=production",
 	"/channel/rollout": "channel=production",
 	"/channel_self": "platform=ios",
+	"/device/list": "app_id=$app",
 	"/device/explain": `device_id=${deviceId(0)}`,
 	"/preview/link": "version=1.1.0",
 };
