@@ -101,7 +101,7 @@ describe("GET /channel/history", () => {
 				...{ version: "1.1.0", previous_version: "1.0.0", can_roll_back: false },
 			},
 			{
-				...{ ...common, id: id1, at: new Date(world.clock.nowMs - 1000).toISOString(), action: "created" },
+				...{ ...common, id: id1, release_id: id1, at: new Date(world.clock.nowMs - 1000).toISOString(), action: "created" },
 				...{ version: "1.0.0", previous_version: null, can_roll_back: true },
 			},
 		]);
