@@ -24,6 +24,9 @@ export const MOST_KEPT_LIVE_BUNDLES = 50;
 /** Entries after which a bundle, or the store build, is live for every device of the channel. */
 export const GOES_LIVE: readonly ChannelHistoryAction[] = LIVE_ACTIONS;
 
+/** Condition of the index of the entries by which a bundle goes live. */
+export const LIVE_ENTRY = sql.raw(`action IN (${GOES_LIVE.map((action) => `'${action}'`).join(", ")})`);
+
 export interface HistoryReason {
 	/** True for a rollback: the bundle that it replaces is not offered as the next target. */
 	readonly isRollback?: boolean;

@@ -5,7 +5,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { GOES_LIVE, type HistoryRow } from "./channel-history";
+import { type HistoryRow, LIVE_ENTRY } from "./channel-history";
 import { jsonList, query, reportQuery } from "./client";
 import { appIdOf } from "./public-app-id";
 import { OUTCOME_OF_DEVICE } from "./rollouts";
@@ -17,12 +17,22 @@ const MOST_ENTRIES = 150;
 const channelId = (publicAppId: string, channel: string) =>
 	sql`(SELECT id FROM channels WHERE app_id = ${appIdOf(publicAppId)} AND name = ${channel})`;
 
-/** The id of the release to which the entry belongs. A release whose first entry was deleted is found by its id as well. */
-const named = (publicAppId: string, channel: string, id: number) => sql`named AS MATERIALIZED (
-	SELECT channel_id, coalesce(release_id, id) AS release_id FROM channel_history
-		WHERE id = ${id} AND channel_id = ${channelId(publicAppId, channel)}
-	UNION ALL SELECT channel_id, release_id FROM channel_history INDEXED BY channel_history_by_release
-		WHERE release_id = ${id} AND channel_id = ${channelId(publicAppId, channel)} LIMIT 1)`;
+/** The id of an entry of a release, or a version: its newest release on the channel. Null is the store build. */
+export type ReleaseName = number | { readonly version: string | null };
+
+/** A release whose first entry was deleted is found by its id as well. */
+function named(publicAppId: string, channel: string, name: ReleaseName) {
+	const of = channelId(publicAppId, channel);
+	if (typeof name === "object") {
+		return sql`named AS MATERIALIZED (SELECT channel_id, coalesce(release_id, id) AS release_id
+			FROM channel_history INDEXED BY channel_history_by_version WHERE app_id = ${appIdOf(publicAppId)}
+				AND version_name IS ${name.version} AND channel_id = ${of} ORDER BY at_ms DESC, id DESC LIMIT 1)`;
+	}
+	return sql`named AS MATERIALIZED (SELECT channel_id, coalesce(release_id, id) AS release_id FROM channel_history
+			WHERE id = ${name} AND channel_id = ${of}
+		UNION ALL SELECT channel_id, release_id FROM channel_history INDEXED BY channel_history_by_release
+			WHERE release_id = ${name} AND channel_id = ${of} LIMIT 1)`;
+}
 
 export interface ReleaseEntryRow extends Omit<HistoryRow, "release_id" | "live_version_id"> {
 	readonly release_id: number;
@@ -31,8 +41,12 @@ export interface ReleaseEntryRow extends Omit<HistoryRow, "release_id" | "live_v
 }
 
 /** The entries of a release, newest first; for loading beside the decision. */
-export function releaseEntries(publicAppId: string, channel: string, id: number): CompiledQuery<ReleaseEntryRow> {
-	return sql<ReleaseEntryRow>`WITH ${named(publicAppId, channel, id)}
+export function releaseEntries(
+	publicAppId: string,
+	channel: string,
+	name: ReleaseName,
+): CompiledQuery<ReleaseEntryRow> {
+	return sql<ReleaseEntryRow>`WITH ${named(publicAppId, channel, name)}
 		SELECT h.*, named.release_id AS release_id, b.status AS bundle_status, b.link AS bundle_link, b.comment AS bundle_comment
 		FROM named JOIN (
 			SELECT h.* FROM named JOIN channel_history h ON h.id = named.release_id
@@ -59,21 +73,19 @@ export interface ReleaseNeighbourRow {
 	readonly rollout_noting_uncounted: Flag | null;
 }
 
-const LIVE = sql.raw(`action IN (${GOES_LIVE.map((action) => `'${action}'`).join(", ")})`);
-
 /** The release with its neighbours; for loading beside the decision. */
 export function releaseNeighbours(
 	publicAppId: string,
 	channel: string,
-	id: number,
+	name: ReleaseName,
 ): CompiledQuery<ReleaseNeighbourRow> {
 	const own = (condition: RawBuilder<unknown>) => sql`coalesce(
 		(SELECT id FROM channel_history WHERE id = named.release_id AND ${condition}),
 		(SELECT max(id) FROM channel_history INDEXED BY channel_history_by_release WHERE release_id = named.release_id AND ${condition}))`;
 	const live = (condition: RawBuilder<unknown>, order: "ASC" | "DESC") => sql`(SELECT id FROM channel_history
-		INDEXED BY channel_history_live WHERE channel_id = own.channel_id AND ${LIVE} AND ${condition} ORDER BY id ${sql.raw(order)} LIMIT 1)`;
-	return sql<ReleaseNeighbourRow>`WITH ${named(publicAppId, channel, id)},
-		own AS MATERIALIZED (SELECT channel_id, release_id, ${own(LIVE)} AS live_id,
+		INDEXED BY channel_history_live WHERE channel_id = own.channel_id AND ${LIVE_ENTRY} AND ${condition} ORDER BY id ${sql.raw(order)} LIMIT 1)`;
+	return sql<ReleaseNeighbourRow>`WITH ${named(publicAppId, channel, name)},
+		own AS MATERIALIZED (SELECT channel_id, release_id, ${own(LIVE_ENTRY)} AS live_id,
 			${own(sql`action IN ('rollout_rolled_back', 'rollout_replaced')`)} AS end_id,
 			(SELECT action FROM channel_history INDEXED BY channel_history_by_release WHERE release_id = named.release_id
 				ORDER BY id DESC LIMIT 1) AS last_action FROM named),

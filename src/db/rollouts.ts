@@ -90,6 +90,7 @@ export interface ActiveRolloutRow
 			| "checked_at_ms"
 			| "triggered_at_ms"
 			| "reports_delayed_since_ms"
+			| "release_id"
 		> {
 	/** Branded without an authorization decision, because the service reads these rows for itself. */
 	readonly id: ChannelId;
@@ -139,7 +140,7 @@ function activeRolloutsWhere(which: RawBuilder<unknown>, nowMs: number): RawBuil
 	const counts = sql`FILTER (WHERE d.not_counted IS NULL)`;
 	return sql<ActiveRolloutRow>`
 		SELECT c.*, a.app_id AS public_app_id, a.owner_org AS org_id, r.version_name, r.started_at_ms, r.step_at_ms, r.judged_from_ms,
-			r.sampling, r.noting_uncounted, r.checked_at_ms, r.triggered_at_ms, r.reports_delayed_since_ms,
+			r.sampling, r.noting_uncounted, r.checked_at_ms, r.triggered_at_ms, r.reports_delayed_since_ms, r.release_id,
 			count(d.device_id) ${counts} AS served, coalesce(sum(d.first_served_at_ms >= r.step_at_ms) ${counts}, 0) AS served_since_step,
 			coalesce(sum(${reportedAtMs} >= ${sinceMs} AND NOT ${isFailed}) ${counts}, 0) AS installed,
 			coalesce(sum(${reportedAtMs} >= ${sinceMs} AND ${isFailed}) ${counts}, 0) AS failed,

@@ -9,6 +9,7 @@ import {
 	installsOfReleases,
 	MOST_STEPS,
 	outcomesBySteps,
+	type ReleaseName,
 	type ReleaseNeighbourRow,
 	releaseEntries,
 	releaseNeighbours,
@@ -19,10 +20,11 @@ import { tryTelemetry } from "../../db/telemetry-reads";
 import { courseOf, RELEASE_STATES, stepsOf } from "../../domain/rollouts/release";
 import { wilsonInterval } from "../../domain/rollouts/wilson";
 import { dayOf } from "../../domain/statistics/days";
+import { BUILTIN } from "../../domain/updates/model";
 import { commitOfLink } from "../../domain/words/releases";
 import { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
-import { channelName, nullableRfc3339, nullableTime, publicAppId, rfc3339, time } from "../../http/schemas";
+import { channelName, nullableRfc3339, nullableTime, publicAppId, rfc3339, text, time } from "../../http/schemas";
 import { appScope, channelNotFound } from "../../http/scope";
 import { HISTORY_ACTIONS } from "./history";
 import { ciAnswer, ciSchema } from "./releases";
@@ -118,7 +120,7 @@ export const showRelease = endpoint({
 	tag: "Channels",
 	summary: "Show a release: a bundle on a channel from its first step to what replaced it",
 	description: [
-		"`id` is the entry of the channel's history that began the release; the id of a later entry of the release finds it as well. `state` is off, rolling_out, ready_to_finish (each device is offered the bundle, and a person finishes), paused, live, replaced or rolled_back. At each moment one release of a channel is live, and at most one other is a rollout.",
+		"`id` is the entry of the channel's history that began the release; the id of a later entry of the release finds it as well, and so does a version, whose newest release on the channel is meant (`builtin`: the store build). `state` is off, rolling_out, ready_to_finish (each device is offered the bundle, and a person finishes), paused, live, replaced or rolled_back. At each moment one release of a channel is live, and at most one other is a rollout.",
 		"`before` is the release that was live when this one began, and `after` the one that took its place, or that stayed when the rollout ended. `steps` are the shares that the rollout had, each with the devices that count and reported in it.",
 		"`devices` are the recorded devices that were offered the bundle in steps: `offered` is the sum of `running`, `failed` and `not_reported`, and `counted` of them count towards health. `complete` is false if there are more than were recorded. It is null for a release without steps, and a month after a rollout ended.",
 		"`failures` has the share that failed, with an interval of `confidence`. `population` is `devices` for a rollout: those that count, by their last report. Otherwise it is `installs`: those reported on the channel in the days of the release, 60 at most. `before` is the same of the release before, and null if that population is not known of it. `name` and `ci` are null for callers without app.read_audit.",
@@ -127,7 +129,13 @@ export const showRelease = endpoint({
 	query: v.object({
 		app_id: publicAppId,
 		channel: channelName,
-		id: v.pipe(v.string(), v.regex(/^\d{1,15}$/, "must be the id of a release"), v.transform(Number)),
+		id: v.pipe(
+			text(128),
+			v.transform((name): ReleaseName => {
+				if (/^\d{1,15}$/.test(name)) return Number(name);
+				return { version: name === BUILTIN ? null : name };
+			}),
+		),
 	}),
 	response: releaseSchema,
 	errors: ["channel_not_found", "release_not_found"],

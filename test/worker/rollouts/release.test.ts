@@ -120,6 +120,19 @@ test("hides names of people and keys from a caller without app.read_audit", asyn
 	expect((await shown(id)).actor.name).not.toBeNull();
 });
 
+test("is found by its version, of which it is the newest release", async () => {
+	const first = await newest();
+	expect((await shown(STABLE)).id).toBe(Number(first));
+	await change({ version: NEW });
+	later(1000);
+	await world.request("POST", "/channel/rollback", { key: world.adminKey, body: query() });
+	const again = await shown(STABLE);
+	expect(again).toMatchObject({ state: "live", before: { version: NEW } });
+	expect(again.id).toBeGreaterThan(Number(first));
+	expect(await shown(first)).toMatchObject({ id: Number(first), state: "replaced" });
+	expect(await shown(NEW)).toMatchObject({ state: "rolled_back", after: { id: again.id, version: STABLE } });
+});
+
 test("a release of another channel, or of none, is not found", async () => {
 	const id = await newest();
 	await world.request("POST", "/channel", { key: world.adminKey, body: { app_id: app.appId, channel: "beta" } });
@@ -129,5 +142,6 @@ test("a release of another channel, or of none, is not found", async () => {
 		body: { error: "release_not_found" },
 	});
 	expect((await release("999999999")).status).toBe(404);
-	expect((await release("x")).status).toBe(400);
+	expect((await release("9.9.9")).status).toBe(404);
+	expect((await release("")).status).toBe(400);
 });

@@ -70,6 +70,7 @@ const LISTS = [
 		["/channel/rollout", { channel: "channel-7" }],
 		["/publisher", {}],
 	]),
+	["GET /release", { id: "2.0.8" }, list("/release", { channel: "channel-7", id: "2.0.8" })] as const,
 	...["channel-7", "channel-99", "channel-100"].map(
 		(channel) => ["GET /release", { channel }, release(channel)] as const,
 	),
