@@ -880,8 +880,11 @@ CREATE TABLE rollouts (
   -- 0: enough uncounted devices are known.
   noting_uncounted INTEGER NOT NULL DEFAULT 1 CHECK (noting_uncounted IN (0, 1)),
   -- Time of the oldest report that waited too long when the gate last ran: until it is counted, the rollout neither grows nor finishes.
-  reports_delayed_since_ms INTEGER
+  reports_delayed_since_ms INTEGER,
+  -- The entry of the channel's history that began it, by which its release is known.
+  release_id INTEGER
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX rollouts_by_release ON rollouts (release_id) WHERE release_id IS NOT NULL;
 CREATE INDEX rollouts_by_channel ON rollouts (channel_id, ended_at_ms);
 CREATE INDEX rollouts_by_app ON rollouts (app_id);
 CREATE INDEX rollouts_under_way ON rollouts (app_id, version_name) WHERE ended_at_ms IS NULL;
@@ -949,9 +952,14 @@ CREATE TABLE channel_history (
   -- The proposer of a change that the actor approved.
   proposer_name TEXT,
   -- JSON: the CI job that acted (src/domain/ci/context.ts).
-  ci TEXT
+  ci TEXT,
+  -- The entry that began the release to which this one belongs. NULL: this one began it.
+  release_id INTEGER
 ) STRICT;
 CREATE INDEX channel_history_by_channel ON channel_history (channel_id, id);
+-- For the entries of a release, and for the releases that were live before and after it.
+CREATE INDEX channel_history_by_release ON channel_history (release_id) WHERE release_id IS NOT NULL;
+CREATE INDEX channel_history_live ON channel_history (channel_id, id) WHERE action IN ('created', 'promotion', 'rollback', 'rollout_finished');
 -- For the release timeline of an app, of a channel and of an actor.
 CREATE INDEX channel_history_by_time ON channel_history (app_id, at_ms);
 CREATE INDEX channel_history_of_channel ON channel_history (channel_id, at_ms);

@@ -107,6 +107,11 @@ export function mainRows(scene: GrowthScene, size: GrowthSize): string[] {
 			${series(size.devices / 10)} SELECT (SELECT min(rollout_id) FROM channels WHERE app_id = '${app}'), ${uuid("d0")}, 'network-' || i, ${nowMs - HOUR_MS}, ${nowMs}, ${nowMs} FROM n`,
 		`INSERT INTO channel_history (app_id, channel_id, at_ms, action, version_id, version_name, actor_type, actor_id, actor_name, rollback_target)
 			${series(size.auditEntries)} SELECT '${app}', ${channelId("i")}, ${nowMs - 200 * DAY_MS} + i * 1000, 'promotion', ${bundleOf("i")}, ${version(`i % ${size.bundles} + 1`)}, 'user', '${userId}', 'Someone', 0 FROM n`,
+		`INSERT INTO channel_history (app_id, channel_id, at_ms, action, version_id, version_name, rollout_percentage_bps, actor_type, actor_id, actor_name)
+			SELECT app_id, channel_id, started_at_ms, 'rollout_started', version_id, version_name, percentage_bps, 'user', '${userId}', 'Someone'
+			FROM rollouts WHERE app_id = '${app}' AND ended_at_ms IS NULL`,
+		`UPDATE rollouts SET release_id = (SELECT max(id) FROM channel_history h WHERE h.channel_id = rollouts.channel_id AND h.action = 'rollout_started')
+			WHERE app_id = '${app}' AND ended_at_ms IS NULL`,
 		`INSERT INTO audit_log (org_id, at_ms, actor_type, actor_id, actor_name, action, target_type, target_id, request_id, app_uuid, app_id)
 			${series(size.auditEntries)} SELECT '${orgId}', ${nowMs - 200 * DAY_MS} + i * 1000, 'user', '${userId}', 'Someone', CASE i % 3 WHEN 0 THEN 'channel.promote' WHEN 1 THEN 'bundle.upload' ELSE 'channel.update' END, 'channel', 'channel-' || (i % ${size.channels}), ${uuid("c1")}, '${app}', '${scene.appId}' FROM n`,
 		`INSERT INTO previews (id, app_id, repository, number, state, channel_name, channel_id, page_id, lifetime_ms, expires_at_ms, opened_at_ms, created_by, created_at_ms, updated_at_ms)

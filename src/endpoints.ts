@@ -47,6 +47,7 @@ import { approveProposal, rejectProposal } from "./features/channels/approvals";
 import { deleteChannel } from "./features/channels/delete";
 import { showChannelHistory } from "./features/channels/history";
 import { listProposals } from "./features/channels/proposals";
+import { showRelease } from "./features/channels/release";
 import { listReleases } from "./features/channels/releases";
 import { rollBackChannel } from "./features/channels/rollback";
 import { listChannels, setChannel } from "./features/channels/routes";
@@ -182,6 +183,7 @@ export const allEndpoints = withCapgoForms([
 	showRollout,
 	showChannelHistory,
 	listReleases,
+	showRelease,
 	listBundles,
 	compareBundles,
 	showCompatibility,

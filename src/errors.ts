@@ -46,6 +46,7 @@ export const ERROR_STATUS = {
 	organization_not_found: 404,
 	app_not_found: 404,
 	channel_not_found: 404,
+	release_not_found: 404,
 	bundle_not_found: 404,
 	device_not_found: 404,
 	api_key_not_found: 404,

@@ -19,7 +19,7 @@ export interface Delivery {
 	readonly isSampled: boolean;
 	/** Bytes that a device on the bundle before loads; undefined without such a bundle. */
 	readonly loadedBytes: number | undefined;
-	/** The bundle's page of the dashboard. */
+	/** The page of the release in the dashboard. */
 	readonly url: string;
 }
 
@@ -41,7 +41,7 @@ export async function deliveryOf(server: Server, asked: Asked): Promise<Delivery
 		storeBuilds: effect?.store_builds,
 		isSampled: effect?.sampled === true,
 		loadedBytes,
-		url: dashboardPage(server, "apps", appId, "bundles", version),
+		url: dashboardPage(server, "apps", appId, "channels", channel, "releases", version),
 	};
 }
 

@@ -20,6 +20,9 @@ const Account = lazy(() => import("./screens/account/account"));
 /** For roles on one channel, whose holders do not see the app. */
 const SingleChannel = lazy(() => import("./screens/channels/single-channel"));
 
+/** Below the channel that it was released to. */
+const Release = lazy(() => import("./screens/releases/release"));
+
 const auditLog = () => import("./screens/audit/audit-log");
 const statistics = () => import("./screens/statistics/statistics");
 const webhooks = () => import("./screens/webhooks/webhooks");
@@ -94,6 +97,11 @@ export function App() {
 						<Route path="/apps/:appId">{({ appId }) => <Redirect to={appPath(decoded(appId))} replace />}</Route>
 						<Route path="/apps/:appId/overview">
 							{({ appId }) => <Redirect to={appPath(decoded(appId))} replace />}
+						</Route>
+						<Route path="/apps/:appId/channels/:channel/releases/:item">
+							{({ appId, channel, item }) => (
+								<AppFrame key={appId} appId={appId} screen="releases" item={item} channel={decoded(channel)} />
+							)}
 						</Route>
 						<Route path="/apps/:appId/:screen/:item?">
 							{({ appId, screen, item }) => <AppFrame key={appId} appId={appId} screen={screen} item={item} />}
@@ -186,14 +194,17 @@ function AppFrame({
 	appId,
 	screen,
 	item,
+	channel,
 }: {
 	readonly appId: string;
 	readonly screen: string;
 	readonly item: string | undefined;
+	/** The channel of the release that `item` names. */
+	readonly channel?: string;
 }) {
 	const List = APP_SCREENS.find(([name]) => name === screen)?.[1];
 	const Item = APP_ITEMS.find(([name]) => name === screen)?.[1];
-	const isKnown = item === undefined ? List !== undefined : Item !== undefined;
+	const isKnown = channel !== undefined || (item === undefined ? List !== undefined : Item !== undefined);
 	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
 	const [location] = useLocation();
 	const isHidden = app.error instanceof CapstanError && app.error.code === "app_not_found";
@@ -214,7 +225,10 @@ function AppFrame({
 							{({ owner_org }) => (
 								<>
 									{item === undefined && List !== undefined ? <List appId={appId} orgId={owner_org} /> : null}
-									{item !== undefined && Item !== undefined ? (
+									{item !== undefined && channel !== undefined ? (
+										<Release appId={appId} orgId={owner_org} channel={channel} release={decoded(item)} />
+									) : null}
+									{item !== undefined && channel === undefined && Item !== undefined ? (
 										<Item appId={appId} orgId={owner_org} item={decoded(item)} />
 									) : null}
 								</>

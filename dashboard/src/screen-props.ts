@@ -16,3 +16,9 @@ export interface AppItemProps extends AppScreenProps {
 	/** The name or id of the item that the screen shows. */
 	readonly item: string;
 }
+
+export interface AppReleaseProps extends AppScreenProps {
+	readonly channel: string;
+	/** The id of the release, or its version. */
+	readonly release: string;
+}

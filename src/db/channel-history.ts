@@ -7,6 +7,7 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
+import { LIVE_ACTIONS } from "../domain/rollouts/release";
 import { columnsOf, SERVED_FIELDS } from "../domain/updates/channel-fields";
 import type { Actor } from "./audit/entries";
 import type { ChannelValues } from "./channels";
@@ -21,7 +22,10 @@ export const MOST_ENTRIES = 1000;
 export const MOST_KEPT_LIVE_BUNDLES = 50;
 
 /** Entries after which a bundle, or the store build, is live for every device of the channel. */
-export const GOES_LIVE: readonly ChannelHistoryAction[] = ["created", "promotion", "rollback", "rollout_finished"];
+export const GOES_LIVE: readonly ChannelHistoryAction[] = LIVE_ACTIONS;
+
+/** Condition of the index of the entries by which a bundle goes live. */
+export const LIVE_ENTRY = sql.raw(`action IN (${GOES_LIVE.map((action) => `'${action}'`).join(", ")})`);
 
 export interface HistoryReason {
 	/** True for a rollback: the bundle that it replaces is not offered as the next target. */
@@ -92,6 +96,9 @@ function entries(
 ): CompiledQuery[] {
 	const isOn = (prefix: "" | "was_") =>
 		sql`(${sql.ref(`${prefix}rollout_enabled`)} = 1 AND ${sql.ref(`${prefix}rollout_paused_at_ms`)} IS NULL)`;
+	// The release of the rollout that the channel had. Its bundle goes live in the same release, and every other one in a new one.
+	const running = sql`(SELECT release_id FROM rollouts WHERE id = was_rollout_id)`;
+	const isFinished = sql`was_rollout_id IS NOT NULL AND version_id IS was_rollout_version_id AND rollout_id IS NOT was_rollout_id`;
 	const ends = sql`CASE WHEN version_id IS was_rollout_version_id THEN 'rollout_finished'
 		WHEN version_id IS NOT was_version_id AND ${goesLive} = 'promotion' THEN 'rollout_replaced'
 		WHEN rollout_id IS NULL THEN 'rollout_rolled_back' ELSE 'rollout_replaced' END`;
@@ -103,23 +110,25 @@ function entries(
 		WHEN rollout_percentage_bps > was_rollout_percentage_bps THEN 'rollout_raised' ELSE 'rollout_lowered' END`;
 	return [
 		sql`INSERT INTO channel_history (app_id, channel_id, at_ms, action, version_id, version_name, previous_version_name,
-				rollout_percentage_bps, reason, actor_type, actor_id, actor_name, rollback_target, proposer_name, ci)
+				rollout_percentage_bps, reason, actor_type, actor_id, actor_name, rollback_target, proposer_name, ci, release_id)
 			WITH change AS (${change}),
 			entry AS (
 				SELECT 1 AS place, app_id, id, ${ends} AS action, was_rollout_version_id AS version_id, was_version_id AS previous_id,
-					was_rollout_percentage_bps AS bps, ${reason} AS reason, 0 AS target
+					was_rollout_percentage_bps AS bps, ${reason} AS reason, 0 AS target, ${running} AS release_id
 				FROM change WHERE was_rollout_id IS NOT NULL AND rollout_id IS NOT was_rollout_id
 					AND NOT (version_id IS was_rollout_version_id AND version_id IS NOT was_version_id)
 				UNION ALL
-				SELECT 2, app_id, id, ${goesLive}, version_id, was_version_id, NULL, ${reason}, 1 FROM change WHERE ${liveEntry}
+				SELECT 2, app_id, id, ${goesLive}, version_id, was_version_id, NULL, ${reason}, 1,
+					CASE WHEN ${isFinished} THEN ${running} END FROM change WHERE ${liveEntry}
 				UNION ALL
 				SELECT 3, app_id, id, ${moves}, rollout_version_id, version_id, rollout_percentage_bps,
-					coalesce(${reason}, CASE WHEN rollout_paused_at_ms IS NULL THEN NULL ELSE rollout_pause_reason END), 0
+					coalesce(${reason}, CASE WHEN rollout_paused_at_ms IS NULL THEN NULL ELSE rollout_pause_reason END), 0,
+					CASE WHEN rollout_id IS was_rollout_id THEN ${running} END
 				FROM change WHERE rollout_id IS NOT NULL AND (rollout_id IS NOT was_rollout_id
 					OR rollout_enabled <> was_rollout_enabled OR rollout_percentage_bps <> was_rollout_percentage_bps
 					OR (rollout_paused_at_ms IS NULL) <> (was_rollout_paused_at_ms IS NULL)))
 			SELECT entry.app_id, entry.id, ${nowMs}, action, entry.version_id, b.name, previous.name, bps, reason,
-				${actor.type}, ${actor.id}, ${actor.name}, target, ${proposer}, ${actor.ci === undefined ? null : JSON.stringify(actor.ci)}
+				${actor.type}, ${actor.id}, ${actor.name}, target, ${proposer}, ${actor.ci === undefined ? null : JSON.stringify(actor.ci)}, release_id
 			FROM entry LEFT JOIN bundles b ON b.id = entry.version_id LEFT JOIN bundles previous ON previous.id = entry.previous_id
 			ORDER BY place`.compile(query),
 	];

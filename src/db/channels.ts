@@ -4,6 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
+import { LIVE_ENTRY } from "./channel-history";
 import { jsonList, query } from "./client";
 import { prepared } from "./prepared";
 import { appIdOf } from "./public-app-id";
@@ -52,12 +53,18 @@ export interface ListedChannelRow extends ChannelRow {
 	readonly version_min_update_version: string | null;
 	readonly rollout_min_update_version: string | null;
 	readonly preview_channel_prefix: string | null;
+	/** The release that is live, and that of the rollout (src/db/channel-releases.ts). */
+	readonly release_id: number | null;
+	readonly rollout_release_id: number | null;
 }
 
 const listedRows = () =>
 	channelRows(sql`, stable.min_update_version AS version_min_update_version,
 		rollout.min_update_version AS rollout_min_update_version,
-		(SELECT preview_channel_prefix FROM apps WHERE apps.id = channels.app_id) AS preview_channel_prefix`);
+		(SELECT preview_channel_prefix FROM apps WHERE apps.id = channels.app_id) AS preview_channel_prefix,
+		(SELECT coalesce(h.release_id, h.id) FROM channel_history h INDEXED BY channel_history_live
+			WHERE h.channel_id = channels.id AND h.${LIVE_ENTRY} ORDER BY h.id DESC LIMIT 1) AS release_id,
+		(SELECT r.release_id FROM rollouts r WHERE r.id = channels.rollout_id) AS rollout_release_id`);
 
 /** One channel as lists show it; for loading beside the decision. */
 export const listedChannelByName = prepared<{ publicAppId: string; name: string }, ListedChannelRow>((value) =>

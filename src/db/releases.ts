@@ -55,6 +55,8 @@ export interface ReleaseRow {
 	readonly rollback_target: Flag;
 	/** A rollback left this bundle, and it was not released again since. */
 	readonly rolled_back: Flag;
+	/** The release of an entry of a history; null for a proposal. */
+	readonly release_id: number | null;
 	readonly live_version_id: number | null;
 	/** Null for an entry without a bundle, or if the row of the bundle is deleted. */
 	readonly bundle_status: "pending" | "ready" | "deleted" | null;
@@ -126,7 +128,7 @@ export function releasesPage(publicAppId: string, filter: ReleaseFilter, limit: 
 			p.version_id, p.version_name, NULL AS previous_version_name,
 			json_extract(p.changes, '$.rollout_percentage_bps') AS rollout_percentage_bps,
 			${source === "decided" ? sql`p.comment` : sql`NULL`} AS reason,
-			${who.type} AS actor_type, ${who.id} AS actor_id, ${who.name} AS actor_name, NULL AS proposer_name, NULL AS ci, 0 AS rollback_target, 0 AS rolled_back
+			${who.type} AS actor_type, ${who.id} AS actor_id, ${who.name} AS actor_name, NULL AS proposer_name, NULL AS ci, 0 AS rollback_target, 0 AS rolled_back, NULL AS release_id
 		FROM proposals p JOIN channels c ON c.id = p.channel_id
 		WHERE ${hasProposals} AND p.app_id = ${app} AND ${inChannel(sql`p.channel_id`)} AND ${ofVersion(sql`p.version_name`)} AND ${which} AND ${by(who.type, who.id)} AND ${after(source, at, sql`p.rowid`)}
 		ORDER BY ${at} DESC, p.rowid DESC LIMIT ${limit})`;
@@ -138,7 +140,7 @@ export function releasesPage(publicAppId: string, filter: ReleaseFilter, limit: 
 					AND later.id > entry.row AND later.action IN (${names(GOES_LIVE)}) ORDER BY later.id LIMIT 1) END AS until_ms
 		FROM (SELECT * FROM (SELECT ${SOURCES.history} AS source, h.id AS row, h.at_ms, h.action, h.channel_id, h.version_id, h.version_name,
 				h.previous_version_name, h.rollout_percentage_bps, h.reason, h.actor_type, h.actor_id, h.actor_name, h.proposer_name, h.ci,
-				h.rollback_target, h.rolled_back
+				h.rollback_target, h.rolled_back, coalesce(h.release_id, h.id) AS release_id
 			FROM channel_history h INDEXED BY ${index} JOIN channels c ON c.id = h.channel_id
 			WHERE h.app_id = ${app} AND ${inChannel(sql`h.channel_id`)} AND ${ofVersion(sql`h.version_name`)} AND ${historyOfKind(filter)}
 				AND ${by(sql`h.actor_type`, sql`h.actor_id`)} AND ${after("history", sql`h.at_ms`, sql`h.id`)}

@@ -31,7 +31,7 @@ const { version_id: _stable, ...noRollout } = defaultsOf(SERVED_FIELDS);
 export const NO_ROLLOUT = { ...NO_NOTICE, ...noRollout } as const satisfies ChannelValues;
 
 /**
- * Ends, starts or updates the channel's rollout; run it after the write to the channel and its history. A changed share starts a step. A resumed rollout is
+ * Ends, starts or updates the channel's rollout; run it after the write to the channel and its history, whose newest entry begins a new rollout. A changed share starts a step. A resumed rollout is
  * judged only by later reports, because the person who resumed it has seen the earlier ones.
  */
 export function followRollout(appId: AppId, channel: ChannelId | { readonly name: string }, nowMs: number) {
@@ -43,9 +43,10 @@ export function followRollout(appId: AppId, channel: ChannelId | { readonly name
 			FROM channels c WHERE c.app_id = ${appId} AND ${isChannel} AND rollouts.channel_id = c.id AND rollouts.ended_at_ms IS NULL
 				AND rollouts.id IS NOT c.rollout_id`.compile(query),
 		sql`INSERT INTO rollouts (id, app_id, channel_id, version_id, version_name, percentage_bps, paused, started_at_ms, step_at_ms,
-				judged_from_ms)
+				judged_from_ms, release_id)
 			SELECT c.rollout_id, c.app_id, c.id, b.id, b.name, c.rollout_percentage_bps,
-				c.rollout_paused_at_ms IS NOT NULL OR c.rollout_enabled = 0, ${nowMs}, ${nowMs}, ${nowMs}
+				c.rollout_paused_at_ms IS NOT NULL OR c.rollout_enabled = 0, ${nowMs}, ${nowMs}, ${nowMs},
+				(SELECT max(id) FROM channel_history h WHERE h.channel_id = c.id)
 			FROM channels c JOIN bundles b ON b.id = c.rollout_version_id WHERE c.app_id = ${appId} AND ${isChannel} AND c.rollout_id IS NOT NULL
 			ON CONFLICT (id) DO UPDATE SET percentage_bps = excluded.percentage_bps, paused = excluded.paused, sampling = 1,
 				step_at_ms = CASE WHEN excluded.paused = 1 THEN step_at_ms ELSE excluded.step_at_ms END,
@@ -89,6 +90,7 @@ export interface ActiveRolloutRow
 			| "checked_at_ms"
 			| "triggered_at_ms"
 			| "reports_delayed_since_ms"
+			| "release_id"
 		> {
 	/** Branded without an authorization decision, because the service reads these rows for itself. */
 	readonly id: ChannelId;
@@ -115,16 +117,22 @@ export interface ActiveRolloutRow
 	readonly not_counted_network: number;
 }
 
+// A report from before the offer is about another bundle.
+const reportedSince = (column: string) =>
+	sql`CASE WHEN ${sql.ref(column)} >= d.first_served_at_ms THEN ${sql.ref(column)} ELSE 0 END`;
+const [installedAtMs, failedAtMs] = [reportedSince("d.installed_at_ms"), reportedSince("d.failed_at_ms")];
+
+/** The outcome of a device `d` of a rollout. A failure with or after the installation is one; an earlier one was followed by a successful attempt. */
+export const OUTCOME_OF_DEVICE = {
+	isFailed: sql`(${failedAtMs}) >= max(1, ${installedAtMs})`,
+	/** NULL without a report. */
+	reportedAtMs: sql`nullif(max(${failedAtMs}, ${installedAtMs}), 0)`,
+} as const;
+
 /** Active rollouts with their counts. `which` is a condition on `c` (channels), `r` (rollouts) and `a` (apps). */
 function activeRolloutsWhere(which: RawBuilder<unknown>, nowMs: number): RawBuilder<ActiveRolloutRow> {
-	// A report from before the offer is about another bundle.
-	const reportedSince = (column: string) =>
-		sql`CASE WHEN ${sql.ref(column)} >= d.first_served_at_ms THEN ${sql.ref(column)} ELSE 0 END`;
-	const [installedAtMs, failedAtMs] = [reportedSince("d.installed_at_ms"), reportedSince("d.failed_at_ms")];
-	// A failure with or after the installation is the outcome; an earlier failure was followed by a successful attempt.
-	const isFailed = sql`(${failedAtMs}) >= max(1, ${installedAtMs})`;
+	const { isFailed, reportedAtMs } = OUTCOME_OF_DEVICE;
 	const isInstalled = sql`NOT (${isFailed}) AND ${installedAtMs} > 0`;
-	const reportedAtMs = sql`nullif(max(${failedAtMs}, ${installedAtMs}), 0)`;
 	const sinceMs = sql`max(r.judged_from_ms, coalesce(${nowMs} - c.auto_pause_window_minutes * 60000, 0))`;
 	// A crash is reported at the next start. One whose app ended before the bundle was set was not of this bundle.
 	const isOfBundle = sql`coalesce(d.exit_at_device_ms >= d.set_at_device_ms, 1)`;
@@ -132,7 +140,7 @@ function activeRolloutsWhere(which: RawBuilder<unknown>, nowMs: number): RawBuil
 	const counts = sql`FILTER (WHERE d.not_counted IS NULL)`;
 	return sql<ActiveRolloutRow>`
 		SELECT c.*, a.app_id AS public_app_id, a.owner_org AS org_id, r.version_name, r.started_at_ms, r.step_at_ms, r.judged_from_ms,
-			r.sampling, r.noting_uncounted, r.checked_at_ms, r.triggered_at_ms, r.reports_delayed_since_ms,
+			r.sampling, r.noting_uncounted, r.checked_at_ms, r.triggered_at_ms, r.reports_delayed_since_ms, r.release_id,
 			count(d.device_id) ${counts} AS served, coalesce(sum(d.first_served_at_ms >= r.step_at_ms) ${counts}, 0) AS served_since_step,
 			coalesce(sum(${reportedAtMs} >= ${sinceMs} AND NOT ${isFailed}) ${counts}, 0) AS installed,
 			coalesce(sum(${reportedAtMs} >= ${sinceMs} AND ${isFailed}) ${counts}, 0) AS failed,

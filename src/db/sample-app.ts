@@ -57,6 +57,23 @@ export function insertReportedVersions(appId: AppId, versions: readonly string[]
 		ON CONFLICT DO NOTHING`.compile(query);
 }
 
+/** After its history and its rollouts, in which each bundle is rolled out once on a channel: the release of each entry and rollout. */
+export function sampleReleases(appId: AppId): CompiledQuery[] {
+	const begun = (
+		of: string,
+	) => sql`(SELECT max(b.id) FROM channel_history b WHERE b.channel_id = ${sql.ref(`${of}.channel_id`)}
+		AND b.version_id = ${sql.ref(`${of}.version_id`)} AND b.action = 'rollout_started')`;
+	return [
+		sql`UPDATE channel_history SET release_id = ${begun("channel_history")}
+			WHERE app_id = ${appId} AND action GLOB 'rollout_*' AND action <> 'rollout_started'`.compile(query),
+		query
+			.updateTable("rollouts")
+			.set({ release_id: sql<number>`${begun("rollouts")}` })
+			.where("app_id", "=", appId)
+			.compile(),
+	];
+}
+
 const valuesOf = (columns: readonly string[]): Readonly<Record<string, Kind>> =>
 	Object.fromEntries(columns.map((column) => [column, "value"]));
 

@@ -297,7 +297,7 @@ describe("the store builds that devices report", () => {
 		expect(good.code, good.out).toBe(0);
 		expect(good.out).toContain("Every device gets it: 1 device of the last 30 days, at their next check.\n");
 		expect(good.out).toMatch(/A device on 1\.0\.1 loads \d+ B\.\n/);
-		expect(good.out).toContain(`/dashboard/apps/${appId}/bundles/3.2.1\n`);
+		expect(good.out).toContain(`/dashboard/apps/${appId}/channels/production/releases/3.2.1\n`);
 		await project.write("dist/app.js", "CapacitorUpdater.notifyAppReady(); // more");
 		await project.write("dist/.env", "SECRET=1");
 		const next = await project.run("release", "--json");

@@ -77,6 +77,7 @@ const SENTENCES: Readonly<Partial<Record<ErrorCode | ErrorReason, Sentence>>> = 
 	preview_hook_not_found: missing("This webhook"),
 	preview_not_found: missing("This preview"),
 	proposal_not_found: missing("This proposal"),
+	release_not_found: "The channel has no such release, or its entries are older than the newest 1,000 of its history.",
 	publisher_not_found: missing("This publisher"),
 	custom_role_limit: ({ limit }) => `An organization has at most ${limit} custom roles; delete unused ones.`,
 	role_changed: changed("A role of the organization was"),

@@ -14,10 +14,12 @@ import {
 	IconGitCommit,
 	IconTrash,
 } from "../icons";
+import { releasePath } from "../paths";
 import { actorOf, type Release, sentenceOf, type useReleases } from "../releases";
 import { Avatar } from "./avatar";
 import { Badge } from "./badge";
 import { Icon } from "./icon";
+import { TextLink } from "./link";
 import { RollBack } from "./roll-back";
 import { Sentence } from "./sentence";
 import { countText, shareText } from "./size";
@@ -125,7 +127,14 @@ function Entry({
 			note={said === null ? null : kind === "capstan" ? said : `“${said}”`}
 			meta={
 				<>
-					<Time value={release.at} />
+					{release.release_id === null ? (
+						<Time value={release.at} />
+					) : (
+						<TextLink to={releasePath(appId, release.channel.name, release.release_id)}>
+							<Time value={release.at} />
+							<span className="sr"> View release</span>
+						</TextLink>
+					)}
 					{kind === "capstan" ? (
 						<span>
 							<Icon of={IconBolt} />

@@ -1,7 +1,7 @@
 /** Warning of the health gate about a rollout that it only watches (`autoPauseAction: notify`), shown until somebody dismisses it. */
 import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { useChange } from "../api";
-import { channelPath } from "../paths";
+import { releasePath } from "../paths";
 import { useAppMay } from "../permissions";
 import { Problem } from "./answer";
 import type { Channel } from "./channel-badges";
@@ -18,7 +18,7 @@ export function RolloutNotice({
 	readonly appId: string;
 	readonly orgId: string | undefined;
 	readonly channel: Channel;
-	/** Whether the channel's page is elsewhere. */
+	/** Whether the page of the release is elsewhere. */
 	readonly isLinked?: boolean;
 }) {
 	const may = useAppMay(appId, orgId);
@@ -37,7 +37,11 @@ export function RolloutNotice({
 				</Text>
 				{dismiss.isError ? <Problem error={dismiss.error} /> : null}
 				<Group gap="sm">
-					{isLinked ? <TextLink to={channelPath(appId, channel.name)}>View rollout</TextLink> : null}
+					{isLinked ? (
+						<TextLink to={releasePath(appId, channel.name, channel.rollout_release_id ?? rollout?.name ?? null)}>
+							View release
+						</TextLink>
+					) : null}
 					{may("channel.promote_bundle") === true ? (
 						<Button
 							size="xs"

@@ -622,8 +622,10 @@ CREATE TABLE rollouts (
   ended_at_ms INTEGER,
   ended_as TEXT CHECK (ended_as IN ('promoted', 'rolled_back', 'replaced')),
   noting_uncounted INTEGER NOT NULL DEFAULT 1 CHECK (noting_uncounted IN (0, 1)),
-  reports_delayed_since_ms INTEGER
+  reports_delayed_since_ms INTEGER,
+  release_id INTEGER
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX rollouts_by_release ON rollouts (release_id) WHERE release_id IS NOT NULL;
 CREATE INDEX rollouts_by_channel ON rollouts (channel_id, ended_at_ms);
 CREATE INDEX rollouts_by_app ON rollouts (app_id);
 CREATE INDEX rollouts_under_way ON rollouts (app_id, version_name) WHERE ended_at_ms IS NULL;
@@ -665,9 +667,12 @@ CREATE TABLE channel_history (
   rollback_target INTEGER NOT NULL DEFAULT 0 CHECK (rollback_target IN (0, 1)),
   rolled_back INTEGER NOT NULL DEFAULT 0 CHECK (rolled_back IN (0, 1)),
   proposer_name TEXT,
-  ci TEXT
+  ci TEXT,
+  release_id INTEGER
 ) STRICT;
 CREATE INDEX channel_history_by_channel ON channel_history (channel_id, id);
+CREATE INDEX channel_history_by_release ON channel_history (release_id) WHERE release_id IS NOT NULL;
+CREATE INDEX channel_history_live ON channel_history (channel_id, id) WHERE action IN ('created', 'promotion', 'rollback', 'rollout_finished');
 CREATE INDEX channel_history_by_time ON channel_history (app_id, at_ms);
 CREATE INDEX channel_history_of_channel ON channel_history (channel_id, at_ms);
 CREATE INDEX channel_history_by_actor ON channel_history (app_id, actor_id, at_ms);

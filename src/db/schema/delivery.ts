@@ -226,6 +226,7 @@ export interface RolloutsTable {
 	ended_as: "promoted" | "rolled_back" | "replaced" | null;
 	noting_uncounted: Generated<Flag>;
 	reports_delayed_since_ms: Generated<number | null>;
+	release_id: number | null;
 }
 
 export interface ChannelHistoryTable {
@@ -246,6 +247,7 @@ export interface ChannelHistoryTable {
 	rolled_back: Generated<Flag>;
 	proposer_name: string | null;
 	ci: string | null;
+	release_id: number | null;
 }
 
 export type ChannelHistoryAction =

@@ -30,6 +30,7 @@ export const HISTORY_ACTIONS = [
 
 const historyItem = v.strictObject({
 	id: v.number(),
+	release_id: v.number(),
 	at: time,
 	action: v.picklist(HISTORY_ACTIONS),
 	version: v.nullable(v.string()),
@@ -53,7 +54,7 @@ export const showChannelHistory = endpoint({
 	tag: "Channels",
 	summary: "List the live bundles of a channel, newest first",
 	description:
-		"`version` is the bundle that went live, or the bundle of the rollout; null is the store build. `previous_version` was live before; in an entry about a rollout it is the version for the other devices. `rollout_percentage_bps` is the share after the change. `can_roll_back` is true if POST /channel/rollback can return to this `version` now: it was live, still exists and is not live. `bundle_deleted` is true if it was deleted. An `actor` of type `system` is the service: an automatic step of a rollout, or its health gate. `name` is null for callers without app.read_audit. `proposed_by` is the proposer of a change that the actor approved. A channel keeps its newest 1,000 entries.",
+		"`version` is the bundle that went live, or the bundle of the rollout; null is the store build. `previous_version` was live before; in an entry about a rollout it is the version for the other devices. `rollout_percentage_bps` is the share after the change. `can_roll_back` is true if POST /channel/rollback can return to this `version` now: it was live, still exists and is not live. `bundle_deleted` is true if it was deleted. `release_id` is the release to which the entry belongs (GET /release). An `actor` of type `system` is the service: an automatic step of a rollout, or its health gate. `name` is null for callers without app.read_audit. `proposed_by` is the proposer of a change that the actor approved. A channel keeps its newest 1,000 entries.",
 	access: { permission: "app.read", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, channel: channelName, page: pageNumber }),
 	response: v.array(historyItem),
@@ -63,6 +64,7 @@ export const showChannelHistory = endpoint({
 		response: [
 			{
 				id: 912,
+				release_id: 912,
 				at: "2026-11-21T08:00:00.000Z",
 				action: "promotion" as const,
 				version: "1.4.0",
@@ -92,6 +94,7 @@ function historyAnswer(row: HistoryRow, showsNames: boolean): v.InferOutput<type
 	const isThere = isStoreBuild || row.bundle_status === "ready";
 	return {
 		id: row.id,
+		release_id: row.release_id ?? row.id,
 		at: rfc3339(row.at_ms),
 		action: row.action,
 		version: row.version_name,

@@ -25,8 +25,21 @@ import { HISTORY_ACTIONS } from "./history";
 const DEFAULT_LIMIT = 30;
 const MOST_ENTRIES = 100;
 
+/** The CI job that acted. */
+export const ciSchema = v.nullable(
+	v.strictObject({
+		provider: v.string(),
+		repository: v.nullable(v.string()),
+		run_id: v.nullable(v.string()),
+		run_url: v.nullable(v.string()),
+		number: v.nullable(v.number()),
+		actor: v.nullable(v.string()),
+	}),
+);
+
 const releaseItem = v.strictObject({
 	id: v.string(),
+	release_id: v.nullable(v.number()),
 	at: time,
 	until: nullableTime,
 	action: v.picklist([...HISTORY_ACTIONS, "proposal_created", "proposal_rejected", "proposal_withdrawn"]),
@@ -46,16 +59,7 @@ const releaseItem = v.strictObject({
 		id: v.nullable(v.string()),
 		name: v.nullable(v.string()),
 	}),
-	ci: v.nullable(
-		v.strictObject({
-			provider: v.string(),
-			repository: v.nullable(v.string()),
-			run_id: v.nullable(v.string()),
-			run_url: v.nullable(v.string()),
-			number: v.nullable(v.number()),
-			actor: v.nullable(v.string()),
-		}),
-	),
+	ci: ciSchema,
 	proposed_by: v.nullable(v.strictObject({ name: v.nullable(v.string()) })),
 	reason: v.nullable(v.string()),
 });
@@ -72,6 +76,7 @@ const position = v.pipe(
 
 const EXAMPLE_RELEASE = {
 	id: "1795248000000-2-912",
+	release_id: 912,
 	at: "2026-11-21T08:00:00.000Z",
 	until: null,
 	action: "promotion" as const,
@@ -98,7 +103,7 @@ export const listReleases = endpoint({
 	tag: "Channels",
 	summary: "List what was released to the channels of an app, newest first",
 	description:
-		"The histories of all channels (see GET /channel/history for the fields) with proposals, in one order of time. `kind` is release, rollback, rollout, proposal or preview; without it the list has all of them, and of a preview only its opening unless `channel` names it. `version` names a bundle: the list then tells where it was and is live. `until` is when another bundle went live in the place of this one; null while it is live, and for entries by which nothing went live. `actor` is the id of an account or key, or `system` for automatic steps. `before` is the `id` of an entry: the page begins behind it, and the header Link has the next one. `is_live` marks the entry by which the live bundle of its channel went live. `was_rolled_back` marks the entry of a bundle that a rollback left. `commit` comes from the CI job or from the bundle's `link`; `notes` is the bundle's comment. `name` and `ci` are null for callers without app.read_audit.",
+		"The histories of all channels (see GET /channel/history for the fields) with proposals, in one order of time. `kind` is release, rollback, rollout, proposal or preview; without it the list has all of them, and of a preview only its opening unless `channel` names it. `version` names a bundle: the list then tells where it was and is live. `until` is when another bundle went live in the place of this one; null while it is live, and for entries by which nothing went live. `actor` is the id of an account or key, or `system` for automatic steps. `release_id` is the release of the entry (GET /release); null for proposals. `before` is the `id` of an entry: the page begins behind it, and the header Link has the next one. `is_live` marks the entry by which the live bundle of its channel went live. `was_rolled_back` marks the entry of a bundle that a rollback left. `commit` comes from the CI job or from the bundle's `link`; `notes` is the bundle's comment. `name` and `ci` are null for callers without app.read_audit.",
 	access: { permission: "app.read", scope: appScope("params.app_id") },
 	query: v.object({
 		channel: optional(channelName),
@@ -129,9 +134,10 @@ export const listReleases = endpoint({
 function releaseAnswer(row: ReleaseRow, showsNames: boolean): v.InferOutput<typeof releaseItem> {
 	const isThere = row.version_id === null || row.bundle_status === "ready";
 	const isLive = row.version_id === row.live_version_id;
-	const job: CiContext | null = row.ci === null || !showsNames ? null : JSON.parse(row.ci);
+	const ci = showsNames ? ciAnswer(row.ci) : null;
 	return {
 		id: `${row.at_ms}-${row.source}-${row.row}`,
+		release_id: row.release_id,
 		at: rfc3339(row.at_ms),
 		until: nullableRfc3339(row.until_ms),
 		action: row.action,
@@ -144,21 +150,18 @@ function releaseAnswer(row: ReleaseRow, showsNames: boolean): v.InferOutput<type
 		was_rolled_back: row.rolled_back === 1 && row.rollback_target === 1,
 		bundle_deleted: !isThere,
 		link: row.bundle_link,
-		commit: commitOfLink(row.bundle_link) ?? job?.commit ?? null,
+		commit: commitOfLink(row.bundle_link) ?? ci?.commit ?? null,
 		notes: row.bundle_comment,
 		actor: { type: row.actor_type, id: row.actor_id, name: showsNames ? row.actor_name : null },
-		ci:
-			job === null
-				? null
-				: {
-						provider: job.provider,
-						repository: job.repository,
-						run_id: job.run_id,
-						run_url: job.run_url,
-						number: job.number,
-						actor: job.actor,
-					},
+		ci: ci?.job ?? null,
 		proposed_by: row.proposer_name === null ? null : { name: showsNames ? row.proposer_name : null },
 		reason: row.reason,
 	};
+}
+
+/** @param text as it is stored; null for a person */
+export function ciAnswer(text: string | null) {
+	if (text === null) return null;
+	const { commit, provider, repository, run_id, run_url, number, actor }: CiContext = JSON.parse(text);
+	return { commit, job: { provider, repository, run_id, run_url, number, actor } };
 }

@@ -46,6 +46,9 @@ const channelSchema = v.strictObject({
 	created_at: time,
 	updated_at: time,
 	version: linkedBundle,
+	/** The release by which the bundle is live, and that of the rollout (GET /release). */
+	release_id: v.nullable(v.number()),
+	rollout_release_id: v.nullable(v.number()),
 	...answerOf(DELIVERY_FIELDS),
 	rollout_version: v.nullable(v.number()),
 	rollout_id: v.nullable(v.string()),
@@ -98,6 +101,8 @@ function channelAnswer(
 		created_at: rfc3339(row.created_at_ms),
 		updated_at: rfc3339(row.updated_at_ms),
 		version: linked(row.version_id, row.version_name),
+		release_id: row.release_id,
+		rollout_release_id: row.rollout_release_id,
 		...shown(DELIVERY_FIELDS, row),
 		rollout_version: row.rollout_version_id,
 		rollout_id: row.rollout_id,
@@ -121,6 +126,8 @@ const EXAMPLE_CHANNEL = {
 	created_at: "2026-11-21T08:00:00.000Z",
 	updated_at: "2026-11-21T08:00:00.000Z",
 	version: { id: 41, name: "1.4.0-pr.128" },
+	release_id: 912,
+	rollout_release_id: null,
 	...shown(DELIVERY_FIELDS, defaultsOf(DELIVERY_FIELDS)),
 	allow_device_self_set: true,
 	disableAutoUpdate: "none" as const,
@@ -140,7 +147,7 @@ export const listChannels = endpoint({
 	tag: "Channels",
 	summary: "List an app's channels, oldest first, or show one",
 	description:
-		"A caller with roles on single channels and none on the app sees only these channels. With `channel` the answer is that channel instead of a list. `is_preview` marks the channels of pull requests, which preview keys created. `misconfigured` has the settings that keep every device from the channel's bundle: no platform, no kind of device or build, no `min_update_version` although the channel updates by it, or no store build that accepts the bundle, among those that a sample of the app's devices ran in the last 30 days. A preview channel that serves no device by its name is there as well: `name_without_preview_form`, or `named_by_many_devices` once more than 20 devices sent it.",
+		"A caller with roles on single channels and none on the app sees only these channels. With `channel` the answer is that channel instead of a list. `release_id` is the release that is live, and `rollout_release_id` the one that is rolled out (GET /release). `is_preview` marks the channels of pull requests, which preview keys created. `misconfigured` has the settings that keep every device from the channel's bundle: no platform, no kind of device or build, no `min_update_version` although the channel updates by it, or no store build that accepts the bundle, among those that a sample of the app's devices ran in the last 30 days. A preview channel that serves no device by its name is there as well: `name_without_preview_form`, or `named_by_many_devices` once more than 20 devices sent it.",
 	query: v.object({ app_id: publicAppId, channel: optional(channelName), page: pageNumber, limit: itemsPerPage }),
 	load: ({ query: { app_id, channel, page, limit: size } }) => {
 		const { limit, offset } = pageBounds(page, size);

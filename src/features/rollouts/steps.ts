@@ -28,6 +28,7 @@ import type { Deps } from "../../deps";
 import { type Judgement, judge } from "../../domain/rollouts/gate";
 import { MINUTE_MS } from "../../domain/time";
 import { stepsBpsOf } from "../../domain/updates/channel-fields";
+import { releasePlace } from "../../domain/words/release-address";
 import { causeText } from "../../errors";
 import { sendMail } from "../../mail";
 import { readBacklog } from "../../queue/backlog";
@@ -234,7 +235,7 @@ async function report(
 	const [recipients] = await db.batch([noticeRecipients(row.org_id, OWNING_ROLES, MOST_RECIPIENTS, deps.now())]);
 	const { publicUrl } = deps.config;
 	const [state, what] = STOPS[verdict];
-	const place = `${encodeURIComponent(row.public_app_id)}/channels/${encodeURIComponent(row.name)}`;
+	const place = releasePlace(row.public_app_id, row.name, row.release_id ?? row.version_name);
 	const rollout = `The rollout of ${row.version_name} on the channel ${row.name} of ${row.public_app_id}`;
 	const text = [
 		verdict === "finish"
@@ -242,7 +243,7 @@ async function report(
 			: `${rollout} fails more often than its limit allows.`,
 		reason,
 		`It reached ${row.rollout_percentage_bps / 100} % of the devices.`,
-		`${what}${publicUrl === undefined ? " in the dashboard." : `:\n${publicUrl}/dashboard/apps/${place}`}`,
+		`${what}${publicUrl === undefined ? " in the dashboard." : `:\n${publicUrl}/dashboard${place}`}`,
 	].join("\n\n");
 	const subject = `${row.public_app_id}: the rollout of ${row.version_name} on ${row.name} ${state}`;
 	await Promise.all(recipients.rows.map(({ email }) => sendMail(deps, { to: email, subject, text })));

@@ -6,6 +6,7 @@ import { hmacSha256, type WebhookSecret, webhookSignature } from "../../authz/we
 import { type EventData, eventBody, eventSentence, TEST_EVENT, type WebhookEvent } from "../../domain/webhooks/events";
 import { choosesRecords, recordBody } from "../../domain/webhooks/records";
 import { plainText } from "../../domain/words/plain-text";
+import { releasePlace } from "../../domain/words/release-address";
 import type { Format } from "./record";
 
 interface DeliveredEvent extends WebhookEvent {
@@ -65,14 +66,19 @@ async function recordHeaders(
 	};
 }
 
-/** The page of the dashboard that shows the subject of an event. */
+/** The page of the dashboard that shows the subject of an event: for what a channel serves, the release. */
 export function linkOf({ data }: Pick<WebhookEvent, "data">, origin: string | undefined): string | undefined {
 	if (origin === undefined) return undefined;
-	const { app_id, target }: EventData = JSON.parse(data);
+	const { action, app_id, target, before, after, details }: EventData = JSON.parse(data);
 	if (app_id == null) return `${origin}/dashboard`;
-	const channel =
-		target?.type === "channel" && target.name !== null ? `/channels/${encodeURIComponent(target.name)}` : "";
-	return `${origin}/dashboard/apps/${encodeURIComponent(app_id)}${channel}`;
+	const channel = target?.type === "channel" ? target.name : null;
+	if (channel === null) return `${origin}/dashboard/apps/${encodeURIComponent(app_id)}`;
+	const texts = [after?.rolloutVersion, after?.version, details?.version, before?.rolloutVersion];
+	// A proposal has no release yet.
+	const isProposal = action?.includes("propos") === true;
+	const version = isProposal ? undefined : texts.find((text) => typeof text === "string" && text !== "");
+	if (typeof version === "string") return `${origin}/dashboard${releasePlace(app_id, channel, version)}`;
+	return `${origin}/dashboard/apps/${encodeURIComponent(app_id)}/channels/${encodeURIComponent(channel)}`;
 }
 
 type Chat = (event: DeliveredEvent, link: string | undefined) => object;

@@ -97,11 +97,17 @@ describe("GET /channel/history", () => {
 		const [id0, id1] = (await history()).map(({ id }) => id);
 		expect(await history()).toEqual([
 			{
-				...{ ...common, id: id0, at: new Date(world.clock.nowMs).toISOString(), action: "promotion" },
+				...{ ...common, id: id0, release_id: id0, at: new Date(world.clock.nowMs).toISOString(), action: "promotion" },
 				...{ version: "1.1.0", previous_version: "1.0.0", can_roll_back: false },
 			},
 			{
-				...{ ...common, id: id1, at: new Date(world.clock.nowMs - 1000).toISOString(), action: "created" },
+				...{
+					...common,
+					id: id1,
+					release_id: id1,
+					at: new Date(world.clock.nowMs - 1000).toISOString(),
+					action: "created",
+				},
 				...{ version: "1.0.0", previous_version: null, can_roll_back: true },
 			},
 		]);

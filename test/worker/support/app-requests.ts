@@ -185,6 +185,13 @@ export const APP_REQUESTS: Readonly<Record<string, Prepare>> = {
 		await madeChannel(world, app, channel, creators);
 		return { path: "/channel/history", query: { app_id: app.appId, channel } };
 	},
+	"GET /release": async (world, app, creators) => {
+		const channel = fresh("pr-released");
+		await madeChannel(world, app, channel, creators);
+		const query = { app_id: app.appId, channel };
+		const { body } = await world.request("GET", "/channel/history", { key: world.adminKey, query });
+		return { path: "/release", query: { ...query, id: String(body[0]?.id ?? 1) } };
+	},
 	"GET /app/:app_id/releases": async (_world, app) => ({ path: `/app/${app.appId}/releases` }),
 	"POST /channel/rollback": async (world, app, creators) => {
 		const channel = fresh("pr-mistaken");

@@ -15,6 +15,15 @@ const ofOrg =
 	(path: string, query: Query): Prepare =>
 	async ({ orgId }) => ({ path, query: { orgId, ...query } });
 
+/** The newest release of a channel. */
+const release =
+	(channel: string): Prepare =>
+	async (world, app) => {
+		const query = { app_id: app.appId, channel };
+		const { body } = await world.request("GET", "/channel/history", { key: world.adminKey, query });
+		return { path: "/release", query: { ...query, id: String(body[0]?.release_id) } };
+	};
+
 const bundleOrders = ["created", "version", "size"].flatMap((sort) =>
 	["asc", "desc"].map((order) => ({ totals: "true", sort, order })),
 );
@@ -61,6 +70,10 @@ const LISTS = [
 		["/channel/rollout", { channel: "channel-7" }],
 		["/publisher", {}],
 	]),
+	["GET /release", { id: "2.0.8" }, list("/release", { channel: "channel-7", id: "2.0.8" })] as const,
+	...["channel-7", "channel-99", "channel-100"].map(
+		(channel) => ["GET /release", { channel }, release(channel)] as const,
+	),
 	...[{}, { channel: "channel-7" }, { actor: "nobody" }, { version: "2.0.1" }].map(
 		(query) => ["GET /app/:app_id/releases", query, ofApp("releases", query as Query)] as const,
 	),

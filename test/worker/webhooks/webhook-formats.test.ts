@@ -4,6 +4,7 @@ import { consume } from "../../../src/consumer";
 import { auditStatement } from "../../../src/db/audit/entries";
 import { openDb } from "../../../src/db/client";
 import { eventSentence } from "../../../src/domain/webhooks/events";
+import { linkOf } from "../../../src/features/webhooks/formats";
 import type { DeviceSeen } from "../../../src/messages";
 import { createTestApp, type TestApp, uploadTestBundle } from "../support/scene";
 import { addWebhook, createScene, deliveriesOf, post, promote, type WebhookScene } from "../support/webhook-scene";
@@ -175,4 +176,26 @@ describe("the first device of a bundle", () => {
 		expect(await deliveriesOf(world, hook.id)).toEqual([]);
 		expect(await deliveriesOf(stranger.world, other.id)).toEqual([]);
 	});
+});
+
+test("an event about what a channel serves links to the release, and other events of a channel to the channel", () => {
+	const of = (data: object) =>
+		linkOf(
+			{
+				data: JSON.stringify({
+					app_id: "com.acme.shop",
+					target: { type: "channel", id: "7", name: "beta 2" },
+					...data,
+				}),
+			},
+			"https://updates.example.com",
+		);
+	const channel = "https://updates.example.com/dashboard/apps/com.acme.shop/channels/beta%202";
+	expect(of({ action: "channel.promote", after: { version: "2.4.0" } })).toBe(`${channel}/releases/2.4.0`);
+	expect(of({ action: "channel.rollout_pause", details: { version: "2.4.0" } })).toBe(`${channel}/releases/2.4.0`);
+	expect(of({ action: "channel.rollout_rollback", before: { rolloutVersion: "2.4.0" } })).toBe(
+		`${channel}/releases/2.4.0`,
+	);
+	expect(of({ action: "channel.update", after: { public: true } })).toBe(channel);
+	expect(of({ action: "proposal.create", after: { version: "2.4.0" } })).toBe(channel);
 });

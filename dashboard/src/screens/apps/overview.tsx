@@ -24,7 +24,7 @@ import { countOf, countText, percentText, shareText } from "../../components/siz
 import { utcDay } from "../../components/time";
 import { useFirstSteps } from "../../first-steps";
 import { IconChevronRight, IconRocket } from "../../icons";
-import { channelPath } from "../../paths";
+import { channelPath, releasePath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import { useReleases } from "../../releases";
 import type { AppScreenProps } from "../../screen-props";
@@ -172,8 +172,8 @@ function Banner({
 							max={10_000}
 							aria-label={`Rollout of ${rollout.name} on ${channel.name}`}
 						/>
-						<TextLink to={channelPath(appId, channel.name)}>
-							View rollout
+						<TextLink to={releasePath(appId, channel.name, channel.rollout_release_id ?? rollout.name)}>
+							View release
 							<Icon of={IconChevronRight} size="s" />
 						</TextLink>
 					</div>
@@ -182,7 +182,9 @@ function Banner({
 				<Note tone="bad" title={`The rollout of ${rollout.name} on ${channel.name} is paused`}>
 					<span>
 						{rolloutPauseReason ?? `It is at ${percentText(channel.rolloutPercentageBps)}.`}{" "}
-						<TextLink to={channelPath(appId, channel.name)}>View rollout</TextLink>
+						<TextLink to={releasePath(appId, channel.name, channel.rollout_release_id ?? rollout.name)}>
+							View release
+						</TextLink>
 					</span>
 				</Note>
 			)}

@@ -8,7 +8,7 @@ import { percentText } from "../../components/size";
 import { DataTable } from "../../components/table";
 import { Time } from "../../components/time";
 import { IconHistory } from "../../icons";
-import { channelPath } from "../../paths";
+import { channelPath, releasePath } from "../../paths";
 import { actorOf, type Release } from "../../releases";
 
 const WENT_LIVE: Readonly<Record<string, string>> = {
@@ -47,7 +47,15 @@ export function BundleLive({ appId, version }: { readonly appId: string; readonl
 									cell: ({ channel }) => <TextLink to={channelPath(appId, channel.name)}>{channel.name}</TextLink>,
 								},
 								{ title: "How", wideOnly: true, cell: howText },
-								{ title: "From", cell: ({ at }) => <Time value={at} /> },
+								{
+									title: "From",
+									cell: ({ at, channel, release_id }) => (
+										<TextLink to={releasePath(appId, channel.name, release_id ?? version)}>
+											<Time value={at} />
+											<span className="sr"> View release</span>
+										</TextLink>
+									),
+								},
 								{ title: "Until", cell: (release) => <Until release={release} /> },
 								{ title: "By", wideOnly: true, cell: (release) => actorOf(release).name },
 							]}

@@ -8,8 +8,8 @@ import { Note } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
 import { countOf, countText } from "../../components/size";
 
-/** A channel with more devices than this gets a bundle in steps. */
-const MANY_DEVICES = 200;
+/** "Every device at once" is never preselected for a channel with more devices than this. */
+const MANY_DEVICES = 50;
 const STEPS = [5, 25, 100];
 const FIRST_CHANNEL = "production";
 const NO_CHANNEL = "";

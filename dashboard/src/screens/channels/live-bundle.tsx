@@ -7,7 +7,7 @@ import { TextLink, WebLink } from "../../components/link";
 import type { Outcome } from "../../components/release-timeline";
 import { countOf, countText, shareText } from "../../components/size";
 import { Time, utcDay } from "../../components/time";
-import { bundlePath, devicesPath } from "../../paths";
+import { bundlePath, devicesPath, releasePath } from "../../paths";
 import { actorOf, type Release } from "../../releases";
 
 export const HEALTH_DAYS = 7;
@@ -60,7 +60,11 @@ export function LiveBundle({
 					[
 						"Released",
 						<span key="by">
-							<Time value={released.at} /> by {actorOf(released).name}
+							<TextLink to={releasePath(appId, channel.name, released.release_id ?? version)}>
+								<Time value={released.at} />
+								<span className="sr"> View release</span>
+							</TextLink>{" "}
+							by {actorOf(released).name}
 						</span>,
 					] as const,
 				]),

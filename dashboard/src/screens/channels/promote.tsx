@@ -13,6 +13,7 @@ import { FormDialog } from "../../components/form-dialog";
 import { notifyChannelChange } from "../../components/notify";
 import { countOf, countText } from "../../components/size";
 import { VersionInput } from "../../components/version-input";
+import { proposedWay, useChannelDevices } from "../bundles/release-plan";
 import { rolloutEffect, type Way } from "../rollouts/rollout-texts";
 
 const STEPS = [1, 5, 25, 100];
@@ -49,7 +50,10 @@ export function Promote({
 }) {
 	const channel = useCurrent(appId, given);
 	const [version, setVersion] = useState(chosen ?? "");
-	const [way, setWay] = useState<Way>("all");
+	const [chosenWay, setWay] = useState<Way | undefined>();
+	// A role on the channel only may not count its devices.
+	const devices = useChannelDevices(appId, seesApp ? channel : undefined);
+	const way = chosenWay ?? usualWay(devices, maySet || channel.rolloutSteps !== null);
 	const [share, setShare] = useState<number | string>(5);
 	const [limit, setLimit] = useState(String(given.autoPauseFailureRateBps));
 	const [allowsPreview, setAllowsPreview] = useState(false);
@@ -175,6 +179,12 @@ export function Promote({
 			) : null}
 		</FormDialog>
 	);
+}
+
+/** In steps, or to a share without the right to set steps, until few devices are known to be on the channel. */
+function usualWay(devices: number | undefined, maySteps: boolean): Way {
+	if (devices !== undefined && proposedWay(devices) === "all") return "all";
+	return maySteps ? "steps" : "share";
 }
 
 /** The current channel, so that the dialog stays correct while its rollout changes. */

@@ -75,7 +75,13 @@ interface OfRollout {
 	readonly onClose: () => void;
 }
 
-function ChangeShare({ appId, channel, version, percentage, onClose }: OfRollout & { readonly percentage: number }) {
+export function ChangeShare({
+	appId,
+	channel,
+	version,
+	percentage,
+	onClose,
+}: OfRollout & { readonly percentage: number }) {
 	const [share, setShare] = useState<number | string>(percentage);
 	const isOther = share !== "" && Number(share) !== percentage;
 	const body = { app_id: appId, channel: channel.name, rolloutPercentage: Number(share) };
@@ -111,7 +117,7 @@ function ChangeShare({ appId, channel, version, percentage, onClose }: OfRollout
 	);
 }
 
-function EndRollout({ appId, channel, version, stable, onClose }: OfRollout & { readonly stable: string }) {
+export function EndRollout({ appId, channel, version, stable, onClose }: OfRollout & { readonly stable: string }) {
 	const body = { app_id: appId, channel: channel.name, rollback: true };
 	const preview = useChangePreview(body, channel.public);
 	const change = useChange("POST /channel", (answer) => {
@@ -137,7 +143,7 @@ function EndRollout({ appId, channel, version, stable, onClose }: OfRollout & { 
 	);
 }
 
-function FinishRollout({ appId, channel, version, onClose }: OfRollout) {
+export function FinishRollout({ appId, channel, version, onClose }: OfRollout) {
 	const body = { app_id: appId, channel: channel.name, promoteToStable: true };
 	const preview = useChangePreview(body, channel.public);
 	const change = useChange("POST /channel", (answer) => {

@@ -9,10 +9,12 @@ import { Answer, Problem } from "../../components/answer";
 import { Dot } from "../../components/badge";
 import { Card, Note } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
+import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
 import { Section } from "../../components/screen";
 import { countOf, percentText } from "../../components/size";
 import { Time } from "../../components/time";
+import { releasePath } from "../../paths";
 import { RolloutActions } from "./rollout-actions";
 import { Checks, HealthBadge, type LiveOutcome, RateIntervals } from "./rollout-health";
 import { RolloutSettings, RolloutSettingsList } from "./rollout-settings";
@@ -71,7 +73,9 @@ export function Rollout({
 							title={
 								<span className="row">
 									<Dot tone={answer.state === "running" ? "info" : "warn"} />
-									{titleOf(answer, answer.version)}
+									<TextLink to={releasePath(appId, channel.name, channel.rollout_release_id ?? answer.version)}>
+										{titleOf(answer, answer.version)}
+									</TextLink>
 								</span>
 							}
 							actions={<HealthBadge rollout={answer} />}

@@ -7,7 +7,13 @@ import type { AppId } from "../../../authz/decide";
 import { DailySums } from "../../../db/daily-sums";
 import type { LoggedEvent } from "../../../db/device-events";
 import { PREVIEW_CHANNEL_SETTINGS } from "../../../db/preview-channels";
-import { insertReportedVersions, insertSample, insertSampleOffers, insertSampleReports } from "../../../db/sample-app";
+import {
+	insertReportedVersions,
+	insertSample,
+	insertSampleOffers,
+	insertSampleReports,
+	sampleReleases,
+} from "../../../db/sample-app";
 import { insertReportedApps } from "../../../db/telemetry-databases";
 import type { Deps } from "../../../deps";
 import { judge } from "../../../domain/rollouts/gate";
@@ -88,6 +94,7 @@ export function sampleHistory(
 			...channelStatements(appId, userId, today, pauseReason, channelIds),
 			...releaseStatements(appId, today, pauseReason),
 			...rolloutStatements(appId, today, fleet.offers),
+			...sampleReleases(appId),
 			...overrideStatements(appId, today, fleet),
 			...storageStatements(appId, today, sizes, fleet),
 		],

@@ -1,0 +1,170 @@
+/**
+ * One release, from its first step to what replaced it: state and steps, acts, failures beside who has it, what changed beside the timeline. Its
+ * address is what a person sends to a colleague, and what mails, webhooks and commands link to.
+ */
+import { Button } from "@mantine/core";
+import { lazy, Suspense, useEffect, useState } from "react";
+import { useLocation } from "wouter";
+import { useAsk } from "../../api";
+import { Answer } from "../../components/answer";
+import { Badge, Dot } from "../../components/badge";
+import type { Channel } from "../../components/channel-badges";
+import { useCopy } from "../../components/copy-chip";
+import { Icon } from "../../components/icon";
+import { TextLink } from "../../components/link";
+import { RolloutNotice } from "../../components/rollout-notice";
+import { Screen } from "../../components/screen";
+import { IconAlertTriangle, IconCheck, IconLink } from "../../icons";
+import { channelPath, releasePath } from "../../paths";
+import { useChannelMay } from "../../permissions";
+import type { AppReleaseProps } from "../../screen-props";
+import { ReleaseActs } from "./release-acts";
+import { ReleaseChanges } from "./release-changes";
+import { Moment, ReleaseEntries, ReleaseFacts } from "./release-facts";
+import { ReleaseFailures } from "./release-failures";
+import { ReleaseReach } from "./release-reach";
+import { ReleaseSteps } from "./release-steps";
+import { failedText, headline, healthOf, nameOf, type Release, roundedShare, stateBadge } from "./release-texts";
+import "../rollouts/rollouts.css";
+import "./release.css";
+
+const Promote = lazy(async () => ({ default: (await import("../channels/promote")).Promote }));
+
+const LOOK_AGAIN_MS = 5_000;
+const OPEN: readonly Release["state"][] = ["rolling_out", "ready_to_finish", "paused"];
+
+export default function ReleasePage({ appId, orgId, channel: name, release: id }: AppReleaseProps) {
+	const of = { app_id: appId, channel: name };
+	const release = useAsk("GET /release", { query: { ...of, id } }, { everyMs: LOOK_AGAIN_MS });
+	const channel = useAsk("GET /channel", { query: of }, { everyMs: LOOK_AGAIN_MS * 2 });
+	const [, navigate] = useLocation();
+	// A version in the address means the newest release of it, which may be another one tomorrow.
+	const found = release.data?.id;
+	useEffect(() => {
+		if (found !== undefined && String(found) !== id) navigate(releasePath(appId, name, found), { replace: true });
+	}, [found, id, appId, name, navigate]);
+	return (
+		<Answer query={release} what="the release">
+			{(answer) => (
+				<Details
+					appId={appId}
+					orgId={orgId}
+					release={answer}
+					channel={channel.data === undefined || Array.isArray(channel.data) ? undefined : (channel.data as Channel)}
+				/>
+			)}
+		</Answer>
+	);
+}
+
+function Details({
+	appId,
+	orgId,
+	release,
+	channel,
+}: {
+	readonly appId: string;
+	readonly orgId: string | undefined;
+	readonly release: Release;
+	readonly channel: Channel | undefined;
+}) {
+	const { id, version, state, channel: on } = release;
+	const isOpen = OPEN.includes(state);
+	const rollout = useAsk(
+		"GET /channel/rollout",
+		{ query: { app_id: appId, channel: on.name } },
+		{ enabled: isOpen, everyMs: isOpen ? LOOK_AGAIN_MS : false },
+	);
+	const may = useChannelMay(appId, orgId, channel?.id ?? 0);
+	const mayPromote = may("channel.promote_bundle") === true;
+	const [releasing, setReleasing] = useState<{ readonly version: string | undefined } | undefined>();
+	const { isCopied, copy } = useCopy(`${location.origin}/dashboard${releasePath(appId, on.name, id)}`);
+	const nowMs = Date.now();
+	const [badge, tone] = stateBadge(release);
+	const isFailing = state === "paused" && release.paused_by === "service";
+	const health = healthOf(release);
+	const dot = isOpen || state === "live" ? (health === "above" ? "bad" : health === "below" ? "ok" : "ring") : "ring";
+	return (
+		<Screen
+			title={`${nameOf(version)} on ${on.name}`}
+			note={
+				<div className="stack">
+					<div className="row wrap" aria-live="polite">
+						<Badge tone={tone}>{badge}</Badge>
+						<TextLink to={channelPath(appId, on.name)}>Channel {on.name}</TextLink>
+					</div>
+					<ReleaseFacts release={release} nowMs={nowMs} />
+				</div>
+			}
+			actions={
+				<Button variant="default" leftSection={<Icon of={isCopied ? IconCheck : IconLink} size="s" />} onClick={copy}>
+					{isCopied ? "Address copied" : "Share"}
+				</Button>
+			}
+		>
+			{channel !== undefined && channel.rollout_release_id === id ? (
+				<RolloutNotice appId={appId} orgId={orgId} channel={channel} />
+			) : null}
+			<section className={isFailing ? "card is-bad" : "card"} aria-label="State">
+				{isFailing ? <PauseHead release={release} nowMs={nowMs} /> : null}
+				<div className="pad sec">
+					<p className="lead row start">
+						<Dot tone={dot} />
+						<span>{isFailing ? gateText(release) : headline(release, rollout.data, nowMs)}</span>
+					</p>
+					<ReleaseSteps release={release} rollout={isOpen ? rollout.data : undefined} nowMs={nowMs} />
+				</div>
+				{mayPromote && channel !== undefined ? (
+					<ReleaseActs
+						appId={appId}
+						channel={channel}
+						release={release}
+						onRelease={(chosen) => setReleasing({ version: chosen })}
+					/>
+				) : null}
+			</section>
+			<div className="cols even">
+				<div className="page">
+					<ReleaseFailures release={release} />
+					<ReleaseChanges appId={appId} release={release} nowMs={nowMs} />
+				</div>
+				<div className="page">
+					<ReleaseReach
+						appId={appId}
+						release={release}
+						isAlone={channel !== undefined && channel.rollout_version_info === null}
+					/>
+					<ReleaseEntries appId={appId} release={release} nowMs={nowMs} />
+				</div>
+			</div>
+			{releasing === undefined || channel === undefined ? null : (
+				<Suspense>
+					<Promote
+						appId={appId}
+						channel={channel}
+						version={releasing.version}
+						maySet={may("channel.update_settings") === true}
+						onClose={() => setReleasing(undefined)}
+					/>
+				</Suspense>
+			)}
+		</Screen>
+	);
+}
+
+function PauseHead({ release, nowMs }: { readonly release: Release; readonly nowMs: number }) {
+	const pause = release.entries.find(({ action }) => action === "rollout_paused");
+	return (
+		<header>
+			<Icon of={IconAlertTriangle} />
+			<h2>Paused: too many devices fail</h2>
+			{pause === undefined ? null : <Moment value={pause.at} nowMs={nowMs} />}
+		</header>
+	);
+}
+
+/** The failures now; the timeline has those of the moment of the pause. */
+function gateText({ failures: { release, limit, population } }: Release): string {
+	if (release === null) return "No device that counts has reported since it continued.";
+	return `${failedText(release, population)}. Allowing for chance, at least ${roundedShare(release.lowerBound)} fail; the limit is ${roundedShare(limit)}.`;
+}
