@@ -79,8 +79,8 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await page.getByRole("button", { name: "Clear filters" }).waitFor();
 		// A kind that has no chip gets one.
 		expect(await page.getByRole("button", { name: "app.create" }).getAttribute("aria-pressed")).toBe("true");
-		await admin.open(`/organizations/${stage.product.orgId}/keys?unused=yes`, "API keys");
-		expect(await page.getByLabel("Only keys unused for 90 days").isChecked()).toBe(true);
+		await admin.open(`/organizations/${stage.product.orgId}/keys?kind=unused`, "API keys");
+		expect(await page.getByRole("button", { name: /^Not used, 90 days/ }).getAttribute("aria-pressed")).toBe("true");
 	});
 
 	test("a whole list has its total, a filter of parts, and an order, all in the address", async () => {
@@ -97,7 +97,7 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await page.keyboard.press("/");
 		await page.keyboard.type("BUILD");
 		await page.getByText("3 of 7 API keys").waitFor();
-		await page.getByRole("button", { name: "Name", exact: true }).click();
+		await page.getByRole("button", { name: "Key", exact: true }).click();
 		await expect.poll(names).toEqual(["build 10", "build 9", "build 1"]);
 		expect(search()).toBe("?q=BUILD&sort=-name");
 		await expectSound(admin);

@@ -135,7 +135,8 @@ export function FilterBar<Name extends string>({
 const withOwn = (choices: readonly Choice[], value: string): readonly Choice[] =>
 	choices.some((choice) => choice.value === value) ? choices : [...choices, { value, label: value }];
 
-function Chips({
+/** Buttons of which one is pressed. */
+export function Chips({
 	label,
 	choices,
 	value,
