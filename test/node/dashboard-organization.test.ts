@@ -50,7 +50,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 			await expect.poll(() => received.length).toBe(1);
 			const isDelivered = async () => {
 				await button("Reload").click();
-				return page.getByText("delivered", { exact: true }).isVisible();
+				return page.getByText("Delivered", { exact: true }).isVisible();
 			};
 			await expect.poll(isDelivered).toBe(true);
 			await expectSound(admin);
