@@ -2,6 +2,7 @@
  * The page of an invitation link. The token is in the fragment and is sent in request bodies only, so that no server log contains it. Text
  * from the server is shown as text, never as markup.
  */
+import { permissionText } from "../authz/permission-texts";
 import { ROLE_TEXTS } from "../authz/role-texts";
 
 const element = (id) => document.getElementById(id);
@@ -25,7 +26,8 @@ async function post(path, body) {
 }
 
 const roleText = (name) => ROLE_TEXTS[name] ?? name;
-const date = (text) => new Date(text).toLocaleString();
+const date = (text) =>
+	new Date(text).toLocaleString(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 const given = new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
 /** Keeps the token in this tab during the sign-in, because a URL would send it to servers and logs. */
 const STORED_TOKEN = "capstan-invitation";
@@ -48,6 +50,9 @@ async function join(event) {
 		globalThis.sessionStorage?.removeItem(STORED_TOKEN);
 		element("key").value = joined.api_key.key;
 		element("result").hidden = false;
+		element("offer").hidden = true;
+		element("foot").hidden = true;
+		element("title").textContent = "You are in";
 		showMessage(
 			`${joined.email} is now a member with the role ${roleText(joined.role)}. The key expires on ${date(joined.api_key.expires_at)}.${joined.signed_in && given !== "" ? " You are signed in. Add a passkey in the dashboard to sign in next time." : ""}`,
 		);
@@ -68,9 +73,17 @@ if (location.hostname === "127.0.0.1" || location.hostname === "[::1]") {
 try {
 	const offer = await post("/invitation/show", { token: token === "" ? "none" : token });
 	email = offer.email;
-	showMessage(
-		`${offer.email} is invited to ${offer.organization} with the role ${roleText(offer.role)}. The invitation expires on ${date(offer.expires_at)}.`,
+	element("title").textContent = `${offer.invited_by} invites you to ${offer.organization}`;
+	showMessage(`as ${roleText(offer.role)}`);
+	element("permissions").replaceChildren(
+		...offer.permissions.map((permission) => {
+			const item = document.createElement("li");
+			item.textContent = permissionText(permission);
+			return item;
+		}),
 	);
+	element("expiry").textContent = `For ${offer.email} only. Expires on ${date(offer.expires_at)}.`;
+	element("offer").hidden = false;
 	element("form").addEventListener("submit", join);
 	element("form").hidden = false;
 } catch (error) {

@@ -56,30 +56,31 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		}
 	});
 
-	test("Back restores the filter of a list, and its form shows the filter", async () => {
+	test("Back restores the filter of a list, and its chips and fields show the filter", async () => {
 		const { page } = admin;
 		await admin.open(`/apps/${APP}/devices?page=3`, "Devices");
 		const rows = () => page.getByRole("region", { name: "Devices" }).getByRole("row").count();
-		await page.getByLabel("Platform").selectOption("ios");
-		await page.getByRole("button", { name: "Apply filters" }).click();
+		const isPressed = () => page.getByRole("button", { name: "iOS", exact: true }).getAttribute("aria-pressed");
+		await page.getByRole("button", { name: "iOS", exact: true }).click();
 		await expect.poll(rows).toBe(4);
 		expect(search()).toBe("?platform=ios");
 		await page.getByRole("link", { name: deviceId(1) }).click();
 		await page.getByRole("heading", { level: 1, name: "Device" }).waitFor();
 		await page.goBack();
 		await expect.poll(rows).toBe(4);
-		await expect.poll(() => page.getByLabel("Platform").inputValue()).toBe("ios");
+		await expect.poll(isPressed).toBe("true");
 		await page.getByRole("button", { name: "Clear filters" }).click();
 		await expect.poll(rows).toBe(7);
-		await expect.poll(() => page.getByLabel("Platform").inputValue()).toBe("");
+		await expect.poll(isPressed).toBe("false");
 		await page.goBack();
 		await expect.poll(rows).toBe(4);
-		await expect.poll(() => page.getByLabel("Platform").inputValue()).toBe("ios");
+		await expect.poll(isPressed).toBe("true");
 		await admin.open(`/apps/${APP}/changes?action=app.create`, "Activity");
 		await page.getByRole("button", { name: "Clear filters" }).waitFor();
-		expect(await page.getByLabel("Action").inputValue()).toBe("app.create");
-		await admin.open(`/organizations/${stage.product.orgId}/keys?unused=yes`, "API keys");
-		expect(await page.getByLabel("Only keys unused for 90 days").isChecked()).toBe(true);
+		// A kind that has no chip gets one.
+		expect(await page.getByRole("button", { name: "app.create" }).getAttribute("aria-pressed")).toBe("true");
+		await admin.open(`/organizations/${stage.product.orgId}/keys?kind=unused`, "API keys");
+		expect(await page.getByRole("button", { name: /^Not used, 90 days/ }).getAttribute("aria-pressed")).toBe("true");
 	});
 
 	test("a whole list has its total, a filter of parts, and an order, all in the address", async () => {
@@ -96,7 +97,7 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await page.keyboard.press("/");
 		await page.keyboard.type("BUILD");
 		await page.getByText("3 of 7 API keys").waitFor();
-		await page.getByRole("button", { name: "Name", exact: true }).click();
+		await page.getByRole("button", { name: "Key", exact: true }).click();
 		await expect.poll(names).toEqual(["build 10", "build 9", "build 1"]);
 		expect(search()).toBe("?q=BUILD&sort=-name");
 		await expectSound(admin);

@@ -20,6 +20,8 @@ async function invitedLink(email: string): Promise<URL> {
 
 interface FakeElement {
 	textContent: string;
+	/** Texts of the children. */
+	items?: readonly string[];
 	value: string;
 	hidden: boolean;
 	submit?: (event: { preventDefault(): void }) => Promise<void>;
@@ -33,6 +35,9 @@ async function open(link: URL) {
 		const element = elements.get(id) ?? { textContent: "", value: "Personal key", hidden: true };
 		elements.set(id, element);
 		return Object.assign(element, {
+			replaceChildren: (...children: FakeElement[]) => {
+				element.items = children.map(({ textContent }) => textContent);
+			},
 			addEventListener: (_: string, listener: FakeElement["submit"]) => {
 				if (listener !== undefined) element.submit = listener;
 			},
@@ -45,7 +50,7 @@ async function open(link: URL) {
 	};
 	const AsyncFunction = Object.getPrototypeOf(async () => undefined).constructor;
 	await new AsyncFunction("document", "location", "fetch", script)(
-		{ getElementById },
+		{ getElementById, createElement: () => ({}) },
 		{ hash: link.hash },
 		fetchFromPage,
 	);
@@ -68,9 +73,10 @@ test("the page of an invitation loads everything from this server and sends no t
 test("the page shows the offer, joins, and shows a valid key; a second visit reports that the invitation was used", async () => {
 	const link = await invitedLink("joining@example.com");
 	const { element, sent } = await open(link);
-	expect(element("message").textContent).toContain(
-		"joining@example.com is invited to My organization with the role Member.",
-	);
+	expect(element("title").textContent).toBe("admin@capstan.local invites you to My organization");
+	expect(element("message").textContent).toBe("as Member");
+	expect(element("expiry").textContent).toContain("For joining@example.com only. Expires on ");
+	expect(element("permissions").items).toContain("See the organization");
 	expect(element("form").hidden).toBe(false);
 	await element("form").submit?.({ preventDefault: () => undefined });
 	expect(element("message").textContent).toContain("is now a member with the role Member.");

@@ -7,10 +7,13 @@ export type Filters<Name extends string> = Readonly<Record<Name, string>>;
 /** An empty value means no filter. Changing a filter returns to the first page. */
 export function useFilters<Name extends string>(
 	names: readonly Name[],
-): [filters: Filters<Name>, setFilters: (filters: Partial<Filters<Name>>) => void] {
+): [
+	filters: Filters<Name>,
+	setFilters: (filters: Partial<Filters<Name>>, options?: { readonly replace?: boolean }) => void,
+] {
 	const [address, setAddress] = useSearchParams();
 	const filters = Object.fromEntries(names.map((name) => [name, address.get(name) ?? ""])) as Filters<Name>;
-	const setFilters = (next: Partial<Filters<Name>>) =>
+	const setFilters = (next: Partial<Filters<Name>>, options: { readonly replace?: boolean } = {}) =>
 		setAddress((before) => {
 			const after = new URLSearchParams(before);
 			after.delete("page");
@@ -20,7 +23,7 @@ export function useFilters<Name extends string>(
 				else after.set(name, value);
 			}
 			return after;
-		});
+		}, options);
 	return [filters, setFilters];
 }
 

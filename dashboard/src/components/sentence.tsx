@@ -22,7 +22,9 @@ export function Sentence({
 		<>
 			{who === undefined ? null : (
 				<>
-					<strong className="strong">{who}</strong>{" "}
+					<strong className="strong">
+						<bdi>{who}</bdi>
+					</strong>{" "}
 				</>
 			)}
 			{parts.map((part, index) => (
@@ -36,7 +38,11 @@ export function Sentence({
 function shown(part: SentencePart, appId: string | null, missing: string | null | undefined) {
 	if (typeof part === "string") return part;
 	if ("channel" in part) {
-		const name = <strong className="strong">{part.channel}</strong>;
+		const name = (
+			<strong className="strong">
+				<bdi>{part.channel}</bdi>
+			</strong>
+		);
 		return appId === null ? name : <TextLink to={channelPath(appId, part.channel)}>{name}</TextLink>;
 	}
 	return appId === null || part.version === missing ? (

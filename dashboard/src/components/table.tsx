@@ -17,6 +17,8 @@ export interface Column<Row> {
 	readonly alignEnd?: true;
 	/** Name of the order in the address; the header sorts by it. */
 	readonly sort?: string;
+	/** In pixels. If one column has a width, those without share the rest, and no name can change another column. */
+	readonly width?: number;
 }
 
 /** The order of a list. */
@@ -64,7 +66,16 @@ export function DataTable<Row>({
 		[column.wideOnly === true ? "wide" : "", column.alignEnd === true ? "r" : ""].join(" ").trim();
 	return (
 		<section className="card" aria-label={label}>
-			<table className="table">
+			<table className={columns.some(({ width }) => width !== undefined) ? "table fixed" : "table"}>
+				<colgroup>
+					{columns.map(({ title, width, wideOnly }) => (
+						<col
+							key={title}
+							className={wideOnly === true ? "wide" : undefined}
+							{...(width === undefined ? {} : { width })}
+						/>
+					))}
+				</colgroup>
 				<thead>
 					<tr>
 						{columns.map((column) => (

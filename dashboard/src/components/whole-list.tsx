@@ -4,6 +4,7 @@
  */
 import { TextInput } from "@mantine/core";
 import { useSearchParams } from "wouter";
+import { Chips } from "./filter-bar";
 import { Empty } from "./screen";
 import { countOf, countText } from "./size";
 import { type Column, DataTable, Pager, pageOf, sortedBy, usePageNumber, useSorting } from "./table";
@@ -11,6 +12,13 @@ import { type Column, DataTable, Pager, pageOf, sortedBy, usePageNumber, useSort
 interface ListColumn<Row> extends Column<Row> {
 	/** By which a column with `sort` is sorted. */
 	readonly value?: (row: Row) => string | number | null;
+}
+
+interface Kind<Row> {
+	/** In the address. */
+	readonly value: string;
+	readonly label: string;
+	readonly has: (row: Row) => boolean;
 }
 
 /** `useAllPages` loads at most this many. */
@@ -28,6 +36,7 @@ export function WholeList<Row>({
 	first,
 	descending = [],
 	isLinked = false,
+	chips = [],
 }: {
 	/** Name of the listed rows, for screen readers. */
 	readonly label: string;
@@ -43,37 +52,40 @@ export function WholeList<Row>({
 	/** Orders that begin with the highest. */
 	readonly descending?: readonly string[];
 	readonly isLinked?: boolean;
+	/** Kinds of rows, one of which may be chosen. */
+	readonly chips?: readonly Kind<Row>[];
 }) {
 	const [address, setAddress] = useSearchParams();
 	const [requested, setPage] = usePageNumber();
 	const [sorting, sort] = useSorting(first, descending);
 	const wanted = address.get("q") ?? "";
 	const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
+	const kind = chips.find(({ value }) => value === address.get("kind"));
 	const found = rows.filter((row) => {
 		const text = textOf(row).toLowerCase();
-		return words.every((word) => text.includes(word));
+		return words.every((word) => text.includes(word)) && kind?.has(row) !== false;
 	});
 	const fieldOf = columns.find((column) => column.sort === sorting.by)?.value;
 	const sorted = fieldOf === undefined ? found : sortedBy(found, fieldOf, sorting.isDescending);
 	const { page, items, hasNext } = pageOf(sorted, requested);
 	const [one, many] = noun;
 	const total = `${countOf(rows.length, one, many)}${rows.length >= MOST_ROWS ? " or more" : ""}`;
-	const filter = (text: string) =>
+	const filter = (name: "q" | "kind", text: string) =>
 		setAddress(
 			(before) => {
 				const after = new URLSearchParams(before);
 				after.delete("page");
-				if (text === "") after.delete("q");
-				else after.set("q", text);
+				if (text === "") after.delete(name);
+				else after.set(name, text);
 				return after;
 			},
-			{ replace: true },
+			{ replace: name === "q" },
 		);
 	return (
 		<div className="sec">
 			<div className="row wrap">
 				<span className="muted num grow" role="status">
-					{words.length === 0 ? total : `${countText(found.length)} of ${total}`}
+					{words.length === 0 && kind === undefined ? total : `${countText(found.length)} of ${total}`}
 				</span>
 				{rows.length < FILTERED_FROM && wanted === "" ? null : (
 					<div className="list-filter">
@@ -84,11 +96,24 @@ export function WholeList<Row>({
 							aria-label={`Filter ${many}`}
 							placeholder={`Filter ${many}`}
 							value={wanted}
-							onChange={(event) => filter(event.currentTarget.value)}
+							onChange={(event) => filter("q", event.currentTarget.value)}
 						/>
 					</div>
 				)}
 			</div>
+			{chips.length === 0 ? null : (
+				<div className="filter-bar">
+					<Chips
+						label={`Kinds of ${many}`}
+						value={kind?.value ?? ""}
+						choices={[
+							{ value: "", label: "All", count: rows.length },
+							...chips.map(({ value, label: name, has }) => ({ value, label: name, count: rows.filter(has).length })),
+						]}
+						onChoose={(value) => filter("kind", value)}
+					/>
+				</div>
+			)}
 			{found.length === 0 ? (
 				<Empty title={`No matching ${many}`}>Change or clear the filter.</Empty>
 			) : (

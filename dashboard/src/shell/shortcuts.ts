@@ -53,19 +53,23 @@ const isTyping = (target: EventTarget | null) =>
 	(target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) &&
 	!/^(checkbox|radio|button)$/.test(target.getAttribute("type") ?? "");
 
-/** The links of the rows of the screen's lists. */
-const rowLinks = () => [
-	...document.querySelectorAll<HTMLElement>(
-		"main .table tbody tr td:first-child a, main .line .ev .link:first-of-type",
-	),
-];
+const ROW = ".table tbody tr, .line .ev, .rows .entry";
+
+/** The link of each row of the screen's lists, or what opens the row. */
+const rowControls = () =>
+	[...document.querySelectorAll(`main :is(${ROW})`)].flatMap(
+		(row) =>
+			row.querySelector<HTMLElement>("td:first-child a, th a, .link") ??
+			row.querySelector<HTMLElement>(".entry-opener") ??
+			[],
+	);
 
 function moveRow(step: number): void {
-	const links = rowLinks();
-	const row = document.activeElement?.closest("tr, .ev");
-	const index = links.findIndex((link) => row?.contains(link) === true);
-	const next = index === -1 ? (step > 0 ? 0 : links.length - 1) : index + step;
-	links[Math.min(Math.max(next, 0), links.length - 1)]?.focus();
+	const controls = rowControls();
+	const row = document.activeElement?.closest(ROW);
+	const index = controls.findIndex((control) => row?.contains(control) === true);
+	const next = index === -1 ? (step > 0 ? 0 : controls.length - 1) : index + step;
+	controls[Math.min(Math.max(next, 0), controls.length - 1)]?.focus();
 }
 
 function focusFilter(): void {
@@ -74,7 +78,7 @@ function focusFilter(): void {
 
 /** Copies the id of the focused row, or else the first one of the page. */
 function copyId(): void {
-	const row = document.activeElement?.closest("tr, .ev");
+	const row = document.activeElement?.closest(ROW);
 	(row?.querySelector<HTMLElement>(".chip") ?? document.querySelector<HTMLElement>("main .chip"))?.click();
 }
 

@@ -125,6 +125,8 @@ export interface AuditFilter {
 	readonly action: string | undefined;
 	/** Id or name of the target, or `type:id`. */
 	readonly target: string | undefined;
+	/** A part of the actor's, the action's or the target's name, in lower case. */
+	readonly search: string | undefined;
 	readonly fromMs: number | undefined;
 	/** Inclusive. */
 	readonly toMs: number | undefined;
@@ -136,8 +138,8 @@ export type AuditRow = Selectable<AuditLogTable>;
 export type AuditOf = { readonly orgId: string } | { readonly publicAppId: string } | { readonly appUuid: string };
 
 /** Whether entries have to be read to know whether they match. */
-export const isSearch = ({ actor, action, target }: AuditFilter) =>
-	actor !== undefined || action !== undefined || target !== undefined;
+export const isSearch = ({ actor, action, target, search }: AuditFilter) =>
+	[actor, action, target, search].some((filter) => filter !== undefined);
 
 /** A page of entries, newest first, of a filter that is no search; for `load`. */
 export function auditPage(
@@ -188,7 +190,7 @@ export function auditExport(
 		.compile();
 }
 
-function matching({ actor, action, target }: AuditFilter): RawBuilder<boolean> {
+function matching({ actor, action, target, search }: AuditFilter): RawBuilder<boolean> {
 	const kind = action?.replace(/\.\*$/, "");
 	const conditions = [
 		...(actor === undefined ? [] : [sql`(actor_id IS ${actor} OR actor_name = ${actor})`]),
@@ -196,6 +198,11 @@ function matching({ actor, action, target }: AuditFilter): RawBuilder<boolean> {
 		...(target === undefined
 			? []
 			: [sql`(target_id = ${target} OR target_name IS ${target} OR target_type || ':' || target_id = ${target})`]),
+		...(search === undefined
+			? []
+			: [
+					sql`instr(lower(actor_name || ' ' || action || ' ' || coalesce(target_name, target_id) || ' ' || coalesce(app_id, '')), ${search}) > 0`,
+				]),
 	];
 	return sql<boolean>`(${conditions.length === 0 ? sql`true` : sql.join(conditions, sql` AND `)})`;
 }

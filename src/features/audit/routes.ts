@@ -81,22 +81,24 @@ const filterFields = {
 	actor: optional(text(LONGEST_FILTER)),
 	action: optional(text(LONGEST_FILTER)),
 	target: optional(text(LONGEST_FILTER)),
+	search: optional(v.pipe(text(LONGEST_FILTER), v.toLowerCase())),
 	from: optional(fromTime),
 	to: optional(toTime),
 	format: optional(v.picklist(["json", "ndjson"], "must be json or ndjson")),
 };
 const FILTERS_TEXT =
-	'Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all channel actions), `target` (id, name, or `type:id`), `from` and `to` (times or days, both inclusive). A page with `actor`, `action` or `target` has the matching ones of 250 entries, and may be empty; `Link: rel="next"` announces further ones. `format=ndjson` streams all matching entries, one per line; an export that fails midway ends with a line that has `error`.';
+	'Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all channel actions), `target` (id, name, or `type:id`), `search` (a part of the name of the actor, the action, the target or the app, in any case), `from` and `to` (times or days, both inclusive). A page with `actor`, `action`, `target` or `search` has the matching ones of 250 entries, and may be empty; `Link: rel="next"` announces further ones. `format=ndjson` streams all matching entries, one per line; an export that fails midway ends with a line that has `error`.';
 const NDJSON = { contentType: "application/x-ndjson", description: "One entry per line." };
 
 type Filters = v.InferOutput<v.ObjectSchema<typeof filterFields, undefined>>;
 const inOrder = <Query extends Pick<Filters, "from" | "to">>({ from, to }: Query) =>
 	from === undefined || to === undefined || from <= to;
 
-const filterOf = ({ actor, action, target, from, to }: Filters): AuditFilter => ({
+const filterOf = ({ actor, action, target, search, from, to }: Filters): AuditFilter => ({
 	actor,
 	action,
 	target,
+	search,
 	fromMs: from,
 	toMs: to,
 });

@@ -196,7 +196,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	{
 		name: "events-filtered",
 		path: ofApp("events?kind=install&platform=ios"),
-		prepare: (page) => page.getByRole("button", { name: "Remove the filter Platform: iOS" }).waitFor(),
+		prepare: (page) => page.getByRole("button", { name: "Clear filters" }).waitFor(),
 	},
 	{
 		name: "device-override",

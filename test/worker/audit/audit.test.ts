@@ -231,6 +231,8 @@ describe("GET /organization/audit", () => {
 		[{ action: "chan" }, 0],
 		[{ action: "app.create" }, 2],
 		[{ target: "late" }, 1],
+		[{ search: "LAT" }, 1],
+		[{ search: "no such part" }, 0],
 		[{ from: "2026-11-22" }, 1],
 		[{ from: "2026-11-23", to: "2026-11-23" }, 1],
 		[{ to: "2026-11-20" }, 0],

@@ -206,6 +206,8 @@ describe("an invitation", () => {
 			organization: "Test",
 			email,
 			role: "org_admin",
+			permissions: expect.arrayContaining(["org.invite_user"]),
+			invited_by: expect.stringContaining("@"),
 			expires_at: "2026-11-28T08:00:00.000Z",
 		});
 	});

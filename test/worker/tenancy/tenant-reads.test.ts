@@ -141,7 +141,7 @@ const APPS: Readonly<Record<string, Read>> = {
 };
 
 const ANY_ENTRY: AuditFilter = {
-	...{ actor: undefined, action: undefined, target: undefined, fromMs: undefined, toMs: undefined },
+	...{ actor: undefined, action: undefined, target: undefined, search: undefined, fromMs: undefined, toMs: undefined },
 };
 
 const ENTRIES = (of: TenantRows): Row[] => [

@@ -33,8 +33,11 @@ export function EventMails() {
 								{ title: "Organization", cell: ({ name }) => name },
 								{
 									title: "Mails",
-									cell: ({ events }) =>
-										events.length === 0 ? "None" : countOf(events.length, "kind of event", "kinds of events"),
+									cell: ({ events }) => (
+										<span className="whole">
+											{events.length === 0 ? "None" : countOf(events.length, "kind of event", "kinds of events")}
+										</span>
+									),
 								},
 								{
 									title: "Actions",

@@ -41,7 +41,9 @@ export function AppList({ apps }: { readonly apps: readonly App[] }) {
 										</TextLink>{" "}
 										<SampleBadge appId={app_id} name={name} />
 									</span>
-									<span className="mono faint">{app_id}</span>
+									<span className="mono faint cut" title={app_id}>
+										{app_id}
+									</span>
 								</div>
 							</div>
 						),
@@ -84,7 +86,7 @@ function Stopped({ app: { app_id, name, live } }: { readonly app: App }) {
 }
 
 function Live({ app: { live } }: { readonly app: App }) {
-	if (live === null) return <span className="faint">Nothing yet</span>;
+	if (live === null) return <span className="faint whole">Nothing yet</span>;
 	const { rollout } = live;
 	return (
 		<div className="row wrap" title={`On ${live.channel}`}>
@@ -110,7 +112,7 @@ function Failed({ app: { install, fail } }: { readonly app: App }) {
 }
 
 function LastRelease({ app: { app_id, last_release } }: { readonly app: App }) {
-	if (last_release === null) return <span className="faint">None yet</span>;
+	if (last_release === null) return <span className="faint whole">None yet</span>;
 	return (
 		<div className="stack">
 			<span>

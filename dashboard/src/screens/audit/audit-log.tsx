@@ -1,27 +1,32 @@
 /** Activity of an organization or of one app: who changed what, with filters in the address, and a download of all that match. */
-import { Button, Stack, TextInput } from "@mantine/core";
+import { Button, Stack } from "@mantine/core";
 import type { ReactNode } from "react";
 import { usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { ChangeList } from "../../components/changes";
-import { FilterForm } from "../../components/filter-form";
+import { FilterBar } from "../../components/filter-bar";
 import { type Filters, givenFilters, isFiltered, useFilters } from "../../components/filters";
 import { Empty, Screen } from "../../components/screen";
 import { Pager, usePageNumber } from "../../components/table";
 import type { AppScreenProps, OrganizationScreenProps } from "../../screen-props";
 
-const FIELDS = [
-	["actor", "Person or key", "text"],
-	["action", "Action", "text"],
-	["target", "Channel, bundle or key", "text"],
-	["from", "From (UTC)", "date"],
-	["to", "Until (UTC)", "date"],
+const NAMES = ["search", "action", "actor", "target", "from", "to"] as const;
+/** Kinds of actions, by the first part of their names. */
+const KINDS = [
+	{ value: "", label: "All" },
+	{ value: "channel", label: "Channels" },
+	{ value: "bundle", label: "Bundles" },
+	{ value: "device", label: "Devices" },
+	{ value: "app", label: "App" },
+	{ value: "api_key", label: "Keys" },
+	{ value: "member", label: "Members" },
+];
+const RARE = [
+	{ name: "actor", label: "Person or key" },
+	{ name: "target", label: "Channel, bundle or key" },
+	{ name: "from", label: "From (UTC)", type: "date" },
+	{ name: "to", label: "Until (UTC)", type: "date" },
 ] as const;
-const NAMES = FIELDS.map(([field]) => field);
-const LABELS = Object.fromEntries(FIELDS.map(([field, label]) => [field, label])) as Record<
-	(typeof NAMES)[number],
-	string
->;
 type LogFilters = Filters<(typeof NAMES)[number]>;
 
 type LogOf = { readonly orgId: string } | { readonly appId: string };
@@ -70,23 +75,14 @@ function AuditLog({ of, title, note }: { readonly of: LogOf; readonly title: str
 				</Button>
 			}
 		>
-			<FilterForm
+			<FilterBar
 				list={`activity ${"appId" in of ? of.appId : of.orgId}`}
-				labels={LABELS}
 				filters={filters}
 				onFilter={setFilters}
-			>
-				{(field) =>
-					FIELDS.map(([name, , type]) => (
-						<TextInput
-							key={name}
-							type={type}
-							placeholder={name === "action" ? "channel.delete" : ""}
-							{...field(name)}
-						/>
-					))
-				}
-			</FilterForm>
+				search={{ name: "search", label: "Filter changes" }}
+				chips={{ name: "action", label: "Actions", choices: KINDS }}
+				more={RARE}
+			/>
 			<Answer query={log} what="changes">
 				{({ items, hasNext }) =>
 					items.length === 0 && page === 0 ? (
@@ -95,7 +91,7 @@ function AuditLog({ of, title, note }: { readonly of: LogOf; readonly title: str
 						</Empty>
 					) : (
 						<Stack gap="sm">
-							<ChangeList changes={items} isWhole />
+							<ChangeList changes={items} showsApp={!("appId" in of)} />
 							<Pager page={page} hasNext={hasNext} onPage={setPage} />
 						</Stack>
 					)

@@ -91,7 +91,7 @@ function Everything({ appId, channel }: { readonly appId: string; readonly chann
 					<Empty title="No changes yet" icon={IconHistory} />
 				) : (
 					<>
-						<ChangeList changes={entries} label={`Everything that changed ${channel.name}`} isWhole />
+						<ChangeList changes={entries} label={`Everything that changed ${channel.name}`} />
 						<TextLink to={activityPath(appId, { target })}>Older changes in the activity</TextLink>
 					</>
 				)

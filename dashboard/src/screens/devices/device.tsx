@@ -14,13 +14,13 @@ import { TextLink } from "../../components/link";
 import { Empty, Screen, Section } from "../../components/screen";
 import { remedyWords } from "../../components/setting-words";
 import { Time } from "../../components/time";
-import { Spot, Timeline } from "../../components/timeline";
+import { Spot } from "../../components/timeline";
 import { IconAlertTriangle, IconCheck, IconChevronRight, IconCircleCheck, IconDownload } from "../../icons";
 import { bundlePath, channelPath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import type { AppItemProps } from "../../screen-props";
 import { type DeviceRecord, Override, Unset } from "./device-override";
-import { EventItem } from "./event-item";
+import { EventRows } from "./event-rows";
 import { platformName } from "./platforms";
 
 type Explained = AnswerOf<"GET /device/explain">;
@@ -211,11 +211,7 @@ function Story({ appId, deviceId }: { readonly appId: string; readonly deviceId:
 					events.length === 0 ? (
 						<Empty title="No events yet">Installs, failures, crashes and changed decisions appear here.</Empty>
 					) : (
-						<Timeline label="Events of the device">
-							{events.map((event) => (
-								<EventItem key={event.id} appId={appId} event={event} />
-							))}
-						</Timeline>
+						<EventRows label="Events of the device" appId={appId} events={events} />
 					)
 				}
 			</Answer>

@@ -1,12 +1,12 @@
 /** The devices of an app: open one by its id, or filter the list by custom id, bundle, platform and more. */
-import { Button, Code, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Code, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { CopyChip } from "../../components/copy-chip";
-import { FilterForm } from "../../components/filter-form";
+import { FilterBar } from "../../components/filter-bar";
 import { givenFilters, isFiltered, useFilters } from "../../components/filters";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
@@ -17,17 +17,15 @@ import { Time } from "../../components/time";
 import { IconChevronRight } from "../../icons";
 import { appPath, devicePath } from "../../paths";
 import type { AppScreenProps } from "../../screen-props";
+import { useChannelFilter } from "./channel-filter";
 import { PLATFORMS, platformName } from "./platforms";
 
-const LABELS = {
-	search: "Id or custom id contains",
-	channel: "Channel",
-	version: "Version",
-	platform: "Platform",
-	key_id: "Public key id",
-	seen_from: "Last seen since (UTC)",
-} as const;
-const FILTERS = Object.keys(LABELS) as (keyof typeof LABELS)[];
+const FILTERS = ["search", "channel", "version", "platform", "key_id", "seen_from"] as const;
+const RARE = [
+	{ name: "version", label: "Version" },
+	{ name: "key_id", label: "Public key id" },
+	{ name: "seen_from", label: "Last seen since (UTC)", type: "date" },
+] as const;
 const PAGE_SIZE = 50;
 
 const ORDERS = ["last_seen", "name", "version", "platform"] as const;
@@ -36,6 +34,7 @@ const isOrder = (by: string): by is (typeof ORDERS)[number] => ORDERS.some((orde
 export default function Devices({ appId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
 	const [filters, setFilters] = useFilters(FILTERS);
+	const channel = useChannelFilter(appId);
 	const [sorting, sort] = useSorting("last_seen", ["last_seen"]);
 	const query = {
 		app_id: appId,
@@ -48,24 +47,15 @@ export default function Devices({ appId }: AppScreenProps) {
 	const devices = useAsk("GET /device?totals=true", { query });
 	return (
 		<Screen title="Devices" note="Devices that checked for updates or sent reports.">
-			<FilterForm
+			<FilterBar
 				list={`devices ${appId}`}
 				filters={filters}
-				labels={LABELS}
-				textOf={(name, value) => (name === "platform" ? platformName(value) : value)}
 				onFilter={setFilters}
-			>
-				{(field) => (
-					<>
-						<TextInput {...field("search")} />
-						<TextInput {...field("channel")} />
-						<TextInput {...field("version")} />
-						<NativeSelect data={PLATFORMS} {...field("platform")} />
-						<TextInput {...field("key_id")} />
-						<TextInput type="date" {...field("seen_from")} />
-					</>
-				)}
-			</FilterForm>
+				search={{ name: "search", label: "Id or custom id contains" }}
+				chips={{ name: "platform", label: "Platform", choices: PLATFORMS }}
+				menus={[channel]}
+				more={RARE}
+			/>
 			<Answer query={devices} what="devices">
 				{({ devices: items, total, complete }) =>
 					total === 0 && page === 0 ? (

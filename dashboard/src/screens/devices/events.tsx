@@ -1,39 +1,39 @@
 /** Events of all devices of an app, newest first: filters in the address, a live tail that can be paused, and a download of what is filtered. */
-import { Button, Group, NativeSelect, Switch, TextInput } from "@mantine/core";
+import { Button, Group, Switch } from "@mantine/core";
 import { useState } from "react";
 import { ask, useAsk } from "../../api";
 import { Answer, Problem } from "../../components/answer";
-import { FilterForm } from "../../components/filter-form";
+import { FilterBar } from "../../components/filter-bar";
 import { givenFilters, isFiltered, useFilters } from "../../components/filters";
-import { optionsOf } from "../../components/options";
 import { Empty, Screen } from "../../components/screen";
-import { Timeline } from "../../components/timeline";
 import type { AppScreenProps } from "../../screen-props";
-import { type DeviceEvent, EventItem, KIND_LABELS } from "./event-item";
+import { useChannelFilter } from "./channel-filter";
+import { type DeviceEvent, EventRows, KIND_LABELS } from "./event-rows";
 import { PLATFORMS } from "./platforms";
 
-const LABELS = {
-	kind: "Events",
-	version: "Bundle",
-	platform: "Platform",
-	channel: "Channel",
-	search: "Device id contains",
-	from: "Since (UTC)",
-	to: "Until (UTC)",
-} as const;
-const FILTERS = Object.keys(LABELS) as (keyof typeof LABELS)[];
+const FILTERS = ["search", "kind", "version", "platform", "channel", "from", "to"] as const;
 /** The query stops while the page is hidden. */
 const LIVE_EVERY_MS = 5_000;
+/** Kinds that are looked for often; the others are behind them, and in links. */
 const KINDS = [
-	{ value: "", label: "All events" },
+	{ value: "", label: "All" },
+	{ value: "install", label: "Installed" },
 	{ value: "fail,crash,anr,js_error,launch_timeout", label: "Problems" },
-	...optionsOf(KIND_LABELS),
+	{ value: "check", label: "Checks" },
+	{ value: "first_seen", label: "New devices" },
+	{ value: "download", label: "Downloads" },
+	{ value: "override", label: "Overrides" },
 ];
+const RARE = [
+	{ name: "version", label: "Bundle" },
+	{ name: "from", label: "Since (UTC)", type: "date" },
+	{ name: "to", label: "Until (UTC)", type: "date" },
+] as const;
 
-/** A filter in the words of its choice. */
-function textOf(name: keyof typeof LABELS, value: string): string {
-	const choices = name === "kind" ? KINDS : name === "platform" ? PLATFORMS : [];
-	return choices.find((choice) => choice.value === value)?.label ?? value;
+/** The chips, with one for a rarer kind that a link chose. */
+function withKind(kind: string) {
+	if (KINDS.some(({ value }) => value === kind)) return KINDS;
+	return [...KINDS, { value: kind, label: Object.entries(KIND_LABELS).find(([name]) => name === kind)?.[1] ?? kind }];
 }
 
 interface Older {
@@ -45,6 +45,7 @@ interface Older {
 
 export default function Events({ appId }: AppScreenProps) {
 	const [filters, setFilters] = useFilters(FILTERS);
+	const channel = useChannelFilter(appId);
 	const [isLive, setLive] = useState(true);
 	const [older, setOlder] = useState<Older | undefined>();
 	const [failure, setFailure] = useState<Error | undefined>();
@@ -81,19 +82,15 @@ export default function Events({ appId }: AppScreenProps) {
 				</>
 			}
 		>
-			<FilterForm list={`events ${appId}`} filters={filters} labels={LABELS} textOf={textOf} onFilter={setFilters}>
-				{(field) => (
-					<>
-						<NativeSelect data={KINDS} {...field("kind")} />
-						<TextInput {...field("version")} />
-						<NativeSelect data={PLATFORMS} {...field("platform")} />
-						<TextInput {...field("channel")} />
-						<TextInput {...field("search")} />
-						<TextInput type="date" {...field("from")} />
-						<TextInput type="date" {...field("to")} />
-					</>
-				)}
-			</FilterForm>
+			<FilterBar
+				list={`events ${appId}`}
+				filters={filters}
+				onFilter={setFilters}
+				search={{ name: "search", label: "Device id contains" }}
+				chips={{ name: "kind", label: "Events", choices: withKind(filters.kind) }}
+				menus={[{ name: "platform", label: "Platform", choices: PLATFORMS }, channel]}
+				more={RARE}
+			/>
 			<Answer query={newest} what="events">
 				{({ events, next }) => {
 					const seen = new Set(events.map(({ id }) => id));
@@ -108,11 +105,7 @@ export default function Events({ appId }: AppScreenProps) {
 										: "Events appear here as soon as devices check for updates."}
 								</Empty>
 							) : (
-								<Timeline label="Events">
-									{all.map((event) => (
-										<EventItem key={event.id} appId={appId} event={event} showsDevice />
-									))}
-								</Timeline>
+								<EventRows label="Events" appId={appId} events={all} showsDevice />
 							)}
 							{failure === undefined ? null : <Problem error={failure} />}
 							{before === null ? null : (

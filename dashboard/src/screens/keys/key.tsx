@@ -1,23 +1,23 @@
 /** One API key: its roles and dates; edit, rotate (the old secret stays valid for a while) and revoke it. */
-import { Button, NativeSelect, Text } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { KeyValues } from "../../components/card";
-import { Confirm, FormDialog } from "../../components/form-dialog";
+import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen } from "../../components/screen";
 import { SecretDialog } from "../../components/secret";
-import { Time, timeText } from "../../components/time";
+import { Day, Time, timeText } from "../../components/time";
 import { useAppsOfOrganization } from "../../organizations";
 import { organizationPath } from "../../paths";
-import { covers, useHeldIn, useMayCreateOrganizations } from "../../permissions";
-import { isBuiltIn, roleIn, useRoles, useRolesOf } from "../../roles";
+import { useRoles } from "../../roles";
 import type { OrganizationItemProps } from "../../screen-props";
 import { BindingList } from "./key-bindings";
 import { KeyForm, type KeyRecord } from "./key-form";
-import { Expiry } from "./keys";
+import { KeyState } from "./key-state";
+import { RotateKey, useMayChangeKey } from "./rotate-key";
 
 export default function Key({ orgId, item }: OrganizationItemProps) {
 	const key = useAsk("GET /apikey/:id", { params: { id: item } });
@@ -31,31 +31,6 @@ export default function Key({ orgId, item }: OrganizationItemProps) {
 interface Shown {
 	readonly value: string;
 	readonly isNew: boolean;
-}
-
-/**
- * Changing a key needs all of its permissions, in every organization, because a new secret grants them all. Revoking needs only those in
- * this organization. Undefined while the roles load.
- */
-function useMayChangeKey(orgId: string, { bindings, global_permissions }: KeyRecord) {
-	const orgIds = [...new Set(bindings.map(({ org_id }) => org_id))];
-	const held = useHeldIn(orgIds);
-	const roles = useRolesOf(
-		orgIds.map((id) =>
-			bindings.some(({ org_id, role_name }) => org_id === id && !isBuiltIn(role_name)) ? id : undefined,
-		),
-	);
-	const mayCreate = useMayCreateOrganizations();
-	const isKnown = !held.includes(undefined) && !roles.includes(undefined);
-	// A binding that the service created ends with its parent binding.
-	const isCovered = ({ org_id, role_name, parent_binding_id }: KeyRecord["bindings"][number]) => {
-		const index = orgIds.indexOf(org_id);
-		return parent_binding_id !== null || covers(held[index], roleIn(roles[index] ?? [], role_name));
-	};
-	return {
-		mayChange: isKnown ? bindings.every(isCovered) && (mayCreate || global_permissions.length === 0) : undefined,
-		mayRevoke: isKnown ? bindings.filter(({ org_id }) => org_id === orgId).every(isCovered) : undefined,
-	};
 }
 
 function Details({ orgId, record }: { readonly orgId: string; readonly record: KeyRecord }) {
@@ -127,7 +102,13 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 							orgId={orgId}
 						/>,
 					],
-					["Expires", <Expiry key="expiry" at={record.expires_at} />],
+					[
+						"Expires",
+						<span className="row wrap" key="expiry">
+							{record.expires_at === null ? "Never" : <Day value={record.expires_at} />}
+							<KeyState record={record} />
+						</span>,
+					],
 					["Last used", record.last_used_at === null ? "Never" : <Time key="used" value={record.last_used_at} />],
 					["Created", <Time key="created" value={record.created_at} />],
 					["May create organizations", record.global_permissions.includes("org.create") ? "Yes" : "No"],
@@ -171,7 +152,7 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 				/>
 			) : null}
 			{dialog === "rotate" ? (
-				<Rotate
+				<RotateKey
 					record={record}
 					onClose={close}
 					onDone={(created) => {
@@ -215,47 +196,5 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 				</SecretDialog>
 			)}
 		</Screen>
-	);
-}
-
-const OVERLAPS = [
-	{ value: "3600", label: "1 hour" },
-	{ value: "86400", label: "1 day" },
-	{ value: "900", label: "15 minutes" },
-	{ value: "0", label: "Revoke it immediately: it was lost or stolen" },
-];
-
-function Rotate({
-	record,
-	onClose,
-	onDone,
-}: {
-	readonly record: KeyRecord;
-	readonly onClose: () => void;
-	readonly onDone: (secret: string) => void;
-}) {
-	const [overlap, setOverlap] = useState("3600");
-	const rotate = useChange("PUT /apikey/:id", (answer) => {
-		if ("key" in answer) onDone(answer.key);
-	});
-	return (
-		<FormDialog
-			title={`Rotate the secret of ${record.name}`}
-			action="Create new secret"
-			isPending={rotate.isPending}
-			error={rotate.error}
-			onSubmit={() =>
-				rotate.mutate({ params: { id: record.id }, body: { regenerate: true, overlap_seconds: Number(overlap) } })
-			}
-			onClose={onClose}
-		>
-			<Text size="sm">The key keeps its name, its roles and its expiry.</Text>
-			<NativeSelect
-				label="Keep the old secret valid for"
-				data={OVERLAPS}
-				value={overlap}
-				onChange={(event) => setOverlap(event.currentTarget.value)}
-			/>
-		</FormDialog>
 	);
 }

@@ -1,17 +1,14 @@
-/** The API keys of an organization, optionally only the unused ones. */
-
-import { Button, Checkbox, Code, Group, Stack, Text } from "@mantine/core";
+/** The API keys of an organization: which expire, which nobody uses, and a new secret from the row. */
+import { Button, Text } from "@mantine/core";
 import { useState } from "react";
 import { UNUSED_DAYS } from "../../../../src/domain/defaults";
 import { useAllPages, useChange } from "../../api";
 import { Answer } from "../../components/answer";
-import { Badge } from "../../components/badge";
 import { useDo } from "../../components/do";
-import { useFilters } from "../../components/filters";
 import { TextLink } from "../../components/link";
 import { Empty, Screen } from "../../components/screen";
 import { SecretDialog } from "../../components/secret";
-import { Time } from "../../components/time";
+import { Day, Time } from "../../components/time";
 import { WholeList } from "../../components/whole-list";
 import { useAppsOfOrganization } from "../../organizations";
 import { keyPath } from "../../paths";
@@ -19,22 +16,23 @@ import { useOrganizationMay } from "../../permissions";
 import { titleOf, useRoles } from "../../roles";
 import type { OrganizationScreenProps } from "../../screen-props";
 import { BindingList } from "./key-bindings";
-import { KeyForm } from "./key-form";
+import { KeyForm, type KeyRecord } from "./key-form";
+import { expiresSoon, hasExpired, isUnused, KeyState } from "./key-state";
+import { RotateKey, useMayChangeKey } from "./rotate-key";
 
 export default function Keys({ orgId }: OrganizationScreenProps) {
-	const [filters, setFilters] = useFilters(["unused"]);
-	const isUnusedOnly = filters.unused !== "";
 	const [isOpen, setOpen] = useState(false);
-	const [secret, setSecret] = useState<string | undefined>();
+	const [rotated, setRotated] = useState<KeyRecord | undefined>();
+	const [secret, setSecret] = useState<{ readonly value: string; readonly of?: KeyRecord } | undefined>();
 	const may = useOrganizationMay(orgId);
 	const apps = useAppsOfOrganization(orgId);
 	const roles = useRoles(orgId);
 	const keys = useAllPages("GET /apikey", {
-		query: { org_id: orgId, ...(isUnusedOnly ? { unused_for_days: String(UNUSED_DAYS) } : {}) },
+		query: { org_id: orgId },
 	});
 	const create = useChange("POST /apikey", ({ key }) => {
 		setOpen(false);
-		setSecret(key);
+		setSecret({ value: key });
 	});
 	const mayManage = may("org.manage_apikeys") === true;
 	useDo("new", () => setOpen(true), mayManage);
@@ -44,20 +42,13 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 			note="For CI, scripts and the CLI."
 			actions={mayManage ? <Button onClick={() => setOpen(true)}>New key</Button> : undefined}
 		>
-			<Checkbox
-				label={`Only keys unused for ${UNUSED_DAYS} days`}
-				checked={isUnusedOnly}
-				onChange={(event) => setFilters({ unused: event.currentTarget.checked ? "yes" : "" })}
-			/>
 			<Answer query={keys} what="API keys">
 				{(items) =>
 					items.length === 0 ? (
-						<Empty title={isUnusedOnly ? "No unused keys" : "No API keys yet"}>
-							{isUnusedOnly
-								? `Every key was created or used within the last ${UNUSED_DAYS} days.`
-								: mayManage
-									? "Create one for your CI, with only the roles that it needs."
-									: "Ask an administrator of the organization to create one."}
+						<Empty title="No API keys yet">
+							{mayManage
+								? "Create one for your CI, with only the roles that it needs."
+								: "Ask an administrator of the organization to create one."}
 						</Empty>
 					) : (
 						<WholeList
@@ -71,45 +62,52 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 							}
 							first="name"
 							descending={["used"]}
+							chips={KINDS}
 							columns={[
 								{
-									title: "Name",
+									title: "Key",
 									sort: "name",
 									value: ({ name }) => name,
 									cell: (key) => (
-										<Stack gap={2}>
-											<TextLink to={keyPath(orgId, key.id)}>{key.name}</TextLink>
-											<Code w="fit-content">{key.key_hint}</Code>
-											{key.revealed_at === null ? null : (
-												<Text size="xs" c="dimmed">
-													Secret revealed <Time value={key.revealed_at} />
-												</Text>
-											)}
-										</Stack>
+										<span className="named">
+											<TextLink to={keyPath(orgId, key.id)}>
+												<bdi title={key.name}>{key.name}</bdi>
+											</TextLink>
+											<KeyState record={key} />
+										</span>
 									),
 								},
 								{
 									title: "Roles",
 									wideOnly: true,
+									width: 260,
 									cell: ({ bindings, global_permissions }) => (
-										<Stack gap={4}>
+										<>
 											<BindingList bindings={bindings} apps={apps.data ?? []} roles={roles} orgId={orgId} />
 											{global_permissions.length === 0 ? null : <Text size="sm">May create organizations</Text>}
-										</Stack>
+										</>
 									),
-								},
-								{
-									title: "Expires",
-									sort: "expires",
-									value: ({ expires_at }) => expires_at,
-									cell: ({ expires_at }) => <Expiry at={expires_at} />,
 								},
 								{
 									title: "Last used",
 									sort: "used",
 									value: ({ last_used_at }) => last_used_at,
 									wideOnly: true,
+									width: 116,
 									cell: ({ last_used_at }) => (last_used_at === null ? "Never" : <Time value={last_used_at} />),
+								},
+								{
+									title: "Expires",
+									sort: "expires",
+									value: ({ expires_at }) => expires_at,
+									wideOnly: true,
+									width: 116,
+									cell: ({ expires_at }) => (expires_at === null ? "Never" : <Day value={expires_at} />),
+								},
+								{
+									title: "Actions",
+									width: 100,
+									cell: (key) => <RotateInRow orgId={orgId} record={key} onRotate={() => setRotated(key)} />,
 								},
 							]}
 						/>
@@ -127,22 +125,53 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 					onSubmit={(fields) => create.mutate({ body: { ...fields, expires_at: fields.expires_at ?? null } })}
 				/>
 			) : null}
+			{rotated === undefined ? null : (
+				<RotateKey
+					record={rotated}
+					onClose={() => setRotated(undefined)}
+					onDone={(value) => {
+						setRotated(undefined);
+						setSecret({ value, of: rotated });
+					}}
+				/>
+			)}
 			{secret === undefined ? null : (
-				<SecretDialog title="Your new API key" label="Secret" value={secret} onClose={() => setSecret(undefined)}>
-					Copy it now: it is not shown again. Store it like a password, for example as a secret in your CI.
+				<SecretDialog
+					title={secret.of === undefined ? "Your new API key" : `New secret of ${secret.of.name}`}
+					label="Secret"
+					value={secret.value}
+					onClose={() => setSecret(undefined)}
+				>
+					{secret.of === undefined
+						? "Copy it now: it is not shown again. Store it like a password, for example as a secret in your CI."
+						: "Copy it now, and replace the old secret while that one is still valid."}
 				</SecretDialog>
 			)}
 		</Screen>
 	);
 }
 
-export function Expiry({ at }: { readonly at: string | null }) {
-	if (at === null) return <Text size="sm">Never</Text>;
-	const isOver = new Date(at).getTime() < Date.now();
+const KINDS = [
+	{ value: "expiring", label: "Expiring", has: expiresSoon },
+	{ value: "expired", label: "Expired", has: hasExpired },
+	{ value: "unused", label: `Not used, ${UNUSED_DAYS} days`, has: isUnused },
+];
+
+/** Absent where the reader may not change the key. */
+function RotateInRow({
+	orgId,
+	record,
+	onRotate,
+}: {
+	readonly orgId: string;
+	readonly record: KeyRecord;
+	readonly onRotate: () => void;
+}) {
+	const { mayChange } = useMayChangeKey(orgId, record);
+	if (mayChange !== true || record.org_id !== orgId) return null;
 	return (
-		<Group gap={6}>
-			<Time value={at} />
-			{isOver ? <Badge tone="bad">Expired</Badge> : null}
-		</Group>
+		<Button size="xs" variant="default" aria-label={`Rotate the secret of ${record.name}`} onClick={onRotate}>
+			Rotate
+		</Button>
 	);
 }

@@ -1,6 +1,7 @@
 /** The roles of a group on apps and channels: listed, added and removed. Each member of the group gets or loses them at once. */
 import { Button, Text } from "@mantine/core";
 import { useState } from "react";
+import { permissionTexts } from "../../../../src/authz/permission-texts";
 import { useChange } from "../../api";
 import { Answer } from "../../components/answer";
 import { Note } from "../../components/card";
@@ -13,7 +14,6 @@ import { countOf } from "../../components/size";
 import { DataTable } from "../../components/table";
 import { useGroupGrantPlan, useGroupRevocationPlan } from "../../dry-runs";
 import { useAppsOfOrganization } from "../../organizations";
-import { permissionTexts } from "../../permission-texts";
 import { covers, useHeld } from "../../permissions";
 import { roleIn, titleOf, useRoles } from "../../roles";
 import type { GroupRecord, OfGroup } from "./groups";

@@ -5,6 +5,7 @@
 import { Checkbox, NativeSelect, Stack, Textarea, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useState } from "react";
+import { permissionText } from "../../../../src/authz/permission-texts";
 import { PERMISSIONS_AT } from "../../../../src/authz/permissions";
 import { useChange } from "../../api";
 import { Answer } from "../../components/answer";
@@ -14,7 +15,6 @@ import { InputError } from "../../components/input-error";
 import { notify } from "../../components/notify";
 import { LoweredKeys } from "../../components/role-effects";
 import { useRoleChangePlan } from "../../dry-runs";
-import { permissionText } from "../../permission-texts";
 import { type Held, type Permission, useHeld } from "../../permissions";
 import { type KnownRole, LEVEL_TEXTS, type ScopeType, useRoles } from "../../roles";
 import { Holders } from "./role-holders";

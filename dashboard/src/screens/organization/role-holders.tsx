@@ -1,9 +1,9 @@
 /** The people, keys, invitations and protected channels that use a custom role, with what a change gives to and takes from each. */
 import { Text } from "@mantine/core";
+import { permissionTexts } from "../../../../src/authz/permission-texts";
 import type { AnswerOf } from "../../api";
 import { Note } from "../../components/card";
 import { countOf } from "../../components/size";
-import { permissionTexts } from "../../permission-texts";
 
 type Holder = AnswerOf<"PUT /organization/roles">["holders"][number];
 

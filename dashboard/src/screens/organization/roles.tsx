@@ -1,6 +1,7 @@
 /** Roles of an organization: those that it defined, which can be changed, and the built-in ones, each with what it permits in plain words. */
 import { Button, Code, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
+import { permissionText, permissionTexts } from "../../../../src/authz/permission-texts";
 import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { useDo } from "../../components/do";
@@ -10,7 +11,6 @@ import { Empty, Screen, Section } from "../../components/screen";
 import { countOf } from "../../components/size";
 import { DataTable } from "../../components/table";
 import { IconChevronRight } from "../../icons";
-import { permissionText, permissionTexts } from "../../permission-texts";
 import { covers, useHeld, useOrganizationMay } from "../../permissions";
 import { type KnownRole, knownRole, LEVEL_TEXTS } from "../../roles";
 import type { OrganizationScreenProps } from "../../screen-props";

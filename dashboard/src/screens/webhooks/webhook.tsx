@@ -60,7 +60,7 @@ function One({ orgId, appId, webhook }: Whose & { readonly webhook: Webhook }) {
 	const [secret, setSecret] = useState<string | undefined>();
 	const close = () => setDialog(undefined);
 	const body = { orgId, id };
-	const test = useChange("POST /webhook/test", () => notify("Test event sent."));
+	const test = useChange("POST /webhook/test", () => notify("Test event queued. Its delivery is listed below."));
 	const enable = useChange("PUT /webhook", (changed) =>
 		notify(changed.enabled ? "Webhook enabled." : "Webhook disabled."),
 	);
@@ -161,12 +161,16 @@ function One({ orgId, appId, webhook }: Whose & { readonly webhook: Webhook }) {
 	);
 }
 
-const COLORS = { delivered: "ok", pending: undefined, failed: "bad" } as const;
+const STATES = {
+	delivered: ["ok", "Delivered"],
+	pending: ["warn", "Waiting"],
+	failed: ["bad", "Failed"],
+} as const;
 
 function Deliveries({ orgId, id }: { readonly orgId: string; readonly id: string }) {
 	const [page, setPage] = usePageNumber();
 	const deliveries = usePage("GET /webhook/delivery", { query: { orgId, id } }, page);
-	const replay = useChange("POST /webhook/delivery/replay", () => notify("The event is sent again."));
+	const replay = useChange("POST /webhook/delivery/replay", () => notify("The event is queued again."));
 	return (
 		<Section
 			title="Deliveries"
@@ -231,9 +235,10 @@ function Deliveries({ orgId, id }: { readonly orgId: string; readonly id: string
 
 function DeliveryState({ delivery }: { readonly delivery: Delivery }) {
 	const { state, attempts, status_code, duration_ms, error, next_attempt_at } = delivery;
+	const [tone, text] = STATES[state];
 	return (
 		<Stack gap={2} align="flex-start">
-			<Badge tone={COLORS[state]}>{state}</Badge>
+			<Badge tone={tone}>{text}</Badge>
 			<Text size="xs" c="dimmed">
 				{status_code === null ? "" : `${status_code} after ${duration_ms ?? 0} ms, `}
 				{attempts === 1 ? "1 attempt" : `${attempts} attempts`}

@@ -121,7 +121,7 @@ export function WebhookState({ webhook }: { readonly webhook: Webhook }) {
 			</Badge>
 		);
 	}
-	return failing_since === null ? <Badge tone="ok">Enabled</Badge> : <Badge tone="warn">Fails</Badge>;
+	return failing_since === null ? <Badge tone="ok">Enabled</Badge> : <Badge tone="warn">Attempts fail</Badge>;
 }
 
 export function WebhookSecret({ value, onClose }: { readonly value: string; readonly onClose: () => void }) {

@@ -1,5 +1,5 @@
 /** Permissions in plain words, for lists of what a role permits. Every permission has a text, and no screen shows its technical name. */
-import { PERMISSIONS, type Permission } from "../../src/authz/permissions";
+import { PERMISSIONS, type Permission } from "./permissions";
 
 const TEXTS: Readonly<Record<Permission, string>> = {
 	"org.read": "See the organization",
