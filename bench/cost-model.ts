@@ -259,7 +259,7 @@ export interface Month {
 	readonly dollars: number;
 }
 
-/** What the bill of a month names, with the unit in which it is priced and included. */
+/** The items that the bill of a month names, with the unit in which it is priced and included. */
 const BILLED = {
 	requests: ({ usage }: Total) => [usage.requests, PRICES.request, INCLUDED.requests],
 	"CPU time": ({ usage }: Total) => [usage.cpuMs, PRICES.cpuMs, INCLUDED.cpuMs],

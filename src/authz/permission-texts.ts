@@ -1,4 +1,7 @@
-/** Permissions in plain words, for lists of what a role permits. Every permission has a text, and no screen shows its technical name. */
+/**
+ * Permissions in plain words, for lists of what a role permits in the dashboard and on the page of an invitation. Every permission has a text, and
+ * no screen shows its technical name.
+ */
 import { PERMISSIONS, type Permission } from "./permissions";
 
 const TEXTS: Readonly<Record<Permission, string>> = {

@@ -7,25 +7,18 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
-import { LIVE_ACTIONS } from "../domain/rollouts/release";
 import { columnsOf, SERVED_FIELDS } from "../domain/updates/channel-fields";
 import type { Actor } from "./audit/entries";
 import type { ChannelValues } from "./channels";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";
-import type { ChannelHistoryAction, ChannelHistoryTable } from "./schema";
+import type { ChannelHistoryTable } from "./schema";
 import { markUsed, markUsedByChannel } from "./used-versions";
 
 /** Entries that a channel keeps, rollback targets apart. */
 export const MOST_ENTRIES = 1000;
 /** `apps.keep_live_bundles` is at most this. */
 export const MOST_KEPT_LIVE_BUNDLES = 50;
-
-/** Entries after which a bundle, or the store build, is live for every device of the channel. */
-export const GOES_LIVE: readonly ChannelHistoryAction[] = LIVE_ACTIONS;
-
-/** Condition of the index of the entries by which a bundle goes live. */
-export const LIVE_ENTRY = sql.raw(`action IN (${GOES_LIVE.map((action) => `'${action}'`).join(", ")})`);
 
 export interface HistoryReason {
 	/** True for a rollback: the bundle that it replaces is not offered as the next target. */

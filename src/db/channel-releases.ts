@@ -5,8 +5,9 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { type HistoryRow, LIVE_ENTRY } from "./channel-history";
+import type { HistoryRow } from "./channel-history";
 import { jsonList, query, reportQuery } from "./client";
+import { LIVE_ENTRY } from "./live-entries";
 import { appIdOf } from "./public-app-id";
 import { OUTCOME_OF_DEVICE } from "./rollouts";
 import type { ChannelHistoryAction, Flag } from "./schema";

@@ -4,8 +4,8 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
-import { LIVE_ENTRY } from "./channel-history";
 import { jsonList, query } from "./client";
+import { LIVE_ENTRY } from "./live-entries";
 import { prepared } from "./prepared";
 import { appIdOf } from "./public-app-id";
 import type { ChannelsTable, Flag } from "./schema";

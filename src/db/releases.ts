@@ -4,8 +4,8 @@
  * reads its index by time from there, and at most a page.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
-import { GOES_LIVE } from "./channel-history";
 import { query } from "./client";
+import { GOES_LIVE } from "./live-entries";
 import { appIdOf } from "./public-app-id";
 import type { ChannelHistoryAction, Flag } from "./schema";
 

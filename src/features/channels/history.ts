@@ -5,8 +5,9 @@
 
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
-import { channelHistoryPage, GOES_LIVE, type HistoryRow } from "../../db/channel-history";
+import { channelHistoryPage, type HistoryRow } from "../../db/channel-history";
 import { channelByName } from "../../db/channels";
+import { GOES_LIVE } from "../../db/live-entries";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { channelName, pageNumber, publicAppId, rfc3339, time } from "../../http/schemas";

@@ -4,7 +4,7 @@
  */
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
-import { GOES_LIVE } from "../../db/channel-history";
+import { GOES_LIVE } from "../../db/live-entries";
 import { RELEASE_KINDS, type ReleaseRow, releasesPage, type TimelinePosition } from "../../db/releases";
 import type { CiContext } from "../../domain/ci/context";
 import { commitOfLink } from "../../domain/words/releases";

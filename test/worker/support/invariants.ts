@@ -4,8 +4,8 @@
  * unfinished work has expired and been swept.
  */
 import type { Selectable } from "kysely";
-import { GOES_LIVE } from "../../../src/db/channel-history";
 import { query } from "../../../src/db/client";
+import { GOES_LIVE } from "../../../src/db/live-entries";
 import type { Schema } from "../../../src/db/schema";
 import { emptyObjectKey } from "../../../src/storage/objects";
 import { readAll, rows, storedBytes, storedKeys } from "./bytes";

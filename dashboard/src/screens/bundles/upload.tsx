@@ -11,9 +11,6 @@ import { Problem } from "../../components/answer";
 import { Note } from "../../components/card";
 import { Dialog } from "../../components/dialog";
 import { notify, notifyChannelChange } from "../../components/notify";
-import { sizeText } from "../../components/size";
-import { appPath, bundlePath } from "../../paths";
-import { useBundleUpload, useVerdict } from "./bundle-upload";
 import {
 	proposedChannel,
 	proposedVersion,
@@ -22,7 +19,10 @@ import {
 	ReleasePlanFields,
 	releaseBody,
 	useChannelDevices,
-} from "./release-plan";
+} from "../../components/release-plan";
+import { sizeText } from "../../components/size";
+import { appPath, bundlePath } from "../../paths";
+import { useBundleUpload, useVerdict } from "./bundle-upload";
 
 export default function Upload({
 	appId,

@@ -11,9 +11,9 @@ import type { Channel } from "../../components/channel-badges";
 import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { notifyChannelChange } from "../../components/notify";
+import { proposedWay, useChannelDevices } from "../../components/release-plan";
 import { countOf, countText } from "../../components/size";
 import { VersionInput } from "../../components/version-input";
-import { proposedWay, useChannelDevices } from "../bundles/release-plan";
 import { rolloutEffect, type Way } from "../rollouts/rollout-texts";
 
 const STEPS = [1, 5, 25, 100];

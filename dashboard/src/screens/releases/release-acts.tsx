@@ -1,5 +1,5 @@
 /**
- * What a person may do with a release, from harmless to dangerous: pause, finish, release another bundle, and at the far right the way back. Acts
+ * The acts of a person on a release, from harmless to dangerous: pause, finish, release another bundle, and at the far right the way back. Acts
  * without an ellipsis are undone by the same button; all others open a dialog with numbers.
  */
 import { Button } from "@mantine/core";

@@ -1,4 +1,4 @@
-/** What the release brings: files against the release before, and the bundle's own facts. */
+/** The contents of the release: files against the release before, and the bundle's own facts. */
 import { type AnswerOf, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Card, Properties } from "../../components/card";

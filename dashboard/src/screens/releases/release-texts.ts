@@ -131,7 +131,7 @@ export function failedText({ failed, of }: Rate, population: Release["failures"]
 /** Two digits at most. */
 export const roundedShare = (share: number) => `${Number((share * 100).toPrecision(2))}\u00a0%`;
 
-/** What chance allows, and beside the release before. */
+/** The range that chance allows, beside the release before. */
 export function chanceText({ failures: { release, before, population }, before: former }: Release): string {
 	if (release === null) return `No ${population === "devices" ? "device that counts" : "install"} was reported yet.`;
 	const most = `Allowing for chance, at most ${roundedShare(release.upperBound)} fail`;
@@ -146,7 +146,7 @@ export function chanceText({ failures: { release, before, population }, before: 
 	return `${most}. The range overlaps that of ${former.version}: no sign that more fail.`;
 }
 
-/** What the entry did, after the name of the person or program. */
+/** The act of the entry, after the name of the person or program. */
 export function entryText({ action, version, previous_version, rollout_percentage_bps: bps }: Entry): string {
 	const share = percentText(bps ?? 0);
 	switch (action) {

@@ -2,11 +2,11 @@
 
 import { NativeSelect, Radio, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { EFFECT_DAYS } from "../../../../src/domain/defaults";
-import { ask } from "../../api";
-import { Note } from "../../components/card";
-import type { Channel } from "../../components/channel-badges";
-import { countOf, countText } from "../../components/size";
+import { EFFECT_DAYS } from "../../../src/domain/defaults";
+import { ask } from "../api";
+import { Note } from "./card";
+import type { Channel } from "./channel-badges";
+import { countOf, countText } from "./size";
 
 /** "Every device at once" is never preselected for a channel with more devices than this. */
 const MANY_DEVICES = 50;
