@@ -304,7 +304,7 @@ describe("the store builds that devices report", () => {
 		expect(next.json).toMatchObject({
 			...{ version: "3.2.2", left_out: [".env"], sampled: false },
 			store_builds: [{ version_build: "3.2.0", devices: 1, offered: { "3.2.2": 1 }, up_to_date: 0, refused: {} }],
-			url: expect.stringContaining("/bundles/3.2.2"),
+			url: expect.stringContaining("/channels/production/releases/3.2.2"),
 		});
 		expect(next.json.loaded_bytes).toBeGreaterThan(0);
 		expect(Object.keys(await received(appId, "3.2.0"))).not.toContain(".env");
