@@ -110,7 +110,7 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		await expectSound(admin);
 		await expectFitsPhone(admin);
 		await screenshot(admin, "notice-1280");
-		await admin.page.getByRole("link", { name: "View release" }).click();
+		await admin.page.getByRole("link", { name: "View release", exact: true }).click();
 		await admin.page.getByRole("heading", { level: 1, name: "1.1.0 on beta" }).waitFor();
 		await button("Dismiss warning").click();
 		await admin.page.getByText("The rollout of 1.1.0 on beta is failing").waitFor({ state: "detached" });

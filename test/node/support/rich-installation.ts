@@ -208,6 +208,7 @@ const QUERIES: Readonly<Record<string, string>> = {
 	"/device/list": "app_id=$app",
 	"/device/explain": `device_id=${deviceId(0)}`,
 	"/preview/link": "version=1.1.0",
+	"/release": "channel=production&id=1.0.0",
 };
 
 /** GET operations of test/api-surface.txt with the names of their query. */
