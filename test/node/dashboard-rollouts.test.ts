@@ -41,6 +41,8 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 	const openPromotion = async (channel = "production", visitor = admin) => {
 		await visitor.open(`/apps/${stage.app}/channels/${channel}`, channel);
 		await button("Promote bundle", visitor).click();
+		// Steps are preselected until few devices are known to be on the channel.
+		await visitor.page.getByLabel("All devices of the channel, immediately").check();
 	};
 	const closed = (visitor = admin) => inDialog(visitor).waitFor({ state: "detached" });
 	const WHAT_IF = "**/channel/what_if";

@@ -241,6 +241,7 @@ export async function readEverything(product: Product, rich: RichInstallation): 
 			const parameters = query
 				.filter((name) => given[name.replace("?", "")] !== undefined)
 				.filter((name) => !(name === "webhookId?" || (name === "app_id?" && path !== "/webhook")))
+				.filter((name) => !(name === "id" && path === "/release"))
 				.map((name) => `${name.replace("?", "")}=${given[name.replace("?", "")]}`);
 			const more = QUERIES[path]?.replace("$app", app.id).replace("$org", rich.orgId);
 			const address = `${target}?${[...parameters, ...(more === undefined ? [] : [more])].join("&")}`;
