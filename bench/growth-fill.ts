@@ -52,7 +52,6 @@ const series = (count: number) =>
 /** Random-looking UUID of a row. */
 const uuid = (kind: string, i = "i") => `printf('${kind}000000-0000-4000-8000-%012d', ${i})`;
 
-export const deviceIdOf = (index: number) => `d0000000-0000-4000-8000-${String(index).padStart(12, "0")}`;
 export const versionOf = (index: number) => `2.${Math.floor(index / 100)}.${index % 100}`;
 export const channelOf = (index: number) => `channel-${index}`;
 const version = (i: string) => `printf('2.%d.%d', (${i}) / 100, (${i}) % 100)`;

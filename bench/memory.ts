@@ -3,14 +3,10 @@
  * message, so events pile up, and client addresses vary as if a thousand machines sent. Cloudflare ends an isolate at 128 MB, before which V8
  * collects what is not needed; so the heap counts after a collection. The process is more than the isolate.
  */
-import { readFile } from "node:fs/promises";
-import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4MiniflareOptions } from "miniflare";
 import type { WorkerModules } from "../src/operator/build";
-import { miniflareModules } from "../src/operator/local-build";
-import { type CapstanFacts, capstan } from "./capstan";
+import { type CapstanFacts, capstan, withoutConsumer } from "./capstan";
 import { openConnection, type Question } from "./connection";
-import { heapMegabytes } from "./heap";
-import { databasesOf, runtimePids } from "./runtime";
+import { startMeasured } from "./measured";
 import { deviceId } from "./scenarios";
 
 export interface MemoryEffort {
@@ -41,7 +37,6 @@ export interface MemoryResult {
 /** Goal for the heap of the isolate. */
 export const HEAP_GOAL_MEGABYTES = 100;
 
-const NAME = "measured";
 const CONNECTIONS = 8;
 const SAMPLE_MS = 50;
 const REQUESTS_AN_ADDRESS = 500;
@@ -168,28 +163,9 @@ export async function measureMemory(
 
 /** Undefined if the system does not report memory per process. */
 async function measureAttack(script: WorkerModules, attack: Attack, effort: MemoryEffort, signal: AbortSignal) {
-	const definition = capstan(script, { bundles: 10 });
-	const { queueConsumers: _, ...options } = definition.options;
-	const before = new Set(await runtimePids());
-	const miniflare = new Miniflare(
-		convertV4MiniflareOptions({
-			...options,
-			name: NAME,
-			modules: [{ type: "ESModule", path: "/entry.js", contents: ENTRY }, ...miniflareModules(script)],
-			modulesRoot: "/",
-			host: "127.0.0.1",
-			port: 0,
-			unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
-			inspectorPort: 0,
-			cf: false,
-			log: new Log(LogLevel.ERROR),
-		} as unknown as V4MiniflareOptions),
-	);
+	const worker = await startMeasured(withoutConsumer(capstan(script, { bundles: 10 })), { inspectorPort: 0 }, ENTRY);
 	try {
-		await miniflare.ready;
-		const pid = (await runtimePids()).find((candidate) => !before.has(candidate));
-		const { origin } = await miniflare.unsafeGetDirectURL();
-		const facts = await definition.seed(databasesOf(miniflare), origin);
+		const { origin, facts } = worker;
 		const connections = await Promise.all(Array.from({ length: CONNECTIONS }, () => reopening(origin)));
 		const statuses: Record<string, number> = {};
 		const send = async (connection: Reopening, number: number) => {
@@ -204,11 +180,11 @@ async function measureAttack(script: WorkerModules, attack: Attack, effort: Memo
 		for (let check = 0; check < 200; check += 1) {
 			await first?.ask({ method: "POST", path: "/updates", headers: JSON_TYPE, body: warm });
 		}
-		const idle = await megabytesOf(pid);
+		const idle = await worker.processMegabytes();
 		if (idle === undefined) return undefined;
 		let peak = idle;
 		const sampling = setInterval(async () => {
-			peak = Math.max(peak, (await megabytesOf(pid)) ?? 0);
+			peak = Math.max(peak, (await worker.processMegabytes()) ?? 0);
 		}, SAMPLE_MS);
 		const requests = attack.count(effort);
 		let next = 0;
@@ -221,7 +197,7 @@ async function measureAttack(script: WorkerModules, attack: Attack, effort: Memo
 			}),
 		);
 		clearInterval(sampling);
-		peak = Math.max(peak, (await megabytesOf(pid)) ?? 0);
+		peak = Math.max(peak, (await worker.processMegabytes()) ?? 0);
 		for (const connection of connections) connection.close();
 		return {
 			idleMegabytes: idle,
@@ -229,12 +205,12 @@ async function measureAttack(script: WorkerModules, attack: Attack, effort: Memo
 				title: attack.title,
 				requests,
 				statuses,
-				heapMegabytes: await heapMegabytes(miniflare, NAME),
+				heapMegabytes: await worker.heapMegabytes(),
 				peakMegabytes: peak - idle,
 			},
 		};
 	} finally {
-		await miniflare.dispose();
+		await worker.stop();
 	}
 }
 
@@ -258,12 +234,6 @@ export async function reopening(origin: string): Promise<Reopening> {
 		},
 		close: () => connection.close(),
 	};
-}
-
-export async function megabytesOf(pid: string | undefined): Promise<number | undefined> {
-	const text = pid === undefined ? "" : await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
-	const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1];
-	return kilobytes === undefined ? undefined : Math.round(Number(kilobytes) / 1024);
 }
 
 export function memoryLines({ idleMegabytes, attacks }: MemoryResult): string[] {

@@ -3,14 +3,13 @@
  * traffic and before it, and the growth of the process. The limits by key and address are those of wrangler.toml. Each kind of traffic runs
  * against a separate process that has served ordinary uploads before. The load comes from the same machine, so its own work is in the ratios.
  */
-import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4MiniflareOptions } from "miniflare";
+import { Log, LogLevel } from "miniflare";
 import type { WorkerModules } from "../src/operator/build";
-import { miniflareModules } from "../src/operator/local-build";
-import { capstan } from "./capstan";
+import { capstan, withoutConsumer } from "./capstan";
 import { startChild } from "./child";
-import { megabytesOf, type Reopening, reopening } from "./memory";
+import { startMeasured } from "./measured";
+import { type Reopening, reopening } from "./memory";
 import { COMPARISON, KINDS, type Kind, ordinaryFiles, withPreviewKey } from "./neighbour-traffic";
-import { databasesOf, runtimePids } from "./runtime";
 import { percentile } from "./statistics";
 
 export interface NeighboursEffort {
@@ -51,7 +50,6 @@ export interface NeighbourTimes {
 /** Goals: the ratio of the neighbour's p99, and the growth of the process. */
 export const NEIGHBOUR_GOALS = { ratio: 5, megabytes: 100 };
 
-const NAME = "measured";
 const PAUSE_MS = 25;
 const SAMPLE_MS = 50;
 const WARM_MS = 2_000;
@@ -81,25 +79,14 @@ async function measureKind(
 	effort: NeighboursEffort,
 	signal: AbortSignal,
 ): Promise<Traffic | undefined> {
-	const definition = capstan(script, { bundles: 10, isLimited: true });
-	const { queueConsumers: _, ...options } = definition.options;
-	const pidsBefore = new Set(await runtimePids());
-	const miniflare = new Miniflare(
-		convertV4MiniflareOptions({
-			...options,
-			...{ name: NAME, modules: miniflareModules(script), modulesRoot: "/", host: "127.0.0.1", port: 0 },
-			unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
-			cf: false,
-			log: new Log(LogLevel.NONE),
-		} as unknown as V4MiniflareOptions),
-	);
+	const worker = await startMeasured(withoutConsumer(capstan(script, { bundles: 10, isLimited: true })), {
+		log: new Log(LogLevel.NONE),
+	});
 	const connections: Reopening[] = [];
 	const neighbour = startChild<NeighbourOrder, NeighbourTimes>("neighbour-process.ts");
 	try {
-		await miniflare.ready;
-		const pid = (await runtimePids()).find((candidate) => !pidsBefore.has(candidate));
-		const { origin } = await miniflare.unsafeGetDirectURL();
-		const { appId, key: adminKey } = await definition.seed(databasesOf(miniflare), origin);
+		const { origin, facts } = worker;
+		const { appId, key: adminKey } = facts;
 		const scene = await withPreviewKey({ origin, appId, adminKey });
 		const watch = async (durationMs: number, pauseMs: number) => {
 			const { timesMs: times } = await neighbour.run({ origin, key: adminKey, durationMs, pauseMs });
@@ -112,11 +99,11 @@ async function measureKind(
 		for (let file = 0; file < WARM_UPLOADS; file += 1) await upload(uploader, file);
 		const step = await kind.prepare(scene);
 		const before = await watch(effort.durationMs, PAUSE_MS);
-		const idle = await megabytesOf(pid);
+		const idle = await worker.processMegabytes();
 		if (idle === undefined) return undefined;
 		let peak = idle;
 		const sampling = setInterval(async () => {
-			peak = Math.max(peak, (await megabytesOf(pid)) ?? 0);
+			peak = Math.max(peak, (await worker.processMegabytes()) ?? 0);
 		}, SAMPLE_MS);
 		const statuses: Record<string, number> = {};
 		let requests = 0;
@@ -139,7 +126,7 @@ async function measureKind(
 	} finally {
 		for (const connection of connections) connection.close();
 		neighbour.stop();
-		await miniflare.dispose();
+		await worker.stop();
 	}
 }
 

@@ -3,14 +3,10 @@
  * few of them. Every answer is one of the service, with a time to try again where it refuses; the runtime's log holds no uncaught exception; and
  * the heap after a collection does not grow.
  */
-import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4MiniflareOptions } from "miniflare";
 import type { WorkerModules } from "../src/operator/build";
-import { miniflareModules } from "../src/operator/local-build";
 import { type CapstanFacts, capstan } from "./capstan";
 import { type Answer, type Connection, openConnection, type Question } from "./connection";
-import { heapMegabytes } from "./heap";
-import { megabytesOf } from "./memory";
-import { databasesOf, runtimePids } from "./runtime";
+import { startMeasured } from "./measured";
 import { deviceId } from "./scenarios";
 import { percentile } from "./statistics";
 
@@ -49,8 +45,6 @@ export interface OverloadResult {
 	readonly uncaught: readonly string[];
 }
 
-const NAME = "measured";
-const ENTRY = `export { default } from "./worker.js";`;
 const JSON_TYPE = { "content-type": "application/json" };
 const DEVICES = 20_000;
 /** Numbers among a hundred requests; the rest are checks. */
@@ -63,37 +57,20 @@ export async function measureOverload(
 	signal: AbortSignal,
 	say: (text: string) => void,
 ): Promise<OverloadResult> {
-	const definition = capstan(script, { bundles: 10 });
-	const before = new Set(await runtimePids());
 	const [bare, uncaught]: [string[], string[]] = [[], []];
-	const miniflare = new Miniflare(
-		convertV4MiniflareOptions({
-			...definition.options,
-			name: NAME,
-			modules: [{ type: "ESModule", path: "/entry.js", contents: ENTRY }, ...miniflareModules(script)],
-			modulesRoot: "/",
-			host: "127.0.0.1",
-			port: 0,
-			unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
-			inspectorPort: 0,
-			cf: false,
-			log: new Log(LogLevel.ERROR),
-			handleStructuredLogs: ({ message }: { message: string }) => {
-				if (message.includes("ncaught exception")) keep(uncaught, message);
-			},
-		} as unknown as V4MiniflareOptions),
-	);
+	const worker = await startMeasured(capstan(script, { bundles: 10 }), {
+		inspectorPort: 0,
+		handleStructuredLogs: ({ message }: { readonly message: string }) => {
+			if (message.includes("ncaught exception")) keep(uncaught, message);
+		},
+	});
 	try {
-		await miniflare.ready;
-		const pid = (await runtimePids()).find((candidate) => !before.has(candidate));
-		const { origin } = await miniflare.unsafeGetDirectURL();
-		const facts = await definition.seed(databasesOf(miniflare), origin);
 		const phase = async (connections: number, durationMs: number): Promise<Phase> => {
-			const sent = await load(origin, facts, connections, durationMs, signal, (answer) => note(bare, answer));
+			const sent = await load(worker, connections, durationMs, signal, (answer) => note(bare, answer));
 			return {
 				...sent,
-				heapMegabytes: await heapMegabytes(miniflare, NAME),
-				processMegabytes: await megabytesOf(pid),
+				heapMegabytes: await worker.heapMegabytes(),
+				processMegabytes: await worker.processMegabytes(),
 			};
 		};
 		say("calm");
@@ -106,7 +83,7 @@ export async function measureOverload(
 		}
 		return { calm, overload, bare, uncaught };
 	} finally {
-		await miniflare.dispose();
+		await worker.stop();
 	}
 }
 
@@ -127,8 +104,7 @@ function note(bare: string[], { status, body }: Answer): void {
 }
 
 async function load(
-	origin: string,
-	facts: CapstanFacts,
+	{ origin, facts }: { readonly origin: string; readonly facts: CapstanFacts },
 	count: number,
 	durationMs: number,
 	signal: AbortSignal,

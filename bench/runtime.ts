@@ -12,9 +12,9 @@ import type { WorkerModules } from "../src/operator/build";
 import { miniflareModules } from "../src/operator/local-build";
 import { COUNTS_PATH, type Counts, LONGEST_DELAY } from "./counts";
 
-const HOST = "127.0.0.1";
+export const HOST = "127.0.0.1";
 /** Exports only the handlers, because workerd refuses other exports such as constants. */
-const PLAIN_ENTRY = `export { default } from "./worker.js";`;
+export const PLAIN_ENTRY = `export { default } from "./worker.js";`;
 
 /** A database of the Worker by its binding. */
 export type OpenDatabase = (binding: string) => Promise<D1Database>;
