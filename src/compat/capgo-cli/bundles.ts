@@ -21,7 +21,7 @@ import { latestUploadOf } from "../../db/uploads";
 import { ApiError, invalidRequest } from "../../errors";
 import { deleteBundleRow } from "../../features/bundles/delete";
 import { nativePackagesField } from "../../features/bundles/native-packages";
-import { checksumText, register, sessionKeyText } from "../../features/bundles/registration";
+import { checksumText, factsOf, register, sessionKeyText } from "../../features/bundles/registration";
 import { SIGNATURE_ERRORS } from "../../features/signing/verify";
 import { endpoint, Reply } from "../../http/endpoint";
 import { bundleVersion, httpsUrl, optional, publicAppId, text, webUrl } from "../../http/schemas";
@@ -171,17 +171,7 @@ export const upsertVersion = endpoint({
 			existing,
 			signingRules: loaded.rules[0]?.signing_rules,
 			externalUrl: isExternal ? body.external_url : undefined,
-			facts: {
-				checksum: body.checksum ?? null,
-				size_bytes: null,
-				session_key: body.session_key ?? null,
-				key_id: body.key_id ?? null,
-				min_update_version: body.min_update_version ?? null,
-				native_packages: body.native_packages ?? null,
-				comment: body.comment ?? null,
-				link: body.link ?? null,
-				cli_version: body.cli_version ?? null,
-			},
+			facts: factsOf(body),
 		});
 		return null;
 	},

@@ -19,7 +19,7 @@ import { finishUpload, receivedSoFar } from "./complete";
 import { bundleAnswer, bundleFields, bundleSchema, EXAMPLE_BUNDLE } from "./list";
 import { reopenLost } from "./lost-bytes";
 import { nativePackages, nativePackagesField } from "./native-packages";
-import { checksumText, register, reusedName, sessionKeyText } from "./registration";
+import { checksumText, factsOf, register, reusedName, sessionKeyText } from "./registration";
 
 const registeredBundleSchema = v.strictObject({
 	...bundleFields,
@@ -117,17 +117,7 @@ export const registerBundle = endpoint({
 				signingRules: loaded.rules[0]?.signing_rules,
 				externalUrl: body.external_url,
 				uploadId,
-				facts: {
-					checksum: body.checksum ?? null,
-					size_bytes: body.size ?? null,
-					session_key: body.session_key ?? null,
-					key_id: body.key_id ?? null,
-					min_update_version: body.min_update_version ?? null,
-					native_packages: body.native_packages ?? null,
-					comment: body.comment ?? null,
-					link: body.link ?? null,
-					cli_version: null,
-				},
+				facts: factsOf({ ...body, size_bytes: body.size }),
 			}));
 		return new Reply(201, {
 			...bundleAnswer(row),

@@ -63,6 +63,21 @@ interface BundleFacts {
 	readonly cli_version: string | null;
 }
 
+/** From the fields of a request; one that it leaves out is null. */
+export const factsOf = (
+	fields: { readonly [Name in keyof BundleFacts]?: BundleFacts[Name] | undefined },
+): BundleFacts => ({
+	checksum: fields.checksum ?? null,
+	size_bytes: fields.size_bytes ?? null,
+	session_key: fields.session_key ?? null,
+	key_id: fields.key_id ?? null,
+	min_update_version: fields.min_update_version ?? null,
+	native_packages: fields.native_packages ?? null,
+	comment: fields.comment ?? null,
+	link: fields.link ?? null,
+	cli_version: fields.cli_version ?? null,
+});
+
 const LONGEST_OPAQUE = 2048;
 /** A lower-case SHA-256, or the opaque checksum of an encrypted bundle. */
 export const checksumText = v.pipe(
