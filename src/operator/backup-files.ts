@@ -100,7 +100,7 @@ export async function writeBackupFile(
 	return { path, sizeBytes, sha256: hash.digest("hex") };
 }
 
-export async function hashFile(directory: string, path: string): Promise<BackupFile | undefined> {
+async function hashFile(directory: string, path: string): Promise<BackupFile | undefined> {
 	try {
 		const { size } = await stat(join(directory, path));
 		const hash = createHash("sha256");

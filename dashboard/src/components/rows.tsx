@@ -92,7 +92,7 @@ const repeated = (newest: Entry, times: number, firstAt: string): Summary => ({
 const CONTROLS = "a, button, input, select, label, summary, [role=button]";
 
 /** Whether a click was for the row: not for a control in it, and not the end of a selection of text. */
-export function isForRow({ target }: MouseEvent): boolean {
+function isForRow({ target }: MouseEvent): boolean {
 	if (!(target instanceof Element) || target.closest(CONTROLS) !== null) return false;
 	return getSelection()?.isCollapsed !== false;
 }

@@ -106,7 +106,7 @@ const releaseSchema = v.strictObject({
 type Release = v.InferOutput<typeof releaseSchema>;
 type Rate = NonNullable<Release["failures"]["release"]>;
 
-export const releaseNotFound = () =>
+const releaseNotFound = () =>
 	new ApiError(
 		"release_not_found",
 		"The channel has no release with this id; list its releases with GET /channel/history, whose entries have the id of their release.",

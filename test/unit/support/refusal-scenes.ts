@@ -15,7 +15,7 @@ interface Scene {
 const LIVE = "1.4.0";
 const live = (more: Partial<Bundle> = {}, version = LIVE) => bundle(version, more);
 
-export const SCENES: Readonly<Record<RefusalCode, Scene>> = {
+const SCENES: Readonly<Record<RefusalCode, Scene>> = {
 	unknown_version_build: { by: { versionBuild: "unknown" } },
 	semver_error: { by: { versionBuild: "spring release" } },
 	unsupported_plugin_version: { by: { pluginVersion: "4.2.0" } },

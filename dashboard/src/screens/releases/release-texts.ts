@@ -101,7 +101,7 @@ function onText(time: string, nowMs: number): string {
 }
 
 /** The next automatic step, with its time and what it waits for. */
-export function nextText(rollout: RolloutAnswer | undefined, nowMs: number): string {
+function nextText(rollout: RolloutAnswer | undefined, nowMs: number): string {
 	if (rollout === undefined) return "";
 	const { next, verdict, percentageBps, steps } = rollout;
 	if (steps === null) return `A person sets the share: it stays at ${percentText(percentageBps)} until then.`;
