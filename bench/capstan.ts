@@ -1,6 +1,7 @@
 /**
- * Capstan as deployed: minified, with the bindings of wrangler.toml, and an app with a given number of bundles and channels. One of each is
- * created through the API and copied with SQL that reads the column names from the database, so that new columns need no change here.
+ * Capstan as deployed: minified, with the bindings of wrangler.toml, and an app with a given number
+ * of bundles and channels. One of each is created through the API and copied with SQL that reads
+ * the column names from the database, so that new columns need no change here.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
@@ -51,7 +52,9 @@ export async function capstanScript(): Promise<WorkerModules> {
 	return modules;
 }
 
-/** Bindings of wrangler.toml. Wrangler reads them only after `capstanScript` has built the assets. */
+/**
+ * Bindings of wrangler.toml. Wrangler reads them only after `capstanScript` has built the assets.
+ */
 let workerOptions: (Bindings & { readonly modulesRules?: unknown; readonly assets?: unknown }) | undefined;
 function deployedOptions() {
 	workerOptions ??= unstable_getMiniflareWorkerOptions(join(PROJECT_DIRECTORY, "wrangler.toml"))
@@ -69,7 +72,8 @@ export const batchSeconds = () =>
 	consumers().find(([queue]) => queue === "capstan-events")?.[1].maxBatchTimeout ?? Number.NaN;
 
 export function capstan(script: WorkerModules, size: CapstanSize): WorkerDefinition<CapstanFacts> {
-	// On Cloudflare, a separate router serves static assets. The local stand-in runs in the Worker's process and would be measured too.
+	// On Cloudflare, a separate router serves static assets. The local stand-in runs in the Worker's
+	// process and would be measured too.
 	const { modulesRules: _, assets: __, ...options } = deployedOptions();
 	const simple = { limit: Number.MAX_SAFE_INTEGER, period: 60 };
 	return {
@@ -80,7 +84,8 @@ export function capstan(script: WorkerModules, size: CapstanSize): WorkerDefinit
 				...options.bindings,
 				CAPSTAN_SECRET: randomBytes(32).toString("hex"),
 				CAPSTAN_CLIENT_ADDRESS: "127.0.0.1",
-				// All load comes from one address, so its limit must not apply. The cost of checking it is still measured.
+				// All load comes from one address, so its limit must not apply. The cost of checking it is
+				// still measured.
 				ADDRESS_LIMIT_SCALE: size.isLimited ? "1" : "1000",
 			},
 			serviceBindings: { ASSETS: () => new MiniflareResponse(null, { status: 404 }) },
@@ -162,7 +167,10 @@ async function seed(open: OpenDatabase, origin: string, size: CapstanSize): Prom
 	return { appId: APP_ID, key: key.text, newestVersion, overrideVersion, overriddenDevices, freshApps };
 }
 
-/** Copies every row of the table `count` times. `changed` has SQL for columns that differ, over the row and `copy.number`. */
+/**
+ * Copies every row of the table `count` times. `changed` has SQL for columns that differ, over the
+ * row and `copy.number`.
+ */
 async function copyRows(
 	database: D1Database,
 	table: string,
@@ -187,7 +195,10 @@ async function copyRows(
 		.run();
 }
 
-/** Copies the app with its bundles and channels under other names, also in the telemetry database that has its reports. */
+/**
+ * Copies the app with its bundles and channels under other names, also in the telemetry database
+ * that has its reports.
+ */
 async function copyApps(database: D1Database, telemetry: readonly D1Database[], count: number): Promise<void> {
 	const original = `(SELECT id FROM apps WHERE app_id = '${APP_ID}')`;
 	const copyId = "printf('00000000-0000-4000-8000-%012d', copy.number)";

@@ -1,4 +1,7 @@
-/** The cases of the bench. The first contender of each case is Capstan. The goals are ratios within the same run. */
+/**
+ * The cases of the bench. The first contender of each case is Capstan. The goals are ratios within
+ * the same run.
+ */
 import type { CapstanFacts } from "./capstan";
 import type { Host, Hosts } from "./hosts";
 import type { HotUpdaterFacts } from "./hot-updater";
@@ -22,7 +25,10 @@ export interface Case {
 	readonly name: string;
 	readonly title: string;
 	readonly contenders: readonly Contender[];
-	/** A new runtime process before each operation, or rounds of load with an optional limit of operations. */
+	/**
+	 * A new runtime process before each operation, or rounds of load with an optional limit of
+	 * operations.
+	 */
 	readonly way: "load" | "restart";
 	readonly operationsPerRound?: number;
 }
@@ -36,7 +42,10 @@ export interface Goal {
 	readonly atLeast: number;
 }
 
-/** `visible`, `isolates` (isolate-load.ts), `memory`, `neighbours`, `consumers`, `cost` and `cold` measure dedicated isolates; all others compare. */
+/**
+ * `visible`, `isolates` (isolate-load.ts), `memory`, `neighbours`, `consumers`, `cost` and `cold`
+ * measure dedicated isolates; all others compare.
+ */
 export const CASE_NAMES = [
 	"check",
 	"check-current",
@@ -101,7 +110,10 @@ export const GOALS: readonly Goal[] = [
 const UPLOAD_BYTES = 100_000;
 /** Devices that return, as phones do whenever the app opens. */
 const DEVICES = 5_000;
-/** Combinations of system, store build, version of the app and plugin, as a fleet of phones has them. */
+/**
+ * Combinations of system, store build, version of the app and plugin, as a fleet of phones has
+ * them.
+ */
 const KINDS = 3_000;
 /** Enough devices that each reports for the first time. */
 const NEW_DEVICES = 100_000_000;

@@ -1,4 +1,7 @@
-/** A client of the bench as a separate process, so that it uses none of the time of what it measures. It takes one order after the other over IPC. */
+/**
+ * A client of the bench as a separate process, so that it uses none of the time of what it
+ * measures. It takes one order after the other over IPC.
+ */
 import { fork, type Serializable } from "node:child_process";
 import { join } from "node:path";
 

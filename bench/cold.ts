@@ -1,7 +1,9 @@
 /**
- * The first request of a fresh isolate: CPU time of the runtime process for an update check by the built Worker, and for a request to a bare
- * Worker that makes one D1 query and answers JSON. Both kinds of Worker run in one process over one database, several isolates of each, and
- * take turns, so other load on the machine affects both. The local D1 is warm before the first figure, because D1 is a separate service.
+ * The first request of a fresh isolate: CPU time of the runtime process for an update check by the
+ * built Worker, and for a request to a bare Worker that makes one D1 query and answers JSON. Both
+ * kinds of Worker run in one process over one database, several isolates of each, and take turns,
+ * so other load on the machine affects both. The local D1 is warm before the first figure, because
+ * D1 is a separate service.
  */
 import type { WorkerModules } from "../src/operator/build";
 import { miniflareModules } from "../src/operator/local-build";
@@ -39,12 +41,18 @@ export interface ColdResult {
 
 /** Goal for the median of the checks, divided by the median of the floor. */
 export const COLD_GOAL = 3;
-/** Above this spread of the floor (interquartile range by median), a run says that it cannot judge. */
+/**
+ * Above this spread of the floor (interquartile range by median), a run says that it cannot judge.
+ */
 const MOST_SPREAD = 0.35;
 
-/** The answer's background work, such as writing to the database's cache, belongs to the request. */
+/**
+ * The answer's background work, such as writing to the database's cache, belongs to the request.
+ */
 const SETTLE_MS = 40;
-/** Other work, such as sending the events of an earlier check, must be over before the next figure. */
+/**
+ * Other work, such as sending the events of an earlier check, must be over before the next figure.
+ */
 const QUIET_LOOK_MS = 150;
 const QUIET_CPU_MS = 1.5;
 const MOST_QUIET_LOOKS = 40;

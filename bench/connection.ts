@@ -1,6 +1,7 @@
 /**
- * One keep-alive HTTP/1.1 connection with one request at a time. Node's own client and fetch cost more than a Worker's bare route, so they
- * would dominate the measurement. Reads the two encodings that workerd writes (length and chunks) and fails on anything else.
+ * One keep-alive HTTP/1.1 connection with one request at a time. Node's own client and fetch cost
+ * more than a Worker's bare route, so they would dominate the measurement. Reads the two encodings
+ * that workerd writes (length and chunks) and fails on anything else.
  */
 import { connect, type Socket } from "node:net";
 

@@ -1,6 +1,7 @@
 /**
- * How fast a backlog of Queue messages drains with one, two, four and eight concurrent consumers over one database. The consumer and the schema
- * are the real ones; each round trip waits as long as one to a database in the same region, because only then do consumers overlap.
+ * How fast a backlog of Queue messages drains with one, two, four and eight concurrent consumers
+ * over one database. The consumer and the schema are the real ones; each round trip waits as long
+ * as one to a database in the same region, because only then do consumers overlap.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { D1Database, D1PreparedStatement, D1SessionConstraint } from "@cloudflare/workers-types";
@@ -123,9 +124,22 @@ async function drain(databases: Databases, consumers: number, day: number, effor
 
 function messageOf(device: string, atMs: number): DeviceEvents {
 	const seen: DeviceSeen = {
-		...{ type: "seen", appId: APP, deviceId: device, atMs, platform: "ios", versionName: "builtin", versionBuild: "1" },
-		...{ osVersion: "18", pluginVersion: "8.0.0", isProd: true, isEmulator: false, customId: "", installSource: "" },
-		...{ keyId: "", defaultChannel: "", channelId: null },
+		type: "seen",
+		appId: APP,
+		deviceId: device,
+		atMs,
+		platform: "ios",
+		versionName: "builtin",
+		versionBuild: "1",
+		osVersion: "18",
+		pluginVersion: "8.0.0",
+		isProd: true,
+		isEmulator: false,
+		customId: "",
+		installSource: "",
+		keyId: "",
+		defaultChannel: "",
+		channelId: null,
 	};
 	return { kind: "device_events", id: device, events: [seen] };
 }

@@ -1,7 +1,8 @@
 /**
- * The tables of src/docs/costs.md: dollars a month, what they assume, and what each limit does when it is reached. They come from the counts that
- * `npm run bench -- --only cost` measured (cost-counts.json), the price list and the constants of the product, and test/unit/documents.test.ts
- * holds the page to them.
+ * The tables of src/docs/costs.md: dollars a month, what they assume, and what each limit does when
+ * it is reached. They come from the counts that `npm run bench -- --only cost` measured
+ * (cost-counts.json), the price list and the constants of the product, and
+ * test/unit/documents.test.ts holds the page to them.
  */
 import { readFileSync } from "node:fs";
 import { parseConfig } from "../src/config";
@@ -19,7 +20,10 @@ const read = (path: string) => readFileSync(new URL(path, import.meta.url), "utf
 /** The counts of the last measurement. */
 export const MEASURED: CostCounts = JSON.parse(read("./cost-counts.json"));
 
-/** Devices a day, with the isolates that answer them: one data center for a few, all of them for a million. */
+/**
+ * Devices a day, with the isolates that answer them: one data center for a few, all of them for a
+ * million.
+ */
 const SIZES = [
 	[1_000, 20],
 	[10_000, 60],

@@ -1,11 +1,15 @@
 /**
- * Dollars per million checks from measured counts (cost.ts) and list prices (prices.ts), for fleets of several sizes. Pure arithmetic, so that it
- * can be checked by hand; `costLines` prints it. Allowances and the monthly fee are left out.
+ * Dollars per million checks from measured counts (cost.ts) and list prices (prices.ts), for fleets
+ * of several sizes. Pure arithmetic, so that it can be checked by hand; `costLines` prints it.
+ * Allowances and the monthly fee are left out.
  */
 import { DAY_MS } from "../src/domain/time";
 import { dollarsPerMillion, INCLUDED, OPERATIONS_OF_MESSAGE, PRICES, type Usage } from "./prices";
 
-/** Per operation, over the whole platform: the request, its Queue messages and their consumer, and later deletions. */
+/**
+ * Per operation, over the whole platform: the request, its Queue messages and their consumer, and
+ * later deletions.
+ */
 export interface Rows {
 	readonly d1RowsRead: number;
 	readonly d1RowsWritten: number;
@@ -98,7 +102,10 @@ export const ASSUMED = {
 	/** Days for which devices are kept (`DEVICE_DAYS`), and events of updates. */
 	deviceDays: 400,
 	updateDays: 30,
-	/** Reports of an update that are sent at once, if they are among the first ones of an hour: the install. */
+	/**
+	 * Reports of an update that are sent at once, if they are among the first ones of an hour: the
+	 * install.
+	 */
 	urgentReports: 1,
 } as const;
 
@@ -304,8 +311,9 @@ type Buffer = Pick<CostCounts, "pauseSeconds" | "longestSeconds">;
 const MOST_EXPONENT = 700;
 
 /**
- * Mean time from the first event of a message to its end, of events that may wait: the first pause, which random arrivals of λ a second leave after
- * (e^(λ x pause) - 1) / λ seconds on average, an urgent event, or the longest time. A test compares it with the buffer of the Worker.
+ * Mean time from the first event of a message to its end, of events that may wait: the first pause,
+ * which random arrivals of λ a second leave after (e^(λ x pause) - 1) / λ seconds on average, an
+ * urgent event, or the longest time. A test compares it with the buffer of the Worker.
  */
 export function secondsOpen(
 	perSecond: number,
@@ -317,7 +325,10 @@ export function secondsOpen(
 	return -untilEnd * Math.expm1(-longestSeconds / untilEnd);
 }
 
-/** Messages for each event that may wait. An urgent event ends a message, too, but that one is counted as its own. */
+/**
+ * Messages for each event that may wait. An urgent event ends a message, too, but that one is
+ * counted as its own.
+ */
 export function messagesPerEvent(perSecond: number, urgentPerSecond: number, buffer: Buffer): number {
 	const seconds = secondsOpen(perSecond, urgentPerSecond, buffer);
 	const messages = (1 - urgentPerSecond * seconds) / (1 + perSecond * seconds);

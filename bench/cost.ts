@@ -1,6 +1,7 @@
 /**
- * The counts behind the price of a check (cost-model.ts), measured: a scripted fleet uses the built Worker with its Queue, consumer, D1 and R2,
- * and a counting copy counts. A restarted process is an isolate that has seen nothing; its clock can be moved by days.
+ * The counts behind the price of a check (cost-model.ts), measured: a scripted fleet uses the built
+ * Worker with its Queue, consumer, D1 and R2, and a counting copy counts. A restarted process is an
+ * isolate that has seen nothing; its clock can be moved by days.
  */
 
 import { createHash, randomUUID } from "node:crypto";
@@ -14,7 +15,7 @@ import { COUNTS_PATH, type Counts } from "./counts";
 import { type RunningWorker, startWorker } from "./runtime";
 import { deviceId } from "./scenarios";
 
-/** Devices of two batches. The difference is what one more device costs; the rest is the batch's own. */
+/** Devices of two batches. The difference is what one more device costs. */
 const LARGE = 40;
 const SMALL = 20;
 /** Checks so close that no pause ends the buffer. */
@@ -22,10 +23,10 @@ const STEADY_MS = 5_000;
 const LONGEST_WAIT_MS = 10 * 60_000;
 const CPU_CHECKS = 1_000;
 const DELTA_FILES = 100;
-/** Devices whose rows are weighed. Their ids are random, as those of real devices, so that pages are as full as theirs. */
+/** Devices whose rows are weighed. Their ids are random, so that pages are as full as real ones. */
 const WEIGHED = 3_000;
 const POLL_MS = 200;
-/** An event without others after it waits 20 seconds, and the runtime ends work after an answer at 30 s. */
+/** A last event waits 20 seconds, and the runtime ends work after an answer at 30 s. */
 const LONGEST_WINDOW_MS = 35_000;
 /** The consumer's batch timeout and its work. */
 const CONSUMER_MS = 3_500;
@@ -118,10 +119,23 @@ class CostRun {
 		const [logsAfter, cpuAfter] = [(await worker.counts()).logLines, await worker.cpuMs()];
 		return {
 			checkCpuMs: round(((cpuAfter ?? Number.NaN) - (cpuBefore ?? Number.NaN)) / CPU_CHECKS),
-			...{ pauseSeconds, longestSeconds, urgentSeconds, batchSeconds: batchSeconds(), isolateReports },
+			pauseSeconds,
+			longestSeconds,
+			urgentSeconds,
+			batchSeconds: batchSeconds(),
+			isolateReports,
 			urgentPerHour: URGENT_INSTALLS_AN_HOUR,
-			...{ deviceBytes, updateBytes, firstEver: firstEver.each, returning: returning.each, noNews: noNews.each },
-			...{ checkBatch: returning.batch, zip, delta, deltaFiles: DELTA_FILES, question, sharesQuestions },
+			deviceBytes,
+			updateBytes,
+			firstEver: firstEver.each,
+			returning: returning.each,
+			noNews: noNews.each,
+			checkBatch: returning.batch,
+			zip,
+			delta,
+			deltaFiles: DELTA_FILES,
+			question,
+			sharesQuestions,
 			cold: { ...rowsOf(cold), r2ClassA: cold.r2ClassA, r2ClassB: cold.r2ClassB },
 			sweep: { ...rowsOf(sweep), r2ClassA: sweep.r2ClassA },
 			logLinesPerCheck: (logsAfter - logsBefore) / CPU_CHECKS,
@@ -142,9 +156,18 @@ class CostRun {
 	private device(device: number, more: object): object {
 		const { appId, newestVersion } = this.worker.facts;
 		return {
-			...{ app_id: appId, device_id: deviceId(100_000 + device), version_name: newestVersion, version_build: "1.0.0" },
-			...{ version_os: "18.2", version_code: "100", platform: "ios", plugin_version: "8.51.23" },
-			...{ is_emulator: false, is_prod: true, defaultChannel: "", ...more },
+			app_id: appId,
+			device_id: deviceId(100_000 + device),
+			version_name: newestVersion,
+			version_build: "1.0.0",
+			version_os: "18.2",
+			version_code: "100",
+			platform: "ios",
+			plugin_version: "8.51.23",
+			is_emulator: false,
+			is_prod: true,
+			defaultChannel: "",
+			...more,
 		};
 	}
 
@@ -268,8 +291,8 @@ class CostRun {
 	}
 
 	/**
-	 * Known devices on `old` get `target` and download it. Later they install it, which stock apps do at the next start, and check with it. Two
-	 * batches of the Queue write it.
+	 * Known devices on `old` get `target` and download it. Later they install it, which stock apps do
+	 * at the next start, and check with it. Two batches of the Queue write it.
 	 */
 	private async updateOf(form: "zip" | "delta", target: string, old: string, more: object): Promise<Update> {
 		const sizes: [number, number] = [LARGE / 4, SMALL / 4];
@@ -300,7 +323,10 @@ class CostRun {
 		const [cpuAfter, countsAfter] = [await this.worker.cpuMs(), await this.worker.counts()];
 		const updates = sizes[0] + sizes[1];
 		return {
-			...{ ...each, batch, downloads: downloads / updates, reports: ACTIONS[form].length },
+			...each,
+			batch,
+			downloads: downloads / updates,
+			reports: ACTIONS[form].length,
 			r2ClassB: first.r2ClassB,
 			r2ClassBAgain: (countsAfter.r2ClassB - countsBefore.r2ClassB) / updates,
 			cpuMs: round(((cpuAfter ?? Number.NaN) - (cpuBefore ?? Number.NaN)) / updates),
@@ -324,7 +350,7 @@ class CostRun {
 		return { question: { d1RowsRead: read, d1RowsWritten: 0 }, sharesQuestions: trips < apps.length };
 	}
 
-	/** A channel with the uploaded zip, of which the bundles of the seed are copies without bytes, and one with a bundle of many files. */
+	/** A channel with the uploaded zip, and one with a bundle of many files. */
 	private async addChannels(): Promise<void> {
 		const { appId, key } = this.worker.facts;
 		const organizations = await fetch(`${this.worker.origin}/organization`, { headers: { authorization: key } });

@@ -1,7 +1,9 @@
 /**
- * Which share of phones gets an update over bad networks, and how many bytes they load: the published Android client's own download code
- * against the product, as a zip, as single files, and as single files with the zip after two failed attempts. Each phone has the same
- * network in all three, and runs the release before. It checks a few times, as an app does that is opened now and then.
+ * Which share of phones gets an update over bad networks, and how many bytes they load: the
+ * published Android client's own download code against the product, as a zip, as single files, and
+ * as single files with the zip after two failed attempts. Each phone has the same network in all
+ * three, and runs the release before. It checks a few times, as an app does that is opened now and
+ * then.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -135,7 +137,10 @@ export async function measureDelivery(
 const deviceOf = (form: Form, index: number) =>
 	`${String(Object.keys(FORMS).indexOf(form) + 1).padStart(8, "0")}-0000-4000-8000-${String(index).padStart(12, "0")}`;
 
-/** Installs the release before over a good network, then checks over the bad one; whether the phone runs the new release at the end. */
+/**
+ * Installs the release before over a good network, then checks over the bad one; whether the phone
+ * runs the new release at the end.
+ */
 async function updates(
 	network: LossyNetwork,
 	phone: { readonly directory: string; readonly deviceId: string },

@@ -1,6 +1,7 @@
 /**
- * Fills a deployment as years of use do: an organization with many apps, people, keys and audit entries, one app with many channels, bundles,
- * previews and devices. Rows are written by SQL, because the API would take hours; every table that an endpoint lists has rows here.
+ * Fills a deployment as years of use do: an organization with many apps, people, keys and audit
+ * entries, one app with many channels, bundles, previews and devices. Rows are written by SQL,
+ * because the API would take hours; every table that an endpoint lists has rows here.
  */
 import { DAY_MS, HOUR_MS } from "../src/domain/time";
 
@@ -137,7 +138,10 @@ export function mainRows(scene: GrowthScene, size: GrowthSize): string[] {
 	];
 }
 
-/** For the telemetry database of the app. Requires the names of the channels in the main one, whose ids are given. */
+/**
+ * For the telemetry database of the app. Requires the names of the channels in the main one, whose
+ * ids are given.
+ */
 export function telemetryRows(scene: GrowthScene, size: GrowthSize, firstChannelId: number): string[] {
 	const { app, nowMs } = scene;
 	const today = Math.floor(nowMs / DAY_MS);

@@ -1,6 +1,7 @@
 /**
- * The growth of each endpoint: the rows that D1 reads, its round trips and the bytes of the answer in an installation of a tenth and in a large
- * one. The requests are those that the isolation tests hold every endpoint to, and lists with their parameters.
+ * The growth of each endpoint: the rows that D1 reads, its round trips and the bytes of the answer
+ * in an installation of a tenth and in a large one. The requests are those that the isolation tests
+ * hold every endpoint to, and lists with their parameters.
  */
 import type { WorkerModules } from "../src/operator/build";
 import { requestOver } from "../test/proof/fuzz/scene";
@@ -157,8 +158,12 @@ async function fill(open: OpenDatabase, origin: string, facts: CapstanFacts, siz
 		.first<string>("telemetry_binding");
 	const telemetryBinding = binding ?? "TELEMETRY";
 	const scene: GrowthScene = {
-		...{ orgId: owner.orgId, userId: owner.userId, app: app.uuid, appId: app.appId },
-		...{ telemetryBinding, nowMs: Date.now() },
+		orgId: owner.orgId,
+		userId: owner.userId,
+		app: app.uuid,
+		appId: app.appId,
+		telemetryBinding,
+		nowMs: Date.now(),
 	};
 	for (const text of mainRows(scene, size)) await main.prepare(text).run();
 	const firstChannel = await main
@@ -174,7 +179,8 @@ async function fill(open: OpenDatabase, origin: string, facts: CapstanFacts, siz
 function worldOf(origin: string, { key: adminKey, scene: { orgId } }: GrowthFacts): Scene {
 	const request = requestOver(origin);
 	return {
-		...{ orgId, adminKey },
+		orgId,
+		adminKey,
 		request(method, address, options) {
 			// Some paths are whole addresses, of the host that the product's bindings name.
 			const { pathname, search } = new URL(address, origin);

@@ -1,6 +1,7 @@
 /**
- * The heap of a Worker after a forced collection, from the inspector of its runtime (option `inspectorPort`). The process holds more: V8
- * collects late where no limit forces it to, and D1 runs beside the Worker.
+ * The heap of a Worker after a forced collection, from the inspector of its runtime (option
+ * `inspectorPort`). The process holds more: V8 collects late where no limit forces it to, and D1
+ * runs beside the Worker.
  */
 import { fetch, type Miniflare } from "miniflare";
 

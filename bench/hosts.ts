@@ -1,4 +1,7 @@
-/** The Workers of a run by name. A Worker starts with the first case that needs it and ends with the last. */
+/**
+ * The Workers of a run by name. A Worker starts with the first case that needs it and ends with the
+ * last.
+ */
 import type { WorkerModules } from "../src/operator/build";
 import { type CapstanFacts, capstan, capstanScript, rawCapstan, withoutConsumer } from "./capstan";
 import { fetchHotUpdater, type HotUpdaterFacts, type HotUpdaterPackage, hotUpdater } from "./hot-updater";
@@ -18,7 +21,10 @@ export interface Host<Facts> {
 export interface Hosts {
 	readonly capstan10: Host<CapstanFacts>;
 	readonly capstan1000: Host<CapstanFacts>;
-	/** Ten bundles and channels, in each of many apps. All but one are apps that no device has asked for. */
+	/**
+	 * Ten bundles and channels, in each of many apps. All but one are apps that no device has asked
+	 * for.
+	 */
 	readonly capstanApps: Host<CapstanFacts>;
 	/** For reports: without a consumer, whose work would count as that of the requests. */
 	readonly capstanReports: Host<CapstanFacts>;
@@ -41,7 +47,10 @@ export interface Sources {
 
 const OVERRIDDEN_DEVICES = 100;
 const BASELINE_ROWS = 1000;
-/** Counting copies send the events of devices after a second instead of 20, so that their messages and rows are counted. */
+/**
+ * Counting copies send the events of devices after a second instead of 20, so that their messages
+ * and rows are counted.
+ */
 export const LONGEST_DELAY_MS = 1_000;
 
 /** Builds the Workers without starting them. */

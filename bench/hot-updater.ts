@@ -1,6 +1,6 @@
 /**
- * The Cloudflare Worker that the hot-updater package ships, with as many bundles as Capstan. The bench fetches the package, checks its digest
- * and installs nothing.
+ * The Cloudflare Worker that the hot-updater package ships, with as many bundles as Capstan. The
+ * bench fetches the package, checks its digest and installs nothing.
  */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";

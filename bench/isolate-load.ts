@@ -1,6 +1,7 @@
 /**
- * Fifty isolates over one database with a thousand apps: how often D1 is asked while checks arrive, and what a publish costs. Each isolate is
- * asked for its own share of the apps and for one app that all of them serve, which is published again and again.
+ * Fifty isolates over one database with a thousand apps: how often D1 is asked while checks arrive,
+ * and what a publish costs. Each isolate is asked for its own share of the apps and for one app
+ * that all of them serve, which is published again and again.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -21,12 +22,18 @@ export interface IsolateLoadEffort {
 }
 
 export const FULL_ISOLATE_LOAD: IsolateLoadEffort = {
-	...{ isolates: 50, apps: 1_000, appsOfIsolate: 40, steadyMs: 20_000, publishes: 10 },
+	isolates: 50,
+	apps: 1_000,
+	appsOfIsolate: 40,
+	steadyMs: 20_000,
+	publishes: 10,
 };
 export const QUICK_ISOLATE_LOAD: IsolateLoadEffort = { ...FULL_ISOLATE_LOAD, steadyMs: 8_000, publishes: 4 };
 
 export interface IsolateLoadResult extends IsolateLoadEffort {
-	/** While every app is in memory. The first isolate is left out, because it also consumes the Queue. */
+	/**
+	 * While every app is in memory. The first isolate is left out, because it also consumes the Queue.
+	 */
 	readonly steady: { readonly seconds: number; readonly checks: number; readonly d1Trips: number };
 	/** From the answer of the publish to the first answer with it, for each publish and isolate. */
 	readonly visibleMs: readonly number[];
@@ -76,8 +83,12 @@ async function measureOn(
 			method: "POST",
 			headers: { "content-type": "application/json" },
 			body: JSON.stringify({
-				...{ app_id: appId, device_id: deviceId(1), version_name: "builtin", version_build: "1.0.0" },
-				...{ platform: "ios", plugin_version: "8.51.23" },
+				app_id: appId,
+				device_id: deviceId(1),
+				version_name: "builtin",
+				version_build: "1.0.0",
+				platform: "ios",
+				plugin_version: "8.51.23",
 			}),
 		});
 		const { version } = (await response.json()) as { version?: string };

@@ -1,6 +1,7 @@
 /**
- * Runs the product as several isolates over one database: Workers of one runtime, each with its own memory and socket, as Cloudflare runs one
- * per location. The caller chooses the isolate of each request.
+ * Runs the product as several isolates over one database: Workers of one runtime, each with its own
+ * memory and socket, as Cloudflare runs one per location. The caller chooses the isolate of each
+ * request.
  */
 import { miniflareModules } from "../src/operator/local-build";
 import { bundle, databasesOf, startRuntime, type WorkerDefinition, workerOf } from "./runtime";

@@ -1,4 +1,7 @@
-/** The load: eight connections, each of which sends the next request after an answer. The first wrong answer ends it. */
+/**
+ * The load: eight connections, each of which sends the next request after an answer. The first
+ * wrong answer ends it.
+ */
 import { type Connection, openConnection } from "./connection";
 import { operationOf, type Scenario } from "./scenarios";
 

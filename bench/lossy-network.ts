@@ -1,7 +1,8 @@
 /**
- * A phone's network between the published client and the product: requests get lost, connections end after some bytes, a resumed download
- * is answered from its start, and a filter damages one kind of file every time. Seeded, so a phone has the same network in every
- * comparison. A timeout ends its connection at once, because the client would wait for a minute of real time.
+ * A phone's network between the published client and the product: requests get lost, connections
+ * end after some bytes, a resumed download is answered from its start, and a filter damages one
+ * kind of file every time. Seeded, so a phone has the same network in every comparison. A timeout
+ * ends its connection at once, because the client would wait for a minute of real time.
  */
 import { createServer, request as forward } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -13,7 +14,10 @@ export interface LossyNetwork {
 	readonly receivedBytes: number;
 	/** It passes everything before. */
 	startLosing(): void;
-	/** Does not let reports of failed files reach the server, as if it did not offer the zip after them. */
+	/**
+	 * Does not let reports of failed files reach the server, as if it did not offer the zip after
+	 * them.
+	 */
 	hidesFailedFiles: boolean;
 	stop(): Promise<void>;
 }

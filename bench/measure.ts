@@ -1,6 +1,7 @@
 /**
- * Measures a case. Counting comes first, in copies. Then every contender runs in each of several short rounds, in rotating order, so that other
- * load on the machine affects all of them. A case that runs out of time gets fewer rounds, never shorter ones.
+ * Measures a case. Counting comes first, in copies. Then every contender runs in each of several
+ * short rounds, in rotating order, so that other load on the machine affects all of them. A case
+ * that runs out of time gets fewer rounds, never shorter ones.
  */
 
 import type { Case, Contender, Lane } from "./cases";
@@ -76,7 +77,10 @@ export type Load = Child<LoadOrder, Extract<LoadResult, { latenciesMs: readonly 
 
 export const startLoad = (): Load => startChild("load-process.ts");
 
-/** Longer than counting copies buffer events (LONGEST_DELAY_MS of hosts.ts), and longer than their Queue waits for a batch. */
+/**
+ * Longer than counting copies buffer events (LONGEST_DELAY_MS of hosts.ts), and longer than their
+ * Queue waits for a batch.
+ */
 const SETTLED_MS = 2_500;
 const REFRESHED_MS = 300;
 
@@ -107,7 +111,8 @@ export async function count(
 	} else {
 		await run(effort.counted);
 		await settle(worker);
-		// Snapshots that are older than two seconds are revalidated now, once instead of during the checks.
+		// Snapshots that are older than two seconds are revalidated now, once instead of during the
+		// checks.
 		await run(1);
 		await pause(REFRESHED_MS);
 	}

@@ -1,6 +1,6 @@
 /**
- * A Worker on Miniflare whose memory is measured: it has a process of its own, whose id is known, and data as seeded. The caller says by which entry
- * it is called.
+ * A Worker on Miniflare whose memory is measured: it has a process of its own, whose id is known,
+ * and data as seeded. The caller says by which entry it is called.
  */
 import { readFile } from "node:fs/promises";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4MiniflareOptions } from "miniflare";

@@ -1,7 +1,9 @@
 /**
- * How much memory requests without a key can make an isolate hold. Each attack runs against a separate Worker process. The Queue refuses every
- * message, so events pile up, and client addresses vary as if a thousand machines sent. Cloudflare ends an isolate at 128 MB, before which V8
- * collects what is not needed; so the heap counts after a collection. The process is more than the isolate.
+ * How much memory requests without a key can make an isolate hold. Each attack runs against a
+ * separate Worker process. The Queue refuses every message, so events pile up, and client addresses
+ * vary as if a thousand machines sent. Cloudflare ends an isolate at 128 MB, before which V8
+ * collects what is not needed; so the heap counts after a collection. The process is more than the
+ * isolate.
  */
 import type { WorkerModules } from "../src/operator/build";
 import { type CapstanFacts, capstan, withoutConsumer } from "./capstan";
@@ -65,8 +67,16 @@ interface Attack {
 }
 
 const about = (facts: CapstanFacts, number: number, fields: object = {}) => ({
-	...{ app_id: facts.appId, device_id: deviceId(number), version_name: "builtin", version_build: "1.0.0" },
-	...{ platform: "ios", plugin_version: "8.51.23", is_emulator: false, is_prod: true, defaultChannel: "", ...fields },
+	app_id: facts.appId,
+	device_id: deviceId(number),
+	version_name: "builtin",
+	version_build: "1.0.0",
+	platform: "ios",
+	plugin_version: "8.51.23",
+	is_emulator: false,
+	is_prod: true,
+	defaultChannel: "",
+	...fields,
 });
 /** A different text each time, with two bytes per character. */
 const long = (number: number, length: number) => `${number}-`.padEnd(length, "\u0416");
@@ -81,8 +91,12 @@ const ATTACKS: readonly Attack[] = [
 		body: (number, facts) =>
 			JSON.stringify(
 				about(facts, number, {
-					...{ version_build: `1.0.0-${number}`, defaultChannel: long(number, 512), custom_id: long(number, 512) },
-					...{ version_os: long(number, 512), version_code: long(number, 512), install_source: long(number, 64) },
+					version_build: `1.0.0-${number}`,
+					defaultChannel: long(number, 512),
+					custom_id: long(number, 512),
+					version_os: long(number, 512),
+					version_code: long(number, 512),
+					install_source: long(number, 64),
 				}),
 			),
 	},
@@ -215,7 +229,10 @@ async function measureAttack(script: WorkerModules, attack: Attack, effort: Memo
 }
 
 export interface Reopening {
-	/** The status; undefined if the Worker closed the connection, as it does for a body that is too long. */
+	/**
+	 * The status; undefined if the Worker closed the connection, as it does for a body that is too
+	 * long.
+	 */
 	ask(question: Question): Promise<number | undefined>;
 	close(): void;
 }

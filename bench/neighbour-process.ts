@@ -1,4 +1,7 @@
-/** The neighbour as a separate process (child.ts), so that its times do not contain the work of who sends the traffic. */
+/**
+ * The neighbour as a separate process (child.ts), so that its times do not contain the work of who
+ * sends the traffic.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { serve } from "./child";
 import { openConnection } from "./connection";

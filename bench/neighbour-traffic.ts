@@ -1,6 +1,6 @@
 /**
- * The traffic of one preview key, or of a stranger, that the bench of neighbours sends: each kind with the number of its connections and the step that
- * every connection repeats.
+ * The traffic of one preview key, or of a stranger, that the bench of neighbours sends: each kind
+ * with the number of its connections and the step that every connection repeats.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { type ClientRequest, request as httpRequest } from "node:http";
@@ -11,7 +11,10 @@ import type { Question } from "./connection";
 import type { Reopening } from "./memory";
 import { deviceId } from "./scenarios";
 
-/** Ordinary traffic, whose ratio shows the share of the load itself, and of the local database and bucket, which run in the Worker's process. */
+/**
+ * Ordinary traffic, whose ratio shows the share of the load itself, and of the local database and
+ * bucket, which run in the Worker's process.
+ */
 export const COMPARISON = "for comparison,";
 const MEBIBYTE = 1024 * 1024;
 const JSON_TYPE = { "content-type": "application/json" };
@@ -25,7 +28,10 @@ export interface Scene {
 	readonly previewKey: string;
 }
 
-/** One step of an attacker on one connection. @returns the status; undefined if the connection was closed */
+/**
+ * One step of an attacker on one connection. @returns the status; undefined if the connection was
+ * closed
+ */
 export type Step = (connection: Reopening, number: number) => Promise<number | undefined>;
 
 export interface Kind {
@@ -48,7 +54,9 @@ function manifestOf(bytes: number, path: string): object[] {
 
 async function send(scene: Scene, method: string, path: string, body: unknown, key: string): Promise<unknown> {
 	const response = await fetch(scene.origin + path, {
-		...{ method, headers: { ...JSON_TYPE, authorization: key }, body: JSON.stringify(body) },
+		method,
+		headers: { ...JSON_TYPE, authorization: key },
+		body: JSON.stringify(body),
 	});
 	const text = await response.text();
 	if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
@@ -73,7 +81,10 @@ async function beginUpload({ origin }: Scene, key: string, path: string, length:
 }
 
 const appending = (key: string) => ({
-	...{ ...TUS, authorization: key, "upload-offset": "0", "content-type": "application/offset+octet-stream" },
+	...TUS,
+	authorization: key,
+	"upload-offset": "0",
+	"content-type": "application/offset+octet-stream",
 });
 
 async function storeFile(scene: Scene, key: string, name: string, bytes: Uint8Array): Promise<string> {
@@ -142,7 +153,9 @@ export const KINDS: readonly Kind[] = [
 			const body = Buffer.from(text);
 			return (connection) =>
 				connection.ask({
-					...{ method: "POST", path: "/private/set_manifest", body },
+					method: "POST",
+					path: "/private/set_manifest",
+					body,
 					headers: { ...JSON_TYPE, authorization: strangersKey() },
 				});
 		},
@@ -154,7 +167,9 @@ export const KINDS: readonly Kind[] = [
 			async ({ appId }) =>
 			(connection) =>
 				connection.ask({
-					...{ method: "GET", path: `/device?app_id=${appId}`, headers: { authorization: strangersKey() } },
+					method: "GET",
+					path: `/device?app_id=${appId}`,
+					headers: { authorization: strangersKey() },
 				}),
 	},
 	{
@@ -166,7 +181,9 @@ export const KINDS: readonly Kind[] = [
 			const body = Buffer.from(JSON.stringify({ app_id: scene.appId, name: "1.0.0", manifest }));
 			return (connection) =>
 				connection.ask({
-					...{ method: "POST", path: "/private/set_manifest", body },
+					method: "POST",
+					path: "/private/set_manifest",
+					body,
 					headers: { ...JSON_TYPE, authorization: scene.previewKey },
 				});
 		},
@@ -209,10 +226,17 @@ export const KINDS: readonly Kind[] = [
 			await send(scene, "POST", "/channel", channel, previewKey);
 			return (connection, number) =>
 				connection.ask({
-					...{ method: "POST", path: "/updates", headers: JSON_TYPE },
+					method: "POST",
+					path: "/updates",
+					headers: JSON_TYPE,
 					body: JSON.stringify({
-						...{ app_id: appId, device_id: deviceId(number % 10), version_name: "builtin", version_build: "1.0.0" },
-						...{ platform: "ios", plugin_version: "8.51.23", defaultChannel: "pr-1" },
+						app_id: appId,
+						device_id: deviceId(number % 10),
+						version_name: "builtin",
+						version_build: "1.0.0",
+						platform: "ios",
+						plugin_version: "8.51.23",
+						defaultChannel: "pr-1",
 					}),
 				});
 		},

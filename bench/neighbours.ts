@@ -1,7 +1,9 @@
 /**
- * Measures how the worst traffic of one preview key, or of a stranger, affects another caller of the same isolate: the time of its requests during the
- * traffic and before it, and the growth of the process. The limits by key and address are those of wrangler.toml. Each kind of traffic runs
- * against a separate process that has served ordinary uploads before. The load comes from the same machine, so its own work is in the ratios.
+ * Measures how the worst traffic of one preview key, or of a stranger, affects another caller of
+ * the same isolate: the time of its requests during the traffic and before it, and the growth of
+ * the process. The limits by key and address are those of wrangler.toml. Each kind of traffic runs
+ * against a separate process that has served ordinary uploads before. The load comes from the same
+ * machine, so its own work is in the ratios.
  */
 import { Log, LogLevel } from "miniflare";
 import type { WorkerModules } from "../src/operator/build";

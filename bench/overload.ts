@@ -1,7 +1,8 @@
 /**
- * The Worker beyond what it can serve: hundreds of connections that send checks, reports and changes without a pause, beside a calm phase with
- * few of them. Every answer is one of the service, with a time to try again where it refuses; the runtime's log holds no uncaught exception; and
- * the heap after a collection does not grow.
+ * The Worker beyond what it can serve: hundreds of connections that send checks, reports and
+ * changes without a pause, beside a calm phase with few of them. Every answer is one of the
+ * service, with a time to try again where it refuses; the runtime's log holds no uncaught
+ * exception; and the heap after a collection does not grow.
  */
 import type { WorkerModules } from "../src/operator/build";
 import { type CapstanFacts, capstan } from "./capstan";
@@ -20,7 +21,11 @@ export interface OverloadEffort {
 }
 
 export const FULL_OVERLOAD: OverloadEffort = {
-	...{ calmConnections: 8, calmMs: 30_000, connections: 400, overloadMs: 600_000, parts: 10 },
+	calmConnections: 8,
+	calmMs: 30_000,
+	connections: 400,
+	overloadMs: 600_000,
+	parts: 10,
 };
 export const QUICK_OVERLOAD: OverloadEffort = { ...FULL_OVERLOAD, calmMs: 5_000, overloadMs: 30_000, parts: 3 };
 
@@ -147,8 +152,15 @@ function questionOf(number: number, { appId, key, newestVersion }: CapstanFacts)
 	}
 	if (kind < CHANGES + READS) return { method: "GET", path: `/channel?app_id=${appId}`, headers: managed };
 	const device = {
-		...{ app_id: appId, device_id: deviceId(number % DEVICES), version_name: "builtin", version_build: "1.0.0" },
-		...{ platform: "ios", plugin_version: "8.51.23", is_emulator: false, is_prod: true, defaultChannel: "" },
+		app_id: appId,
+		device_id: deviceId(number % DEVICES),
+		version_name: "builtin",
+		version_build: "1.0.0",
+		platform: "ios",
+		plugin_version: "8.51.23",
+		is_emulator: false,
+		is_prod: true,
+		defaultChannel: "",
 	};
 	if (kind < CHANGES + READS + REPORTS) {
 		const body = JSON.stringify({ ...device, action: "get", timestamp: Date.now() });

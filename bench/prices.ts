@@ -1,8 +1,14 @@
-/** Cloudflare's list prices and the cost of a request. Excludes allowances and the monthly fee: the marginal cost of a million requests. */
+/**
+ * Cloudflare's list prices and the cost of a request. Excludes allowances and the monthly fee: the
+ * marginal cost of a million requests.
+ */
 
 export const OPERATIONS_OF_MESSAGE = 3;
 
-/** https://developers.cloudflare.com/workers/platform/pricing/ and the pages of D1, Queues and R2, paid plan, US dollars a million. */
+/**
+ * https://developers.cloudflare.com/workers/platform/pricing/ and the pages of D1, Queues and R2,
+ * paid plan, US dollars a million.
+ */
 export const PRICES = {
 	asOf: "2026-11-21",
 	request: 0.3,

@@ -1,4 +1,7 @@
-/** Results of a run, as data and as Markdown for bench/README.md. They describe the machine for comparison, without its host name. */
+/**
+ * Results of a run, as data and as Markdown for bench/README.md. They describe the machine for
+ * comparison, without its host name.
+ */
 
 import { GOALS } from "./cases";
 import { type ColdResult, coldLines } from "./cold";
@@ -51,7 +54,10 @@ export interface GoalResult {
 	readonly atLeast: number;
 	/** Ratio of the rates. */
 	readonly measured: number;
-	/** Ratio of CPU times, which a busy machine distorts less; undefined if the system does not report it. */
+	/**
+	 * Ratio of CPU times, which a busy machine distorts less; undefined if the system does not report
+	 * it.
+	 */
 	readonly measuredByCpu: number | undefined;
 	readonly verdict: Verdict;
 }

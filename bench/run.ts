@@ -1,6 +1,7 @@
 /**
- * `npm run bench`: measures the built Worker against a bare Hono route, a Hono route with one D1 query, and the published Worker of hot-updater
- * with as much data. Only ratios compare across machines. Progress goes to stderr; stdout is a Markdown report, or JSON with `--json`.
+ * `npm run bench`: measures the built Worker against a bare Hono route, a Hono route with one D1
+ * query, and the published Worker of hot-updater with as much data. Only ratios compare across
+ * machines. Progress goes to stderr; stdout is a Markdown report, or JSON with `--json`.
  */
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -118,7 +119,9 @@ async function countAll(load: Load, cases: readonly Case[], effort: Effort): Pro
 	return counts;
 }
 
-/** Each case gets its share of the remaining time. A Worker ends with the last case that needs it. */
+/**
+ * Each case gets its share of the remaining time. A Worker ends with the last case that needs it.
+ */
 async function measureAll(
 	load: Load,
 	cases: readonly Case[],

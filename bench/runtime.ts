@@ -1,6 +1,6 @@
 /**
- * A Worker on Miniflare for the bench: direct socket on loopback, known process id (to read its CPU time), restartable. Capstan and the Workers
- * that it is compared with start the same way.
+ * A Worker on Miniflare for the bench: direct socket on loopback, known process id (to read its CPU
+ * time), restartable. Capstan and the Workers that it is compared with start the same way.
  */
 import { cp, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -55,7 +55,11 @@ export async function startRuntime(
 	const directory = await mkdtemp(join(tmpdir(), "capstan-bench-"));
 	const miniflare = new Miniflare(
 		convertV4MiniflareOptions({
-			...{ host: HOST, port: 0, cf: false, log: new Log(LogLevel.ERROR), workers },
+			host: HOST,
+			port: 0,
+			cf: false,
+			log: new Log(LogLevel.ERROR),
+			workers,
 			resourcePersistencePath: directory,
 		} as unknown as V4MiniflareOptions),
 	);
@@ -74,7 +78,8 @@ export function workerOf(name: string, modules: readonly object[], options: obje
 /**
  * Starts a counting copy and seeds it.
  *
- * @param longestDelayMs limits the timers of the counting copy, so that buffered events are sent and counted soon
+ * @param longestDelayMs limits the timers of the counting copy, so that buffered events are sent
+ * and counted soon
  */
 export async function startWorker<Facts>(
 	definition: WorkerDefinition<Facts>,
@@ -195,7 +200,10 @@ export async function runtimePids(): Promise<string[]> {
 	return pids.filter((_, index) => names[index]?.trim() === "workerd");
 }
 
-/** CPU time of the process so far, to the microsecond: the ticks of /proc/<pid>/stat are as long as a hundred checks. NaN without /proc. */
+/**
+ * CPU time of the process so far, to the microsecond: the ticks of /proc/<pid>/stat are as long as
+ * a hundred checks. NaN without /proc.
+ */
 export async function cpuMsOf(pid: string): Promise<number> {
 	const threads = await readdir(`/proc/${pid}/task`).catch(() => []);
 	const texts = await Promise.all(

@@ -1,6 +1,7 @@
 /**
- * The requests of each case and the checks of their answers. A wrong answer ends the run, because a Worker that refuses is fast. Scenarios are
- * plain data, because they are sent to the load generator's process.
+ * The requests of each case and the checks of their answers. A wrong answer ends the run, because a
+ * Worker that refuses is fast. Scenarios are plain data, because they are sent to the load
+ * generator's process.
  */
 import { bundleOf } from "./bundle";
 import type { Answer, Connection, Question } from "./connection";
@@ -12,25 +13,37 @@ export type Scenario =
 			readonly status: number;
 			readonly contains: readonly string[];
 	  }
-	/** `:n` in path and body becomes a unique number; `:item` in the path becomes a number from 1 to 1,000. */
+	/**
+	 * `:n` in path and body becomes a unique number; `:item` in the path becomes a number from 1 to
+	 * 1,000.
+	 */
 	| {
 			readonly kind: "numbered";
 			readonly question: Question;
 			readonly status: number;
 			readonly contains: readonly string[];
 	  }
-	/** An update check of one of `devices` devices from `firstDevice` on; `:n` in `appId` becomes the operation's number. */
+	/**
+	 * An update check of one of `devices` devices from `firstDevice` on; `:n` in `appId` becomes the
+	 * operation's number.
+	 */
 	| {
 			readonly kind: "check";
 			readonly appId: string;
 			readonly versionName: string;
 			readonly firstDevice: number;
 			readonly devices: number;
-			/** Kinds of devices that take turns: systems, store builds and versions of the app differ. Default: one. */
+			/**
+			 * Kinds of devices that take turns: systems, store builds and versions of the app differ.
+			 * Default: one.
+			 */
 			readonly kinds?: number;
 			readonly contains: readonly string[];
 	  }
-	/** A report of one event by one of `devices` devices. With `isTimed` each has a distinct time, so that no report repeats another. */
+	/**
+	 * A report of one event by one of `devices` devices. With `isTimed` each has a distinct time, so
+	 * that no report repeats another.
+	 */
 	| {
 			readonly kind: "report";
 			readonly appId: string;

@@ -1,4 +1,7 @@
-/** `npm run bench:size`: size of the built Worker, and D1 round trips of each endpoint, counted by the Worker itself. */
+/**
+ * `npm run bench:size`: size of the built Worker, and D1 round trips of each endpoint, counted by
+ * the Worker itself.
+ */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -16,7 +16,10 @@ export function median(values: readonly number[]): number {
 	return low === undefined || high === undefined ? Number.NaN : (low + high) / 2;
 }
 
-/** The ratio of `ours` and `others` within each round, because other load affects both sides of a round. */
+/**
+ * The ratio of `ours` and `others` within each round, because other load affects both sides of a
+ * round.
+ */
 function ratiosOfRounds(ours: readonly number[], others: readonly number[]): number[] {
 	const rounds = Math.min(ours.length, others.length);
 	return Array.from({ length: rounds }, (_, round) => (ours[round] ?? 0) / (others[round] ?? 0));

@@ -1,6 +1,7 @@
 /**
- * How long isolates answer with the old state after a change. Devices of many apps ask several isolates, some of them rarely, while the isolates
- * take turns in making changes. An answer is stale if it was requested after the change was answered. Its age is the time from that answer to
+ * How long isolates answer with the old state after a change. Devices of many apps ask several
+ * isolates, some of them rarely, while the isolates take turns in making changes. An answer is
+ * stale if it was requested after the change was answered. Its age is the time from that answer to
  * its own arrival.
  */
 import { setTimeout as sleep } from "node:timers/promises";
@@ -24,7 +25,9 @@ export const QUICK_VISIBLE: VisibleEffort = { durationMs: 20_000, busyApps: 3, q
 
 export interface VisibleKind {
 	readonly title: string;
-	/** Age of the last stale answer (0: none), for each change and each isolate that did not make it. */
+	/**
+	 * Age of the last stale answer (0: none), for each change and each isolate that did not make it.
+	 */
 	readonly elsewhereMs: readonly number[];
 	/** The same for the isolate that made the change. */
 	readonly hereMs: readonly number[];
@@ -170,13 +173,19 @@ interface PlayedApp {
 	readonly pauseMs: () => number;
 	readonly origins: readonly string[];
 	readonly key: string;
-	/** Starts no further change, but waits for the current one: leaving it out would leave out the slowest. */
+	/**
+	 * Starts no further change, but waits for the current one: leaving it out would leave out the
+	 * slowest.
+	 */
 	readonly over: () => boolean;
 	readonly ended: () => boolean;
 	readonly totals: { changes: number; answers: number };
 }
 
-/** Makes one change after the other, each in the next isolate, after all isolates have answered with the previous one. */
+/**
+ * Makes one change after the other, each in the next isolate, after all isolates have answered with
+ * the previous one.
+ */
 async function playApp(
 	{ kind, appId, pauseMs, origins, key, over, ended, totals }: PlayedApp,
 	report: (title: string, hereMs: number, elsewhereMs: readonly number[]) => void,

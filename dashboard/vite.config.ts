@@ -1,6 +1,7 @@
 /**
- * Builds the dashboard: one page under /dashboard/, and files under /dashboard-assets/ with a content hash in their names, so that browsers can
- * cache them forever. Nothing is inlined, because the page's Content-Security-Policy forbids it.
+ * Builds the dashboard: one page under /dashboard/, and files under /dashboard-assets/ with a
+ * content hash in their names, so that browsers can cache them forever. Nothing is inlined, because
+ * the page's Content-Security-Policy forbids it.
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

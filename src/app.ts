@@ -1,6 +1,6 @@
 /**
- * The HTTP application: request id, CORS, endpoints, and the only places where an error or an unknown path becomes an answer. Authorization
- * is the pipeline's.
+ * The HTTP application: request id, CORS, endpoints, and the only places where an error or an
+ * unknown path becomes an answer. Authorization is the pipeline's.
  */
 import { Hono } from "hono";
 import { cors } from "hono/cors";
@@ -62,7 +62,8 @@ export function createRouter(isolate: Isolate, served: readonly AnyEndpoint[] = 
 	const { deps } = isolate;
 	const app = new Hono<{ Bindings: RequestBindings }>({ strict: false });
 
-	// The key is the right, so any origin may send one; cookies are for the own origin alone, because no answer allows credentials.
+	// The key is the right, so any origin may send one; cookies are for the own origin alone, because
+	// no answer allows credentials.
 	const { corsAllowedOrigins: allowed } = deps.config;
 	const crossOrigin = cors({
 		origin: allowed.length === 0 ? "*" : (origin) => (allowed.includes(origin) ? origin : null),
@@ -93,14 +94,18 @@ export function createRouter(isolate: Isolate, served: readonly AnyEndpoint[] = 
 		const request = asTusMeans(sent);
 		const requestId = deps.newId();
 		const response = await app.fetch(request, { requestId, isCounted }, ctx);
-		// No answer to an unknown or limited caller waits for a large body, because reading it costs more than the answer.
+		// No answer to an unknown or limited caller waits for a large body, because reading it costs more
+		// than the answer.
 		const isRefused = response.status === 401 || response.status === 429;
 		await drain(request, isRefused ? DEFAULT_LIMIT_BYTES : DRAIN_LIMIT_BYTES);
 		return withCommonHeaders(response, requestId, deps.config.publicUrl ?? request.url);
 	};
 }
 
-/** The whole service, with the fast path of devices before the router. worker.ts does the same, and loads this file when a request needs it. */
+/**
+ * The whole service, with the fast path of devices before the router. worker.ts does the same, and
+ * loads this file when a request needs it.
+ */
 export function createApp(deps: Deps, served: readonly AnyEndpoint[] = allEndpoints) {
 	const devices = createDeviceState(deps);
 	const route = createRouter(createIsolate(deps, devices), served);
@@ -115,8 +120,8 @@ export function createApp(deps: Deps, served: readonly AnyEndpoint[] = allEndpoi
 const DRAIN_LIMIT_BYTES = 16 * 1024 * 1024;
 
 /**
- * The server closes the connection after an answer to an unread body, so a client that still sends would see a network error instead of the
- * answer. Larger bodies are not worth draining.
+ * The server closes the connection after an answer to an unread body, so a client that still sends
+ * would see a network error instead of the answer. Larger bodies are not worth draining.
  */
 async function drain(request: Request, limitBytes: number): Promise<void> {
 	if (request.body === null || request.bodyUsed) return;

@@ -1,6 +1,6 @@
 /**
- * Settings of a deployment, from the Worker's variables, parsed once per isolate. An invalid value is an error that names the variable. No
- * other file reads `env` for a setting.
+ * Settings of a deployment, from the Worker's variables, parsed once per isolate. An invalid value
+ * is an error that names the variable. No other file reads `env` for a setting.
  */
 
 import { RETENTION_DAYS } from "./domain/defaults";
@@ -13,7 +13,10 @@ export const VERSION = "0.1.0";
 export interface Config {
 	/** Public origin of the service; undefined: the origin of each request. */
 	readonly publicUrl: string | undefined;
-	/** Public origin of an R2 custom domain, to which download links point; undefined: downloads go through the Worker. */
+	/**
+	 * Public origin of an R2 custom domain, to which download links point; undefined: downloads go
+	 * through the Worker.
+	 */
 	readonly bundlesUrl: string | undefined;
 	readonly corsAllowedOrigins: readonly string[];
 	readonly maxBundleBytes: number;
@@ -21,9 +24,15 @@ export interface Config {
 	readonly maxUncompressedBundleBytes: number;
 	/** For signing links and codes, and sealing keys created with `hashed: false`. */
 	readonly secrets: Secrets;
-	/** Client address of all requests, for runs without Cloudflare; undefined: the address that Cloudflare reports. */
+	/**
+	 * Client address of all requests, for runs without Cloudflare; undefined: the address that
+	 * Cloudflare reports.
+	 */
 	readonly clientAddress: string | undefined;
-	/** Autonomous systems in which Google and Apple run apps for review; an app may refuse devices there. */
+	/**
+	 * Autonomous systems in which Google and Apple run apps for review; an app may refuse devices
+	 * there.
+	 */
 	readonly reviewNetworks: ReadonlySet<number>;
 	/** How `npm start` serves; undefined in a deployment. */
 	readonly localRun: LocalRun | undefined;
@@ -49,7 +58,9 @@ export interface Config {
 	readonly mail: MailConfig | undefined;
 	/** Other ways to sign in, by the name in paths. */
 	readonly providers: readonly ProviderConfig[];
-	/** Validates answers against their declared schema and adds counters. For development and tests. */
+	/**
+	 * Validates answers against their declared schema and adds counters. For development and tests.
+	 */
 	readonly diagnostics: boolean;
 }
 
@@ -144,7 +155,8 @@ export function parseConfig(variables: ConfigVariables): Config {
 		eventDays: parseDays("EVENT_DAYS", variables.EVENT_DAYS ?? ""),
 		statisticsDays: parseDays("STATISTICS_DAYS", variables.STATISTICS_DAYS ?? ""),
 		auditDays: parseDays("AUDIT_DAYS", variables.AUDIT_DAYS ?? ""),
-		// At least as long as events are deduplicated, because an old event would create the device row again.
+		// At least as long as events are deduplicated, because an old event would create the device row
+		// again.
 		deviceDays: parseDays("DEVICE_DAYS", variables.DEVICE_DAYS ?? ""),
 		quotas: parseQuotas(variables.QUOTAS ?? ""),
 		addressLimitScale: parseScale(variables.ADDRESS_LIMIT_SCALE ?? ""),

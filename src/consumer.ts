@@ -1,6 +1,7 @@
 /**
- * The consumer of the Queue. Batches may be delivered again, so all work is idempotent. A message that fails does not stop the others in
- * its batch: they are acknowledged, and it is retried with growing delays until it becomes a dead letter (src/queue/dead-letters.ts).
+ * The consumer of the Queue. Batches may be delivered again, so all work is idempotent. A message
+ * that fails does not stop the others in its batch: they are acknowledged, and it is retried with
+ * growing delays until it becomes a dead letter (src/queue/dead-letters.ts).
  */
 import { openDb } from "./db/client";
 import { Conflict } from "./db/optimistic";
@@ -19,12 +20,15 @@ import { deniedStatement } from "./queue/access-denied";
 import { collectGarbage, collectGarbageSoon } from "./queue/garbage";
 import { publishChanged } from "./snapshots/publish";
 
-/** Longest retry delay. With twenty retries (wrangler.toml) a message becomes a dead letter after about ten hours. */
+/**
+ * Longest retry delay. With twenty retries (wrangler.toml) a message becomes a dead letter after
+ * about ten hours.
+ */
 const LONGEST_DELAY_SECONDS = 60 * 60;
 
 /**
- * Attempts at halves of a batch to isolate the failing message; an attempt calls D1 up to 30 times, and an invocation may do so 1,000
- * times.
+ * Attempts at halves of a batch to isolate the failing message; an attempt calls D1 up to 30 times,
+ * and an invocation may do so 1,000 times.
  */
 const MOST_ATTEMPTS = 24;
 
@@ -116,13 +120,16 @@ async function consumeEvents(deps: Deps, events: readonly DeviceEvent[]): Promis
 		await stepRollouts(deps, STEP_AT_MOST_EVERY_MS, oldestAtMs);
 		await publish(deps);
 	} catch (error) {
-		// The reports are stored, and clean-up steps every rollout: one rollout that fails, perhaps of another app, must not retry the
-		// messages.
+		// The reports are stored, and clean-up steps every rollout: one rollout that fails, perhaps of
+		// another app, must not retry the messages.
 		deps.log("error", "rollouts_not_stepped", { cause: causeText(error) });
 	}
 }
 
-/** Never rejects, because the reports are stored, and other isolates load from D1 what is not published. */
+/**
+ * Never rejects, because the reports are stored, and other isolates load from D1 what is not
+ * published.
+ */
 async function publish(deps: Deps): Promise<void> {
 	await publishChanged(deps, 1).catch((error: unknown) =>
 		deps.log("warn", "snapshot_not_stored", { cause: causeText(error) }),
@@ -142,7 +149,10 @@ async function consumeGroup(deps: Deps, assigned: AssignedEvents): Promise<boole
 	return news.length > 0;
 }
 
-/** A kind of another version of this Worker, perhaps a later one that was rolled back: retried until a version knows it. */
+/**
+ * A kind of another version of this Worker, perhaps a later one that was rolled back: retried until
+ * a version knows it.
+ */
 async function unknownKind(): Promise<never> {
 	throw new Error("unknown kind of message");
 }

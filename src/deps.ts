@@ -1,6 +1,6 @@
 /**
- * Everything that a request needs from the outside world. Only this file touches the clock, randomness and the network; tests pass their
- * own, so they never sleep and are deterministic.
+ * Everything that a request needs from the outside world. Only this file touches the clock,
+ * randomness and the network; tests pass their own, so they never sleep and are deterministic.
  */
 import { type Config, type ConfigVariables, parseConfig } from "./config";
 import { boundedDatabase } from "./db/bounded-database";
@@ -58,7 +58,10 @@ export interface Deps {
 	readonly events: Pick<Queue<QueueMessage>, "send"> & Partial<Pick<Queue<QueueMessage>, "metrics">>;
 	readonly webhooks: { send(message: WebhookDue, options?: QueueSendOptions): Promise<unknown> };
 	readonly assets: Pick<Fetcher, "fetch">;
-	/** The cache of this data center; undefined where the runtime has none. It has no effect on workers.dev. */
+	/**
+	 * The cache of this data center; undefined where the runtime has none. It has no effect on
+	 * workers.dev.
+	 */
 	readonly cache: Pick<Cache, "match" | "put"> | undefined;
 	/** Epoch milliseconds. */
 	readonly now: () => number;
@@ -81,9 +84,14 @@ export interface Deps {
 		/** By hash of the key or session token. */
 	};
 	readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
-	/** The same for addresses on loopback, from which a local run may fetch the keys of issuers; undefined in a deployment. */
+	/**
+	 * The same for addresses on loopback, from which a local run may fetch the keys of issuers;
+	 * undefined in a deployment.
+	 */
 	readonly localFetch?: Deps["fetch"];
-	/** Also to private addresses, where the runtime has such a network; for webhooks of a local run. */
+	/**
+	 * Also to private addresses, where the runtime has such a network; for webhooks of a local run.
+	 */
 	readonly fetchLocally: (url: string, init: RequestInit) => Promise<Response>;
 	/** Resolves after the given time. */
 	readonly delay: (ms: number) => Promise<void>;
@@ -97,10 +105,16 @@ export interface Deps {
 
 const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** The dashboard, which imports types of this file, compiles with the browser's `caches`, which has no default. */
+/**
+ * The dashboard, which imports types of this file, compiles with the browser's `caches`, which has
+ * no default.
+ */
 const runtime = globalThis as unknown as { readonly caches?: { readonly default: Cache } };
 
-/** The platform's types of requests and those of the standard differ in details that do not matter here. */
+/**
+ * The platform's types of requests and those of the standard differ in details that do not matter
+ * here.
+ */
 function localIssuers({ LOCAL_ISSUERS: local }: Env): Pick<Deps, "localFetch"> {
 	return local === undefined ? {} : { localFetch: (url, init) => local.fetch(url, init as never) as never };
 }

@@ -1,6 +1,6 @@
 /**
- * Every endpoint, in the order of the documentation; the stock CLI's are last. Routes, authorization tests, openapi.json and the typed
- * client derive from this list.
+ * Every endpoint, in the order of the documentation; the stock CLI's are last. Routes,
+ * authorization tests, openapi.json and the typed client derive from this list.
  */
 
 import { capgoEndpoints, withCapgoForms } from "./compat/capgo-api/endpoints";

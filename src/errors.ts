@@ -1,6 +1,6 @@
 /**
- * The error type of the service and the table of its codes. An ApiError has a code from this table; any other error is answered as
- * `internal_error`, and its message never leaves the log.
+ * The error type of the service and the table of its codes. An ApiError has a code from this table;
+ * any other error is answered as `internal_error`, and its message never leaves the log.
  */
 
 /** Every error code, with its HTTP status. */
@@ -156,7 +156,9 @@ export type ErrorReason = (typeof ERROR_REASONS)[number];
 
 interface ApiErrorOptions {
 	readonly reason?: ErrorReason;
-	/** Machine-readable details, sent as `moreInfo`. Never a secret, never text of an unknown error. */
+	/**
+	 * Machine-readable details, sent as `moreInfo`. Never a secret, never text of an unknown error.
+	 */
 	readonly moreInfo?: Record<string, unknown>;
 	readonly headers?: Record<string, string>;
 	/** For the log only. */
@@ -193,7 +195,10 @@ export function causeText(error: unknown): string {
 	return cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
 }
 
-/** One invalid field; `path` is dotted from the root of the body or the query, such as `bindings.0.app_id`. */
+/**
+ * One invalid field; `path` is dotted from the root of the body or the query, such as
+ * `bindings.0.app_id`.
+ */
 export interface RequestIssue {
 	readonly path: string;
 	readonly message: string;
@@ -246,7 +251,10 @@ const OVERLOADED = "overloaded";
 /** No fault, and a line of the log for each one would cost more than the answer. */
 export const isOverload = ({ moreInfo }: ApiError): boolean => moreInfo.reason === OVERLOADED;
 
-/** An error about one field of the request: `message` begins with its name, and `moreInfo.issues` has it as data. */
+/**
+ * An error about one field of the request: `message` begins with its name, and `moreInfo.issues`
+ * has it as data.
+ */
 export function fieldError(code: ErrorCode, path: string, message: string, options: ApiErrorOptions = {}): ApiError {
 	const issues: readonly RequestIssue[] = [{ path, message }];
 	return new ApiError(code, `${path}: ${message}`, { ...options, moreInfo: { issues, ...options.moreInfo } });

@@ -1,6 +1,7 @@
 /**
- * Mail to one person, by the configured provider: one HTTP request. A local run prints the text to its terminal. It is sent after the
- * answer, so that neither the answer nor its timing reveals whether mail was sent.
+ * Mail to one person, by the configured provider: one HTTP request. A local run prints the text to
+ * its terminal. It is sent after the answer, so that neither the answer nor its timing reveals
+ * whether mail was sent.
  */
 import type { MailConfig } from "./config";
 import type { Deps } from "./deps";

@@ -1,5 +1,6 @@
 /**
- * Messages of the Queue. A message may arrive twice and in any order, so the handling of each kind must be idempotent.
+ * Messages of the Queue. A message may arrive twice and in any order, so the handling of each kind
+ * must be idempotent.
  */
 
 import type { Actor } from "./db/audit/entries";
@@ -21,7 +22,10 @@ export interface KeyUsed {
 	readonly atMs: number;
 }
 
-/** A device checked or reported: its properties, the version that it runs and the channel that serves it. App and id identify a device. */
+/**
+ * A device checked or reported: its properties, the version that it runs and the channel that
+ * serves it. App and id identify a device.
+ */
 export interface DeviceSeen {
 	readonly type: "seen";
 	/** Public id of the app. */
@@ -40,19 +44,28 @@ export interface DeviceSeen {
 	readonly keyId: string;
 	readonly defaultChannel: string;
 	readonly channelId: number | null;
-	/** Result of a check: `update`, `builtin`, or the code of the refusal, and the version that is offered. */
+	/**
+	 * Result of a check: `update`, `builtin`, or the code of the refusal, and the version that is
+	 * offered.
+	 */
 	readonly decision?: string;
 	readonly offered?: string;
 	/**
-	 * Set when this report differs from the device's last one. Forces a write even if the row already has these values, so that its
-	 * timestamp beats an older message that is delivered later.
+	 * Set when this report differs from the device's last one. Forces a write even if the row already
+	 * has these values, so that its timestamp beats an older message that is delivered later.
 	 */
 	readonly moved?: true;
-	/** The address has exceeded its limit of new devices for the app today: only a known device is written. */
+	/**
+	 * The address has exceeded its limit of new devices for the app today: only a known device is
+	 * written.
+	 */
 	readonly crowded?: true;
 }
 
-/** `start`, the start of a download, is not counted; the time of an install is measured from it. `cause` counts for its cause alone. */
+/**
+ * `start`, the start of a download, is not counted; the time of an install is measured from it.
+ * `cause` counts for its cause alone.
+ */
 export type CountedMetric = "get" | "install" | "fail" | "start" | "cause" | Signal;
 
 /** Counted once per `id`, which repeated reports of the same event share. */
@@ -174,7 +187,10 @@ export interface DeviceEvents {
 /** A denied attempt, for the audit log. The number of these messages is limited. */
 export interface AccessDenied {
 	readonly kind: "access_denied";
-	/** The organization that the attempt was about; null: the first one, because no key of any organization was presented. */
+	/**
+	 * The organization that the attempt was about; null: the first one, because no key of any
+	 * organization was presented.
+	 */
 	readonly orgId: string | null;
 	/** The account instead, where a sign-in was refused. */
 	readonly account?: RefusedAccount;

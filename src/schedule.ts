@@ -1,7 +1,8 @@
 /**
- * The jobs that run every fifteen minutes: retention, rollout steps, storage measurements, and clean-up after crashes and lost connections.
- * The body of a job is in the folder of its feature. Every job is idempotent, a failed job does not stop the others, and an idle run takes
- * at most 20 round trips.
+ * The jobs that run every fifteen minutes: retention, rollout steps, storage measurements, and
+ * clean-up after crashes and lost connections. The body of a job is in the folder of its feature.
+ * Every job is idempotent, a failed job does not stop the others, and an idle run takes at most 20
+ * round trips.
  */
 import type { CompiledQuery } from "kysely";
 import { SEALED_KEYS } from "./db/api-keys";
@@ -55,8 +56,9 @@ import { publishChanged } from "./snapshots/publish";
 type Jobs = Readonly<Record<string, (deps: Deps) => Promise<unknown>>>;
 
 /**
- * The jobs of one run in stages, which follow each other. Those of a stage run side by side, and what they ask of a database at the same
- * time is one round trip, with their statements in this order.
+ * The jobs of one run in stages, which follow each other. Those of a stage run side by side, and
+ * what they ask of a database at the same time is one round trip, with their statements in this
+ * order.
  */
 const STAGES: readonly Jobs[] = [
 	{
@@ -121,7 +123,8 @@ const STAGES: readonly Jobs[] = [
 export const JOBS: Jobs = Object.assign({}, ...STAGES);
 
 /**
- * Runs every job. A failure is logged with the job's name, and fails the run so that the platform reports it.
+ * Runs every job. A failure is logged with the job's name, and fails the run so that the platform
+ * reports it.
  * @param replaced jobs that run in place of those of the same names, for tests
  * @throws {Error} when jobs failed; the others ran, and the next run tries again
  */

@@ -1,7 +1,8 @@
 /**
- * The Worker's entry: HTTP requests, queue batches and scheduled clean-up. It loads only what checks of devices need; the router with all
- * endpoints, the consumer and the clean-up are loaded by the first request, batch or run that needs them. An invalid configuration answers
- * every request with an error.
+ * The Worker's entry: HTTP requests, queue batches and scheduled clean-up. It loads only what
+ * checks of devices need; the router with all endpoints, the consumer and the clean-up are loaded
+ * by the first request, batch or run that needs them. An invalid configuration answers every
+ * request with an error.
  */
 import { ConfigError } from "./config";
 import { createDeps, type Deps, DRAIN, type Env } from "./deps";
@@ -78,7 +79,8 @@ function notConfigured(error: ConfigError, url: string): Response {
 }
 
 export default {
-	// Not an async function: nearly every request is an update check, and each async wrapper costs a turn of the event loop.
+	// Not an async function: nearly every request is an update check, and each async wrapper costs a
+	// turn of the event loop.
 	fetch: (request, env, ctx) => {
 		let started: Isolate;
 		try {

@@ -1,6 +1,7 @@
 /**
- * `npm run test:node-versions`: `npm start` and the unit tests on each Node of `engines`, beside the one that npm scripts use. Each Node is an
- * ordinary npm package, installed into a temporary directory, and comes first in the PATH of what it runs.
+ * `npm run test:node-versions`: `npm start` and the unit tests on each Node of `engines`, beside
+ * the one that npm scripts use. Each Node is an ordinary npm package, installed into a temporary
+ * directory, and comes first in the PATH of what it runs.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";

@@ -1,6 +1,7 @@
 /**
- * Which calls of a long list fail in `npm test`: every tenth one, from a place that the name decides, so that every position of a list is met by
- * some name. `npm run test:proof` lets each call fail.
+ * Which calls of a long list fail in `npm test`: every tenth one, from a place that the name
+ * decides, so that every position of a list is met by some name. `npm run test:proof` lets each
+ * call fail.
  */
 export const IS_PROOF = (import.meta as unknown as { env: Record<string, string> }).env.VITE_PROOF !== undefined;
 const EVERY = IS_PROOF ? 1 : 10;

@@ -1,4 +1,7 @@
-/** The part of the published library that the tests use, because its own types need those of browsers. */
+/**
+ * The part of the published library that the tests use, because its own types need those of
+ * browsers.
+ */
 declare module "standardwebhooks" {
 	export class Webhook {
 		constructor(secret: string);

@@ -1,6 +1,7 @@
 /**
- * Three projects are `npm test`: `unit` needs no runtime; `worker` runs inside workerd with real D1, R2 and Queues; `node` starts the whole
- * product and drives it from outside. `proof` does the same at length: every command of the stock clients, a fleet, limits of memory and size.
+ * Three projects are `npm test`: `unit` needs no runtime; `worker` runs inside workerd with real
+ * D1, R2 and Queues; `node` starts the whole product and drives it from outside. `proof` does the
+ * same at length: every command of the stock clients, a fleet, limits of memory and size.
  */
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, rmSync, statfsSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -13,8 +14,9 @@ import { PATIENCE_MS } from "./patience.ts";
 
 const root = new URL("..", import.meta.url).pathname;
 /**
- * Temporary directories, with the databases in them, are in memory where it has room: SQLite waits for the disk after every write. They go with
- * this process, or with the next run if this one is killed.
+ * Temporary directories, with the databases in them, are in memory where it has room: SQLite waits
+ * for the disk after every write. They go with this process, or with the next run if this one is
+ * killed.
  */
 const MEMORY = "/dev/shm";
 const LEAST_MEMORY_BYTES = 4 * 1024 ** 3;
@@ -46,8 +48,8 @@ const standIns = Object.entries(unstable_readConfig({ config: `${root}wrangler.t
 );
 
 /**
- * Libraries of many files, each bundled into one as a deployment bundles them: workerd fetches the files again for every test file, one
- * by one, which takes longer than the tests.
+ * Libraries of many files, each bundled into one as a deployment bundles them: workerd fetches the
+ * files again for every test file, one by one, which takes longer than the tests.
  */
 const LIBRARIES = ["d3-scale", "d3-shape", "hono", "kysely", "valibot"];
 
@@ -65,7 +67,10 @@ const bundledLibraries = LIBRARIES.map((name) => {
 	return { find: new RegExp(`^${name}$`), replacement };
 });
 
-/** Short files that run long. Without the durations of an earlier run, Vitest starts the largest files first and these at the end. */
+/**
+ * Short files that run long. Without the durations of an earlier run, Vitest starts the largest
+ * files first and these at the end.
+ */
 const SLOW = ["memory.test.ts", "demo.test.ts", "start.test.ts", "android-client.test.ts"];
 
 class SlowFirst extends BaseSequencer {
@@ -83,7 +88,8 @@ const ofProduct = (name: string, include: string) => ({
 		root,
 		include: [include],
 		exclude: ["test/proof/mutation/canary/**"],
-		// Files follow each other in one process: Miniflare and wrangler take two seconds to load, and files share one product.
+		// Files follow each other in one process: Miniflare and wrangler take two seconds to load, and
+		// files share one product.
 		isolate: false,
 		sequence: { groupOrder: 1 },
 		// Many files wait for the Queue's delays or for a program to end.

@@ -1,4 +1,7 @@
-/** The floor of a warm check: reads the same body and answers as many bytes with the same headers, without any library or decision. */
+/**
+ * The floor of a warm check: reads the same body and answers as many bytes with the same headers,
+ * without any library or decision.
+ */
 const ANSWER = JSON.stringify({
 	version: "1.0.1",
 	url: `https://updates.example.com/files/download/${"-".repeat(180)}&signature=${"0".repeat(64)}`,

@@ -1,4 +1,7 @@
-/** Baselines: the minimal Hono Worker for the same kind of request. No route may do less than its name says. */
+/**
+ * Baselines: the minimal Hono Worker for the same kind of request. No route may do less than its
+ * name says.
+ */
 import { Hono } from "hono";
 
 interface Bindings {

@@ -1,6 +1,6 @@
 /**
- * Wraps a Worker and counts its platform operations: D1 round trips and rows, Queue messages, R2 operations. It runs in a copy that is not
- * timed, so counting does not affect measurements.
+ * Wraps a Worker and counts its platform operations: D1 round trips and rows, Queue messages, R2
+ * operations. It runs in a copy that is not timed, so counting does not affect measurements.
  */
 import { isTelemetryBinding } from "../../src/deps";
 import { COUNTS_PATH, type Counts, LONGEST_DELAY, NOTHING } from "../counts";

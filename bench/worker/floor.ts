@@ -1,4 +1,7 @@
-/** The floor of a cold check: a Worker without any library that reads the request, makes one D1 query and answers JSON. */
+/**
+ * The floor of a cold check: a Worker without any library that reads the request, makes one D1
+ * query and answers JSON.
+ */
 interface Bindings {
 	readonly DB: D1Database;
 }

@@ -1,6 +1,7 @@
 /**
- * The floor of GET /channel: its three statements in one batch, their texts built once, without any check of the request, and the channel's
- * row as JSON. Every other request goes to Capstan, which creates the data. The database of the reports is left out: GET /channel reads it once a minute.
+ * The floor of GET /channel: its three statements in one batch, their texts built once, without any
+ * check of the request, and the channel's row as JSON. Every other request goes to Capstan, which
+ * creates the data. The database of the reports is left out: GET /channel reads it once a minute.
  */
 import { hashKey } from "../../src/authz/secrets";
 import { listedChannelByName } from "../../src/db/channels";

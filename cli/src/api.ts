@@ -1,6 +1,7 @@
 /**
- * The connection to a server: the typed client over a fetch that has a time limit and repeats what a lost connection or a busy server
- * interrupted. Every request of the commands is idempotent, so repeating one is safe.
+ * The connection to a server: the typed client over a fetch that has a time limit and repeats what
+ * a lost connection or a busy server interrupted. Every request of the commands is idempotent, so
+ * repeating one is safe.
  */
 import { connect as connectTo, type Socket } from "node:net";
 import { type CapstanClient, createClient } from "../../src/client/client";
@@ -51,8 +52,9 @@ export function connect(origin: string, key: string | undefined, version: string
 }
 
 /**
- * Ends the wait for a server that no connection reaches. A slow one keeps its time: the network of this computer accepts a connection at once,
- * however long the answer takes. A proxy hides whether the server is there.
+ * Ends the wait for a server that no connection reaches. A slow one keeps its time: the network of
+ * this computer accepts a connection at once, however long the answer takes. A proxy hides whether
+ * the server is there.
  */
 function whileConnecting(origin: string) {
 	const { HTTP_PROXY, HTTPS_PROXY, http_proxy, https_proxy } = process.env;
@@ -84,7 +86,9 @@ function whileConnecting(origin: string) {
 	return { signal: controller.signal, isThere: end };
 }
 
-/** @throws {Failure} `server_unreachable` before anything waits for a server that does not answer */
+/**
+ * @throws {Failure} `server_unreachable` before anything waits for a server that does not answer
+ */
 export async function refuseDown(origin: string, version: string): Promise<void> {
 	await connect(origin, undefined, version).api("GET /ok");
 }
@@ -176,8 +180,8 @@ export const dashboardPage = ({ origin }: Pick<Server, "origin">, ...path: reado
 const PACKAGE_LIMIT_MS = 3_000;
 
 /**
- * The address of the server's package of this command whose content never changes. The address that redirects there stands for it where the
- * server does not answer.
+ * The address of the server's package of this command whose content never changes. The address that
+ * redirects there stands for it where the server does not answer.
  */
 export async function packageAddress(origin: string): Promise<string> {
 	const newest = `${origin}/capstan.tgz`;

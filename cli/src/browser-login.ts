@@ -1,12 +1,14 @@
 /**
- * The browser hand-over of `capstan login`: a page of the dashboard creates a key and navigates to a page of this process with the key in the
- * fragment, which browsers send to nobody. That page posts it back to this process.
+ * The browser hand-over of `capstan login`: a page of the dashboard creates a key and navigates to
+ * a page of this process with the key in the fragment, which browsers send to nobody. That page
+ * posts it back to this process.
  *
- * - Another site that found the port knows neither the state nor may it post: the state has 256 bits, and `Origin` and `Host` must be this
- *   process. The check of `Host` also ends DNS rebinding.
+ * - Another site that found the port knows neither the state nor may it post: the state has 256
+ *   bits, and `Origin` and `Host` must be this process. The check of `Host` also ends DNS
+ *   rebinding.
  * - One key is accepted, within five minutes, on 127.0.0.1 only.
- * - A person who is lured to the address of somebody else's command hands the key to their own computer at most. The page of the dashboard
- *   names the computer and says that a command asks.
+ * - A person who is lured to the address of somebody else's command hands the key to their own
+ *   computer at most. The page of the dashboard names the computer and says that a command asks.
  */
 import { spawn } from "node:child_process";
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
@@ -120,7 +122,10 @@ const answer = (response: ServerResponse, status: number) => void response.write
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Opens the address in the person's browser if this computer shows one. The address is printed as well, so a failure does no harm. */
+/**
+ * Opens the address in the person's browser if this computer shows one. The address is printed as
+ * well, so a failure does no harm.
+ */
 export function openBrowser(address: string, environment: Environment): void {
 	const { DISPLAY, WAYLAND_DISPLAY, SSH_CONNECTION } = environment;
 	const isRemote = (SSH_CONNECTION ?? "") !== "";

@@ -1,6 +1,7 @@
 /**
- * The build folder as a bundle: its files with their hashes, one digest for the whole content, and a zip whose bytes depend on the content
- * alone, so that the same build is recognized on every machine.
+ * The build folder as a bundle: its files with their hashes, one digest for the whole content, and
+ * a zip whose bytes depend on the content alone, so that the same build is recognized on every
+ * machine.
  */
 import { createHash } from "node:crypto";
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
@@ -103,7 +104,10 @@ export async function readBuild(
 	};
 }
 
-/** Names of the files below the folder, those that belong to the bundle apart. A link may lead to another file of the folder only. */
+/**
+ * Names of the files below the folder, those that belong to the bundle apart. A link may lead to
+ * another file of the folder only.
+ */
 async function namesIn(root: string, belongs: (name: string) => boolean) {
 	const names: string[] = [];
 	const leftOut: string[] = [];

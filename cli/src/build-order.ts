@@ -1,6 +1,7 @@
 /**
- * The commands that build an app in CI. In a workspace the packages that it needs come first, because a fresh clone has none of their builds:
- * with turbo, nx or pnpm, whichever the workspace uses, and one after another with other package managers.
+ * The commands that build an app in CI. In a workspace the packages that it needs come first,
+ * because a fresh clone has none of their builds: with turbo, nx or pnpm, whichever the workspace
+ * uses, and one after another with other package managers.
  */
 import { join } from "node:path";
 import type { Step } from "../../src/client/ci-facts";
@@ -36,7 +37,10 @@ export async function buildOf({ root, folder }: Checkout, installation: Installa
 	];
 }
 
-/** The command of the workspace's own tool; undefined without one that builds this app and what it needs. */
+/**
+ * The command of the workspace's own tool; undefined without one that builds this app and what it
+ * needs.
+ */
 async function toolOf(
 	workspace: string,
 	app: string,
@@ -66,7 +70,10 @@ interface NxProject {
 	readonly targets?: Readonly<Record<string, object>>;
 }
 
-/** Whether a task waits for the builds of what the app needs. Without that the tool builds the app alone, or before them. */
+/**
+ * Whether a task waits for the builds of what the app needs. Without that the tool builds the app
+ * alone, or before them.
+ */
 const buildsNeeded = (text: string) => /"(?:\^|[^"]+[#:])build"(?!\s*:)/.test(text);
 
 /** Runs a program of an installed package. Both forms of Yarn run one by the name of a script. */

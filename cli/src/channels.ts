@@ -1,5 +1,6 @@
 /**
- * Channels as commands need them: which one a release goes to, the change that points it to a bundle, and a promotion that waits for approval.
+ * Channels as commands need them: which one a release goes to, the change that points it to a
+ * bundle, and a promotion that waits for approval.
  */
 import { type AnswerOf, CapstanError, type RequestOf } from "../../src/client/client";
 import { dashboardPage, type Server, sleep } from "./api";
@@ -27,7 +28,10 @@ export async function channelNamed({ api }: Server, appId: string, name: string)
 
 const PAGE_SIZE = 50;
 
-/** The channel that a command means without `--channel`: the app's upload channel, or its only public one. */
+/**
+ * The channel that a command means without `--channel`: the app's upload channel, or its only
+ * public one.
+ */
 export async function defaultChannel(
 	server: Server,
 	app: App,
@@ -108,7 +112,10 @@ export function servedBefore(channel: Channel | undefined): string | undefined {
 	return rolloutEnabled && rolloutPercentageBps >= 5_000 ? (rollout?.name ?? version?.name) : version?.name;
 }
 
-/** @throws {Failure} `rollout_running` before a bundle is uploaded whose rollout the server would refuse */
+/**
+ * @throws {Failure} `rollout_running` before a bundle is uploaded whose rollout the server would
+ * refuse
+ */
 export function refuseSecondRollout(channel: Channel | undefined): void {
 	const running = channel?.rollout_version_info?.name;
 	if (channel === undefined || running === undefined || !channel.rolloutEnabled) return;
@@ -148,7 +155,8 @@ const ASK_EVERY_MS = 5_000;
 
 /**
  * Returns when a promoter approved the proposal.
- * @throws {Failure} `proposal_rejected`, `proposal_closed`, or `approval_timeout` with the exit code of a release that waits
+ * @throws {Failure} `proposal_rejected`, `proposal_closed`, or `approval_timeout` with the exit
+ * code of a release that waits
  */
 export async function approved(
 	{ api }: Server,

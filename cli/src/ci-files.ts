@@ -1,6 +1,7 @@
 /**
- * The CI jobs of a project: which system runs them, by the remote of the repository and its files, and the facts that they depend on. Jobs
- * stand at the root of the repository, where its system looks for them, and run in the folder of the project.
+ * The CI jobs of a project: which system runs them, by the remote of the repository and its files,
+ * and the facts that they depend on. Jobs stand at the root of the repository, where its system
+ * looks for them, and run in the folder of the project.
  */
 import { readFile, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
@@ -146,7 +147,10 @@ export async function ciOf(run: Run, { project, origin, appId, command }: Wanted
 const isOwn = (before: string, content: string, command: string) =>
 	before.replace(/(?<=npx --yes )https?:\/\/\S+\/capstan[\w.+-]*\.tgz/g, () => command) === content;
 
-/** By the remote, and then by the files of the repository; GitHub if nothing tells, undefined for another host. */
+/**
+ * By the remote, and then by the files of the repository; GitHub if nothing tells, undefined for
+ * another host.
+ */
 async function systemOf(run: Run, { root }: Checkout): Promise<CiSystem | undefined> {
 	const place = await placeOf(run.directory);
 	const host = place === undefined ? "" : new URL(place.origin).hostname;
@@ -172,7 +176,9 @@ async function branchOf(run: Run, repository: Repository | undefined): Promise<B
 	return answer === undefined ? branch : { name: answer || branch.name, isGuess: false };
 }
 
-/** GitHub replaces expressions before the shell sees the command. @throws {Failure} `invalid_option` */
+/**
+ * GitHub replaces expressions before the shell sees the command. @throws {Failure} `invalid_option`
+ */
 function refuseExpressions({ appId, webDir, branch, folder }: CiFacts): void {
 	const expression = [appId, webDir, branch, folder].find((name) => name.includes("${{"));
 	if (expression === undefined) return;

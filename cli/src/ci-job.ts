@@ -1,6 +1,7 @@
 /**
- * The CI job in which the command runs, as the variables of its system describe it. Every reader of those variables asks here, so that a
- * release and a preview of one job agree. Systems set variables that do not apply to the empty text, which counts as absent.
+ * The CI job in which the command runs, as the variables of its system describe it. Every reader of
+ * those variables asks here, so that a release and a preview of one job agree. Systems set
+ * variables that do not apply to the empty text, which counts as absent.
  */
 import type { Run } from "./command";
 

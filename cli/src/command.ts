@@ -124,7 +124,10 @@ export function versionOf(options: Values, name: string): string | undefined {
 	throw usage("invalid_option", `--${name} must be a version such as 1.2.3; it is "${value}".`, { field: name });
 }
 
-/** A duration such as `30s`, `15m`, `2h` or `7d`, in milliseconds. @throws {Failure} `invalid_option` */
+/**
+ * A duration such as `30s`, `15m`, `2h` or `7d`, in milliseconds. @throws {Failure}
+ * `invalid_option`
+ */
 export function durationOf(options: Values, name: string, fallback: string): number {
 	const value = text(options, name) ?? fallback;
 	const match = /^(\d{1,6})(s|m|h|d)$/.exec(value);

@@ -1,6 +1,7 @@
 /**
- * The one comment of an app on a pull request, at GitHub or GitLab. It is found again by its first line, a marker that readers do not see, and only
- * among comments of the token's own account, because anybody may write the same line.
+ * The one comment of an app on a pull request, at GitHub or GitLab. It is found again by its first
+ * line, a marker that readers do not see, and only among comments of the token's own account,
+ * because anybody may write the same line.
  */
 import { repeating, type Send } from "./api";
 import type { Run } from "./command";
@@ -68,7 +69,8 @@ export async function putComment(
 }
 
 /**
- * Finds a token that is missing or wrong before anything changes. Other problems of the provider are left to `putComment`.
+ * Finds a token that is missing or wrong before anything changes. Other problems of the provider
+ * are left to `putComment`.
  * @throws {Failure} `missing_comment_token`, `comment_refused`
  */
 export async function checkCommentToken(run: Run, pull: PullRequest): Promise<void> {
@@ -108,7 +110,11 @@ function placeOf(run: Run, { repository, number, repositoryId }: PullRequest): P
 	const base = baseOf(environment.GITHUB_API_URL, "https://api.github.com");
 	const issues = `${base}/repos/${repository.split("/").map(encodeURIComponent).join("/")}/issues`;
 	return {
-		...{ token, variable, list: `${issues}/${number}/comments`, account: `${base}/user`, update: "PATCH" },
+		token,
+		variable,
+		list: `${issues}/${number}/comments`,
+		account: `${base}/user`,
+		update: "PATCH",
 		botOfJobs: "github-actions[bot]",
 		one: (id) => `${issues}/comments/${id}`,
 		permission: "the job needs permissions: pull-requests: write",

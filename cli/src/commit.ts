@@ -1,6 +1,6 @@
 /**
- * The commit that a build comes from, as the CI system or git names it, for the bundle's comment and link. A project without git has none;
- * options of the command win.
+ * The commit that a build comes from, as the CI system or git names it, for the bundle's comment
+ * and link. A project without git has none; options of the command win.
  */
 import { ciJobOf } from "./ci-job";
 import type { Run } from "./command";

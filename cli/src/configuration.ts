@@ -1,6 +1,7 @@
 /**
- * The settings of the updater in a project's configuration, as `capstan init` writes them. A value that the file computes is left alone and
- * named, so that a person sets it; the rest of the file is edited all the same.
+ * The settings of the updater in a project's configuration, as `capstan init` writes them. A value
+ * that the file computes is left alone and named, so that a person sets it; the rest of the file is
+ * edited all the same.
  */
 import type { FileChange } from "./ci-files";
 import type { Project } from "./project";

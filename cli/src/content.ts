@@ -1,6 +1,6 @@
 /**
- * The content of a bundle as the options of a run ask for it: the build folder, the form in which devices get it, and its encryption. Releases
- * and previews share it.
+ * The content of a bundle as the options of a run ask for it: the build folder, the form in which
+ * devices get it, and its encryption. Releases and previews share it.
  */
 import { resolve as absolute } from "node:path";
 import { type Build, readBuild, zipOf } from "./build-folder";
@@ -73,8 +73,9 @@ function noteLeftOut(run: Run, { leftOut }: Build): void {
 }
 
 /**
- * @param wanted `updatePackage` of the channel that gets the bundle; undefined: a preview, which testers of a pull request get for a short
- * time, so it goes without the zip that a device is offered when its files fail twice
+ * @param wanted `updatePackage` of the channel that gets the bundle; undefined: a preview, which
+ * testers of a pull request get for a short time, so it goes without the zip that a device is
+ * offered when its files fail twice
  */
 export async function contentOf(
 	run: Run,

@@ -1,6 +1,6 @@
 /**
- * API keys that `capstan login` stored, by server. The file is readable by its owner only and is replaced atomically. A key is sent to
- * the server that it was stored for, and to no other.
+ * API keys that `capstan login` stored, by server. The file is readable by its owner only and is
+ * replaced atomically. A key is sent to the server that it was stored for, and to no other.
  */
 import { randomUUID } from "node:crypto";
 import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";

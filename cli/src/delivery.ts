@@ -1,6 +1,7 @@
 /**
- * The effect of a release on devices, as the server counts them: how many by store build get the bundle, which get none and why, and what one
- * on the bundle before loads. Facts that a key may not read are left out, because the release itself is done.
+ * The effect of a release on devices, as the server counts them: how many by store build get the
+ * bundle, which get none and why, and what one on the bundle before loads. Facts that a key may not
+ * read are left out, because the release itself is done.
  */
 
 import type { AnswerOf } from "../../src/client/client";
@@ -92,7 +93,10 @@ function reachesNobody({ storeBuilds = [] }: Delivery, version: string): boolean
 	);
 }
 
-/** Prints the problems of a bundle that is live now, and who gets it. @returns the exit code of the command */
+/**
+ * Prints the problems of a bundle that is live now, and who gets it. @returns the exit code of the
+ * command
+ */
 export function showOutcome(
 	terminal: Terminal,
 	{
@@ -106,7 +110,10 @@ export function showOutcome(
 		readonly delivery: Delivery | undefined;
 		readonly version: string;
 		readonly before: string | undefined;
-		/** The share of the devices in percent, which may have none of the known ones; undefined: every device. */
+		/**
+		 * The share of the devices in percent, which may have none of the known ones; undefined: every
+		 * device.
+		 */
 		readonly rollout: number | undefined;
 	},
 ): ExitCode {
@@ -122,7 +129,10 @@ export function showOutcome(
 	return EXIT.failure;
 }
 
-/** Such as `Store build 3.2.0: 12 of 14 devices get 1.4.0; 2 get nothing (disable_auto_update_under_native)`. */
+/**
+ * Such as `Store build 3.2.0: 12 of 14 devices get 1.4.0; 2 get nothing
+ * (disable_auto_update_under_native)`.
+ */
 function buildText({ version_build, devices, offered, up_to_date, refused }: StoreBuild, version: string): string {
 	const others = Object.entries(offered).filter(([name]) => name !== version);
 	const parts = [
@@ -136,6 +146,8 @@ function buildText({ version_build, devices, offered, up_to_date, refused }: Sto
 
 /** Fields of the result for programs. */
 export const deliveryFields = ({ storeBuilds, isSampled, loadedBytes, url }: Delivery) => ({
-	...{ url, store_builds: storeBuilds ?? null, sampled: isSampled },
+	url,
+	store_builds: storeBuilds ?? null,
+	sampled: isSampled,
 	loaded_bytes: loadedBytes ?? null,
 });

@@ -1,6 +1,7 @@
 /**
- * Encryption in the format of the stock CLI, which the plugin opens with `publicKey` of capacitor.config: AES-128-CBC with a fresh key for
- * each bundle; that key and every SHA-256 are encrypted with the RSA private key, which also proves who created the bundle.
+ * Encryption in the format of the stock CLI, which the plugin opens with `publicKey` of
+ * capacitor.config: AES-128-CBC with a fresh key for each bundle; that key and every SHA-256 are
+ * encrypted with the RSA private key, which also proves who created the bundle.
  */
 import {
 	constants,
@@ -32,7 +33,9 @@ export interface Encryption {
 	seal(sha256: string): string;
 }
 
-/** The key that the options, the environment or the project have; undefined to upload unencrypted. */
+/**
+ * The key that the options, the environment or the project have; undefined to upload unencrypted.
+ */
 export async function privateKeyOf(run: Run, project: Project): Promise<KeyObject | undefined> {
 	if (run.options["no-encryption"] === true) return undefined;
 	const path = text(run.options, "private-key");
@@ -67,7 +70,9 @@ export async function privateKeyOf(run: Run, project: Project): Promise<KeyObjec
 	return key;
 }
 
-/** Base64 of the public key's PKCS#1 bytes, as `publicKey` of capacitor.config has it within a PEM. */
+/**
+ * Base64 of the public key's PKCS#1 bytes, as `publicKey` of capacitor.config has it within a PEM.
+ */
 export function publicKeyText(key: KeyObject): string {
 	return createPublicKey(key).export({ type: "pkcs1", format: "der" }).toString("base64");
 }

@@ -1,6 +1,7 @@
 /**
- * Failures of the command line: a stable code for programs, a sentence with a remedy for people, and the exit code for CI. An error of the
- * server keeps its own code. Nothing here may contain a key.
+ * Failures of the command line: a stable code for programs, a sentence with a remedy for people,
+ * and the exit code for CI. An error of the server keeps its own code. Nothing here may contain a
+ * key.
  */
 import { CapstanError } from "../../src/client/client";
 
@@ -39,7 +40,10 @@ export class Failure extends Error {
 export const usage = (code: string, message: string, details: Readonly<Record<string, unknown>> = {}) =>
 	new Failure(code, message, EXIT.usage, details);
 
-/** Any thrown value as a failure. The message of an unexpected error is shown, because it is the user's own machine. */
+/**
+ * Any thrown value as a failure. The message of an unexpected error is shown, because it is the
+ * user's own machine.
+ */
 export function failureOf(error: unknown): Failure {
 	if (error instanceof Failure) return error;
 	if (error instanceof CapstanError) return refusal(error);

@@ -1,6 +1,7 @@
 /**
- * The git repository around a project, as git itself describes it, so that worktrees, submodules and rewritten addresses count as git counts
- * them. Every function answers without git and outside of a repository.
+ * The git repository around a project, as git itself describes it, so that worktrees, submodules
+ * and rewritten addresses count as git counts them. Every function answers without git and outside
+ * of a repository.
  */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -62,7 +63,10 @@ export interface Branch {
 	readonly isGuess: boolean;
 }
 
-/** The main branch: that of the remote, or the one that is checked out, unless another one has a usual name. */
+/**
+ * The main branch: that of the remote, or the one that is checked out, unless another one has a
+ * usual name.
+ */
 export async function mainBranchOf(directory: string): Promise<Branch> {
 	const [remote, head, list] = await Promise.all([
 		git(directory, "symbolic-ref", "--short", "refs/remotes/origin/HEAD"),

@@ -1,6 +1,7 @@
 /**
- * The `.gitlab-ci.yml` of a repository, to which `capstan init` adds one include: its other lines stay as they are, byte for byte. The written
- * jobs use stages of the file, because GitLab refuses a pipeline with a job of another stage.
+ * The `.gitlab-ci.yml` of a repository, to which `capstan init` adds one include: its other lines
+ * stay as they are, byte for byte. The written jobs use stages of the file, because GitLab refuses
+ * a pipeline with a job of another stage.
  */
 import { join } from "node:path";
 import { type Stages, USUAL_STAGES } from "../../src/client/ci-facts";
@@ -17,7 +18,9 @@ interface Found {
 	readonly isGuess: boolean;
 }
 
-/** The stages of the jobs: those called build and deploy, and otherwise the first and the last one. */
+/**
+ * The stages of the jobs: those called build and deploy, and otherwise the first and the last one.
+ */
 export async function stagesOf(root: string): Promise<Stages & { readonly isGuess: boolean }> {
 	const { names, isGuess } = await namesOf(root, GITLAB_FILE, new Set());
 	const first = names?.[0];
@@ -28,7 +31,10 @@ export async function stagesOf(root: string): Promise<Stages & { readonly isGues
 	return { build, publish, isGuess };
 }
 
-/** The file's own list counts before those of its includes, and a later include before an earlier one. */
+/**
+ * The file's own list counts before those of its includes, and a later include before an earlier
+ * one.
+ */
 async function namesOf(root: string, path: string, seen: Set<string>): Promise<Found> {
 	const text = seen.has(path) || seen.size > MOST_INCLUDES ? undefined : await readText(join(root, path));
 	seen.add(path);

@@ -1,6 +1,7 @@
 /**
- * `versionName` of an Android project: every value that its Gradle scripts may set, by flavor and build type too. The scripts are read as
- * text. A value that depends on something else, such as a variable of the environment, is reported as unreadable.
+ * `versionName` of an Android project: every value that its Gradle scripts may set, by flavor and
+ * build type too. The scripts are read as text. A value that depends on something else, such as a
+ * variable of the environment, is reported as unreadable.
  */
 import { dirname, join, normalize } from "node:path";
 import { readVersion } from "../../src/domain/updates/version";
@@ -50,7 +51,10 @@ const APP_PROPERTIES = "version.properties";
 const MOST_SCRIPTS = 50;
 const DEEPEST = 12;
 
-/** A statement that sets it, and no variable of that name (`def versionName = …`) and no read of it (`println versionName`). */
+/**
+ * A statement that sets it, and no variable of that name (`def versionName = …`) and no read of it
+ * (`println versionName`).
+ */
 const SETTING =
 	/(?<=^|[{;>])[ \t]*(?:\w+\.)*(?:versionName(?:Override)?(?:\.set(?=[ \t]*\())?|setVersionName(?:Override)?(?=[ \t]*\())(?![\w.])[ \t]*(?:=(?!=)|(?=["'(\w$]))/gm;
 /** A statement by which a flavor or a build type adds to the version. */
@@ -62,7 +66,10 @@ const WITHOUT_NUMBER = /^[\s(]*(?:["'](?:[-+_ (]|["'])|null\b)/;
 const NUMBER = /(?<=^|[{;])[ \t]*(versionCode)[ \t]+(?=["'(\w$])/gm;
 const DEFINITION =
 	/(?<=^|[{;(])[ \t]*(?:(?:def|val|var|final|const|private|internal|static|String|int|Integer)[ \t]+)*(?:\w+\.)*(\w+)(?:[ \t]*:[ \t]*\w+\??)?[ \t]*(?:=(?!=)|\bby[ \t]+extra(?=[ \t]*\())/gm;
-/** `ext["x"] = …`, `extra.set("x", …)`, `set("x", …)`; the content of the string is blank in the text that is searched. */
+/**
+ * `ext["x"] = …`, `extra.set("x", …)`, `set("x", …)`; the content of the string is blank in the
+ * text that is searched.
+ */
 const KEYED =
 	/\b(?:ext|extra)(?:\[|\.set\()[ \t]*["'](\s*)["'][ \t]*(?:\][ \t]*=(?!=)|,)|(?<=^|[{;])[ \t]*set\([ \t]*["'](\s*)["'][ \t]*,/gm;
 
@@ -147,7 +154,10 @@ async function scriptsOf(directory: string, folder: string): Promise<Map<string,
 	return scripts;
 }
 
-/** Candidates for a path that a script names: beside the script, in the root of the Android project, or in that of the app. */
+/**
+ * Candidates for a path that a script names: beside the script, in the root of the Android project,
+ * or in that of the app.
+ */
 function placesOf(script: string, path: string, folder: string): string[] {
 	const plain = path.replace(/^\$\{?\w*(?:[rR]ootDir|rootProject\.projectDir|projectDir)\}?\/?/, "");
 	const folders = plain === path ? [dirname(script), folder, join(folder, "app")] : [folder, join(folder, "app")];
@@ -199,7 +209,10 @@ async function valuesOf(
 const CATALOG_VERSION =
 	/^\s*["']?([\w.-]+)["']?\s*=\s*(?:\{[^}\n]*?\b(?:strictly|require|prefer)\s*=\s*)?["']([^"'\n]*)["']/gm;
 
-/** Every value that the expression may have; undefined if one of them cannot be read, and empty for a name that is defined by itself. */
+/**
+ * Every value that the expression may have; undefined if one of them cannot be read, and empty for
+ * a name that is defined by itself.
+ */
 function evaluate(expression: string, values: Values, depth: number): string[] | undefined {
 	const code = plain(expression);
 	if (depth === 0) return [];

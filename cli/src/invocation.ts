@@ -1,6 +1,7 @@
 /**
- * How a person started the command, such as `npx https://updates.example.com/capstan.tgz`, so that messages name a command that works when it
- * is copied. A command that npx fetched is not in the PATH.
+ * How a person started the command, such as `npx https://updates.example.com/capstan.tgz`, so that
+ * messages name a command that works when it is copied. A command that npx fetched is not in the
+ * PATH.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

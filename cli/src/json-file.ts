@@ -1,6 +1,7 @@
 /**
- * JSON files of the project. A file with an error is reported with its path and the position of the error, because the messages of
- * JSON.parse differ between versions of Node.js and often have no position.
+ * JSON files of the project. A file with an error is reported with its path and the position of the
+ * error, because the messages of JSON.parse differ between versions of Node.js and often have no
+ * position.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";

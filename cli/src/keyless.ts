@@ -1,6 +1,7 @@
 /**
- * Keyless CI: the job's identity token becomes an API key of a few minutes (POST /oidc/token). The token is requested for the server's
- * address, so no other server can use it. Neither token nor key is printed or stored.
+ * Keyless CI: the job's identity token becomes an API key of a few minutes (POST /oidc/token). The
+ * token is requested for the server's address, so no other server can use it. Neither token nor key
+ * is printed or stored.
  */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
@@ -17,7 +18,10 @@ const ISSUER_PAUSE_MS = 5_000;
 /** Gets a token for an audience. @throws {Failure} `identity_token_unavailable` */
 type Source = (audience: string) => Promise<string>;
 
-/** The way in which this job gets identity tokens; undefined outside of CI, or if the job has no permission. */
+/**
+ * The way in which this job gets identity tokens; undefined outside of CI, or if the job has no
+ * permission.
+ */
 function tokenSource(environment: Run["environment"]): Source | undefined {
 	const {
 		ACTIONS_ID_TOKEN_REQUEST_URL: githubUrl,
@@ -67,7 +71,10 @@ const noToken = (reason: string) =>
 /** The stages of publishers that a command can use, the preferred one first; empty: any. */
 export type Stages = readonly ("preview" | "propose" | "promote")[];
 
-/** For commands that change what a public channel serves. A publisher of previews would win over these, because it has fewer rights. */
+/**
+ * For commands that change what a public channel serves. A publisher of previews would win over
+ * these, because it has fewer rights.
+ */
 export const RELEASE_STAGES: Stages = ["promote", "propose"];
 
 /** A key for the app; undefined if this is no job that offers identity tokens. */
@@ -84,7 +91,8 @@ export async function keylessKey(run: Run, origin: string, appId: string, stages
 }
 
 /**
- * A token that the job got ready-made is for the server in its audience. Another server would exchange it there.
+ * A token that the job got ready-made is for the server in its audience. Another server would
+ * exchange it there.
  * @throws {Failure} `identity_token_unavailable`
  */
 function refuseOtherAudience(token: string, origin: string): void {
@@ -104,7 +112,10 @@ function audiencesOf(token: string): string[] {
 	}
 }
 
-/** Each token is accepted once, so an answer that was lost cannot be asked for again. A refused exchange does not use the token up. */
+/**
+ * Each token is accepted once, so an answer that was lost cannot be asked for again. A refused
+ * exchange does not use the token up.
+ */
 async function exchanged(
 	{ apiOnce }: Pick<Server, "apiOnce">,
 	body: { readonly token: string; readonly app_id: string },

@@ -1,6 +1,7 @@
 /**
- * The native packages of a project: the Capacitor and Cordova plugins among its dependencies, as the stock CLI finds and hashes them, so that
- * bundles of both commands compare. A list is whole or absent, because a plugin that is missing from it would count as removed.
+ * The native packages of a project: the Capacitor and Cordova plugins among its dependencies, as
+ * the stock CLI finds and hashes them, so that bundles of both commands compare. A list is whole or
+ * absent, because a plugin that is missing from it would count as removed.
  */
 import { createHash } from "node:crypto";
 import { readdir, readFile, stat } from "node:fs/promises";
@@ -55,7 +56,8 @@ async function nativePackage(folder: string, name: string, requested: string): P
 		checksumOf(folder, "android", [join(folder, "android/build.gradle"), join(folder, "android/build.gradle.kts")]),
 	]);
 	return {
-		...{ name, version: version ?? requested },
+		name,
+		version: version ?? requested,
 		...(requested.length > LONGEST_RANGE ? {} : { requested_version: requested }),
 		...(ios === undefined ? {} : { ios_checksum: ios }),
 		...(android === undefined ? {} : { android_checksum: android }),
@@ -81,7 +83,10 @@ const podFiles = async (folder: string) => [
 	join(folder, "ios/Package.swift"),
 ];
 
-/** Over the path and the content of each file, in the stock CLI's order. It hashes `ios/Package.swift` twice. */
+/**
+ * Over the path and the content of each file, in the stock CLI's order. It hashes
+ * `ios/Package.swift` twice.
+ */
 async function checksumOf(
 	folder: string,
 	platform: "ios" | "android",

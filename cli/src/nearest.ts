@@ -1,5 +1,6 @@
 /**
- * The known word that a mistyped one probably means: words that differ in few letters are offered, and none is guessed beyond that.
+ * The known word that a mistyped one probably means: words that differ in few letters are offered,
+ * and none is guessed beyond that.
  */
 
 const MOST_WRONG_LETTERS = 2;

@@ -1,6 +1,6 @@
 /**
- * The package manager of a project: that of the nearest lock file from the project up to the root of its repository, which in a workspace
- * stands above the project.
+ * The package manager of a project: that of the nearest lock file from the project up to the root
+ * of its repository, which in a workspace stands above the project.
  */
 import { join } from "node:path";
 import { type Installation, type ManagerName, PACKAGE_MANAGERS } from "../../src/client/package-managers";
@@ -11,7 +11,10 @@ interface Manifest {
 	readonly packageManager: string;
 }
 
-/** In the order in which a folder with several lock files is read, unless `packageManager` names one. */
+/**
+ * In the order in which a folder with several lock files is read, unless `packageManager` names
+ * one.
+ */
 const ORDER = ["pnpm", "yarn", "bun", "npm"] as const satisfies readonly ManagerName[];
 
 export async function installationOf({ root, folder }: Checkout): Promise<Installation> {

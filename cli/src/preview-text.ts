@@ -1,5 +1,6 @@
 /**
- * The text of the comment on a pull request: what a tester needs to open the preview, and what it changes against the live bundle. Pure.
+ * The text of the comment on a pull request: what a tester needs to open the preview, and what it
+ * changes against the live bundle. Pure.
  */
 import type { AnswerOf } from "../../src/client/client";
 import { counted, sizeText } from "./terminal";
@@ -9,7 +10,10 @@ export type Preview = AnswerOf<"POST /preview">;
 export type ListedPreview = AnswerOf<"GET /preview">[number];
 export type PreviewPage = AnswerOf<"POST /preview/show">;
 
-/** The first line of the comment, which readers do not see. The app may have previews on several servers. */
+/**
+ * The first line of the comment, which readers do not see. The app may have previews on several
+ * servers.
+ */
 export const markerOf = (appId: string, origin: string) => `<!-- capstan preview ${appId} ${new URL(origin).host} -->`;
 
 export function openText(appId: string, preview: Preview, newest: PreviewPage): string {

@@ -1,6 +1,7 @@
 /**
- * The project in a directory: a Capacitor configuration, or the place where an Electron app creates its updater, with the values that
- * commands need. Configuration files are read as text and never executed.
+ * The project in a directory: a Capacitor configuration, or the place where an Electron app creates
+ * its updater, with the values that commands need. Configuration files are read as text and never
+ * executed.
  */
 import { readdir, stat } from "node:fs/promises";
 import { join, relative } from "node:path";

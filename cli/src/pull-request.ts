@@ -1,6 +1,7 @@
 /**
- * The pull request that a run is about: from options, and from the variables of the CI system if they are about the same one. Its event has the
- * time of the change at the provider, by which the server refuses a build that outlasts its pull request.
+ * The pull request that a run is about: from options, and from the variables of the CI system if
+ * they are about the same one. Its event has the time of the change at the provider, by which the
+ * server refuses a build that outlasts its pull request.
  */
 import { readFile } from "node:fs/promises";
 import { type CiJob, ciJobOf, pathOfRemote } from "./ci-job";
@@ -177,7 +178,8 @@ function gitlabFacts(job: CiJob, environment: Environment, event: "push" | "end"
 		// The commit of a pipeline for merged results is a commit that nobody pushed.
 		commit: environment.CI_MERGE_REQUEST_SOURCE_BRANCH_SHA || job.commit,
 		title: environment.CI_MERGE_REQUEST_TITLE,
-		// The job that stops an environment belongs to an old pipeline and starts when the merge request ends.
+		// The job that stops an environment belongs to an old pipeline and starts when the merge request
+		// ends.
 		eventAt: event === "end" ? environment.CI_JOB_STARTED_AT : environment.CI_PIPELINE_CREATED_AT,
 		isFromFork: source !== undefined && source !== "" && source !== project,
 	};

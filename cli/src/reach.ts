@@ -1,6 +1,7 @@
 /**
- * Whether devices can get a bundle that is live now, by what the server knows of their store builds. A release that no device accepts looks
- * like any other until somebody asks, so the commands ask.
+ * Whether devices can get a bundle that is live now, by what the server knows of their store
+ * builds. A release that no device accepts looks like any other until somebody asks, so the
+ * commands ask.
  */
 
 import inc from "semver/functions/inc";
@@ -23,7 +24,9 @@ const versionsOf = (texts: readonly string[]) =>
 		.filter((each) => each !== null)
 		.sort((one, other) => compareVersions(other, one));
 
-/** Store builds of the devices that reported last; undefined for a key that may not read devices. */
+/**
+ * Store builds of the devices that reported last; undefined for a key that may not read devices.
+ */
 export async function reportedStoreBuilds({ server, appId }: Settings): Promise<readonly string[] | undefined> {
 	try {
 		const { devices } = await server.api("GET /device?totals=true", { query: { app_id: appId } });
@@ -35,8 +38,9 @@ export async function reportedStoreBuilds({ server, appId }: Settings): Promise<
 }
 
 /**
- * Stops a release whose version is below every reported store build. The reports do not move the version by themselves, because anybody can
- * send one: a false 900.0.0 would become the version of the next release.
+ * Stops a release whose version is below every reported store build. The reports do not move the
+ * version by themselves, because anybody can send one: a false 900.0.0 would become the version of
+ * the next release.
  * @throws {Failure} `older_than_store_builds`
  */
 export function refuseBelowAll(version: string, builds: readonly string[], channel: Channel | undefined): void {

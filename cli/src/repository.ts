@@ -1,6 +1,7 @@
 /**
- * The repository of a project at GitHub or GitLab, and the publishers that let its CI jobs release without a secret. Repositories are trusted by
- * their ids, which no rename or new owner of the name changes, so the provider is asked for them.
+ * The repository of a project at GitHub or GitLab, and the publishers that let its CI jobs release
+ * without a secret. Repositories are trusted by their ids, which no rename or new owner of the name
+ * changes, so the provider is asked for them.
  */
 import { type CiSystem, jobClaims } from "../../src/client/ci-workflow";
 import { CapstanError, type RequestOf } from "../../src/client/client";
@@ -43,7 +44,10 @@ export function tokenFor(system: CiSystem, origin: string, isPublicHost: boolean
 	return origin === `https://${GITLAB_HOST || "gitlab.com"}` ? GITLAB_TOKEN : undefined;
 }
 
-/** Asks the provider; undefined if the repository is not public and no token of the environment may read it, or there is none. */
+/**
+ * Asks the provider; undefined if the repository is not public and no token of the environment may
+ * read it, or there is none.
+ */
 export async function repositoryOf(run: Run, system: CiSystem): Promise<Repository | undefined> {
 	const place = await placeOf(run.directory);
 	if (place === undefined) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Finds the command, runs it, and turns failures into messages and exit codes. Everything of the process comes from the caller, so that tests
- * can run commands in their own process.
+ * Finds the command, runs it, and turns failures into messages and exit codes. Everything of the
+ * process comes from the caller, so that tests can run commands in their own process.
  */
 import manifest from "../package.json";
 import { type Command, helpOf, parsed } from "./command";
@@ -76,7 +76,7 @@ export async function runCommand(argv: readonly string[], host: Host): Promise<n
 		else {
 			const { words, options } = parsed(command, rest);
 			if (key !== undefined && key !== "-") terminal.conceal(key);
-			return await command.run({ ...{ terminal, words, options, directory, environment }, version: manifest.version });
+			return await command.run({ terminal, words, options, directory, environment, version: manifest.version });
 		}
 		return EXIT.ok;
 	} catch (failure) {

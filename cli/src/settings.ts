@@ -1,6 +1,6 @@
 /**
- * The inputs of a command: the project, the server, the app and the key. Options win over the environment, and that wins over the
- * project and stored keys.
+ * The inputs of a command: the project, the server, the app and the key. Options win over the
+ * environment, and that wins over the project and stored keys.
  */
 import { readFileSync } from "node:fs";
 import { connect, type Server } from "./api";
@@ -56,7 +56,10 @@ export function appOf(run: Run, project: Project): string {
 	);
 }
 
-/** Whether the person named the server. A project may be anybody's, so an address in it is none that a secret was meant for. */
+/**
+ * Whether the person named the server. A project may be anybody's, so an address in it is none that
+ * a secret was meant for.
+ */
 const isNamed = (run: Run): boolean => ((text(run.options, "server") ?? run.environment.CAPSTAN_SERVER) || "") !== "";
 
 /**

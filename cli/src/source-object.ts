@@ -1,7 +1,8 @@
 /**
- * Reads and edits one object literal in a configuration file: JSON, or the object that a TypeScript or JavaScript file exports. Only the
- * texts of changed values move, so comments, order and formatting of everything else stay. The file is never executed. An object that is
- * computed (spread, function, condition) is reported as not editable.
+ * Reads and edits one object literal in a configuration file: JSON, or the object that a TypeScript
+ * or JavaScript file exports. Only the texts of changed values move, so comments, order and
+ * formatting of everything else stay. The file is never executed. An object that is computed
+ * (spread, function, condition) is reported as not editable.
  */
 
 export interface Member {
@@ -59,7 +60,10 @@ function skipBrackets(text: string, from: number): number {
 	throw new NotEditable("a bracket does not close");
 }
 
-/** The members of the object literal at `{`. @throws {NotEditable} for spreads, methods and computed keys */
+/**
+ * The members of the object literal at `{`. @throws {NotEditable} for spreads, methods and computed
+ * keys
+ */
 export function objectAt(text: string, start: number): ObjectLiteral {
 	const members: Member[] = [];
 	let at = skip(text, start + 1);
@@ -151,14 +155,20 @@ export interface SettingChange {
 	readonly value: Literal;
 }
 
-/** The text with the values set. Setting values that are there changes nothing. @throws {NotEditable} */
+/**
+ * The text with the values set. Setting values that are there changes nothing. @throws
+ * {NotEditable}
+ */
 export function withSettings(text: string, isJson: boolean, changes: readonly SettingChange[]): string {
 	let edited = text;
 	for (const { path, value } of changes) edited = withSetting(edited, isJson, rootObject(edited, isJson), path, value);
 	return edited;
 }
 
-/** The same for an object literal within a source file, which starts at the position of its `{`. @throws {NotEditable} */
+/**
+ * The same for an object literal within a source file, which starts at the position of its `{`.
+ * @throws {NotEditable}
+ */
 export function withSettingsAt(text: string, start: number, changes: readonly SettingChange[]): string {
 	let edited = text;
 	for (const { path, value } of changes) edited = withSetting(edited, false, objectAt(edited, start), path, value);
@@ -245,7 +255,10 @@ function memberText(
 	return `${name}: {\n${inner}${nested}${isJson ? "" : ","}\n${indent}}`;
 }
 
-/** The text without the value at the path, and without the object around it if that is empty then. @throws {NotEditable} */
+/**
+ * The text without the value at the path, and without the object around it if that is empty then.
+ * @throws {NotEditable}
+ */
 export function withoutSetting(text: string, isJson: boolean, path: readonly string[]): string {
 	let object = rootObject(text, isJson);
 	let removed: { readonly object: ObjectLiteral; readonly member: Member } | undefined;

@@ -1,6 +1,6 @@
 /**
- * Build scripts as text, without executing them: comments removed, strings found, statements cut. Every function keeps the positions, so that
- * messages can name the line.
+ * Build scripts as text, without executing them: comments removed, strings found, statements cut.
+ * Every function keeps the positions, so that messages can name the line.
  */
 
 export interface Syntax {
@@ -86,7 +86,10 @@ function endOfString(text: string, start: number, quote: string): number {
 
 export const lineAt = (text: string, index: number) => text.slice(0, index).split("\n").length;
 
-/** The end of the expression that starts at the index: the end of the line or the block, unless an operator continues it. */
+/**
+ * The end of the expression that starts at the index: the end of the line or the block, unless an
+ * operator continues it.
+ */
 export function endOfExpression(bare: string, start: number): number {
 	let depth = 0;
 	for (let at = start; at < bare.length; at++) {

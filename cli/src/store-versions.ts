@@ -1,6 +1,7 @@
 /**
- * The versions of a project's store builds, of every flavor, target and configuration, because devices refuse a bundle that is older than their
- * store build. A place that names a version in a way that cannot be read is reported, never skipped.
+ * The versions of a project's store builds, of every flavor, target and configuration, because
+ * devices refuse a bundle that is older than their store build. A place that names a version in a
+ * way that cannot be read is reported, never skipped.
  */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -33,7 +34,10 @@ export async function storeVersionsOf(directory: string, projects: NativeProject
 	return { versions: [...new Set(versions)], unreadable };
 }
 
-/** The package of an Electron app, which the community platform of Capacitor keeps in its own folder. */
+/**
+ * The package of an Electron app, which the community platform of Capacitor keeps in its own
+ * folder.
+ */
 async function electronVersion(directory: string, file: string): Promise<FoundVersions> {
 	const found = await readJsonObject<ElectronPackage>(directory, file);
 	// electron-builder writes these fields over those of the package.
@@ -129,7 +133,10 @@ function plistVersion({ file, text }: { readonly file: string; readonly text: st
 	return match === null ? [] : [{ file, line: lineAt(code, match.index), value: match[1] ?? "" }];
 }
 
-/** Every value of a text with references such as `$(MAJOR).$(MINOR)`; undefined if one is defined nowhere. */
+/**
+ * Every value of a text with references such as `$(MAJOR).$(MINOR)`; undefined if one is defined
+ * nowhere.
+ */
 function expanded(value: string, settings: BuildSettings, depth: number): string[] | undefined {
 	const match = /\$[({]([^(){}]*)[)}]/.exec(value);
 	if (match === null) return [value];

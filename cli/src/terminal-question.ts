@@ -1,5 +1,6 @@
 /**
- * A question to the person at the terminal. Scripts and CI jobs are not asked, because nobody would answer.
+ * A question to the person at the terminal. Scripts and CI jobs are not asked, because nobody would
+ * answer.
  */
 import { createInterface } from "node:readline/promises";
 import type { Terminal } from "./terminal";

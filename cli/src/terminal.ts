@@ -1,7 +1,8 @@
 /**
- * Output of a command. People read standard output and a progress line on standard error; programs read one JSON object (`--json`) on
- * standard output. Colours and the progress line appear on terminals only. Secrets that were registered are never printed. Texts of the
- * server and of files cannot control the terminal: only this file writes control characters, and only it breaks lines.
+ * Output of a command. People read standard output and a progress line on standard error; programs
+ * read one JSON object (`--json`) on standard output. Colours and the progress line appear on
+ * terminals only. Secrets that were registered are never printed. Texts of the server and of files
+ * cannot control the terminal: only this file writes control characters, and only it breaks lines.
  */
 import { randomUUID } from "node:crypto";
 import { type Failure, failureOf } from "./failure";
@@ -29,10 +30,16 @@ const CLEAR_LINE = `\r${ESCAPE}[2K`;
 const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 export type Style = keyof typeof STYLES;
 
-/** Control characters except the tab, separators of lines, and characters that change the direction of the text. */
+/**
+ * Control characters except the tab, separators of lines, and characters that change the direction
+ * of the text.
+ */
 const UNPRINTABLE = /(?!\t)[\p{Cc}\p{Bidi_Control}\u2028\u2029\ufeff]/gu;
 
-/** The text on one line, with escapes as JSON has them in the place of characters that control a terminal. */
+/**
+ * The text on one line, with escapes as JSON has them in the place of characters that control a
+ * terminal.
+ */
 const printable = (text: string) =>
 	text.replace(UNPRINTABLE, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 

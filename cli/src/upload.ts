@@ -1,6 +1,7 @@
 /**
- * Uploads a build as a bundle: single files, of which the server keeps those that it has, a zip, or both. Devices see nothing of it until a
- * channel points to the bundle, so a run that ends anywhere leaves nothing visible, and the next run starts over or continues.
+ * Uploads a build as a bundle: single files, of which the server keeps those that it has, a zip, or
+ * both. Devices see nothing of it until a channel points to the bundle, so a run that ends anywhere
+ * leaves nothing visible, and the next run starts over or continues.
  */
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
@@ -44,7 +45,10 @@ const MOST_ROUNDS = 3;
 const LEAST_COMPRESSED_BYTES = 8192;
 const compress = promisify(brotliCompress);
 
-/** The checksum of a bundle: of its zip, or of its content if it has none. Encrypted bundles seal it. */
+/**
+ * The checksum of a bundle: of its zip, or of its content if it has none. Encrypted bundles seal
+ * it.
+ */
 export function checksumOf(build: Build, zip: Uint8Array | undefined, encryption: Encryption | undefined): string {
 	const plain = zip === undefined ? build.digest : sha256(zip);
 	return encryption === undefined ? plain : encryption.seal(plain);
@@ -126,12 +130,14 @@ async function uploadFiles({ server, app, version, build, encryption, progress }
 }
 
 async function entryOf(root: string, file: BuildFile, encryption: Encryption | undefined): Promise<Entry> {
-	// Devices take .br off every name and decompress the file, so a file that has this ending anyway is compressed again.
+	// Devices take .br off every name and decompress the file, so a file that has this ending anyway
+	// is compressed again.
 	const isCompressed = file.name.endsWith(".br") || file.sizeBytes >= LEAST_COMPRESSED_BYTES;
 	const file_name = isCompressed ? `${file.name}.br` : file.name;
 	const file_hash = encryption === undefined ? file.sha256 : encryption.seal(file.sha256);
 	const path = file_name.split("/").map(encodeURIComponent).join("/");
-	// The server checks the content that a plain path names. That of an encrypted file belongs to this bundle.
+	// The server checks the content that a plain path names. That of an encrypted file belongs to this
+	// bundle.
 	const folder = encryption === undefined ? "" : `${sha256(encryption.sessionKey).slice(0, 32)}/`;
 	return { file, file_name, file_hash, s3_path: `${root}${folder}${sha256(file.sha256)}_${path}` };
 }

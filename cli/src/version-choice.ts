@@ -1,20 +1,25 @@
 /**
- * The version of a release that names none: the next patch above the package, the store builds and the newest releases, because devices
- * refuse bundles that are older than their store build and ignore a version that they have.
+ * The version of a release that names none: the next patch above the package, the store builds and
+ * the newest releases, because devices refuse bundles that are older than their store build and
+ * ignore a version that they have.
  *
- * Only people who may release can move it. A bundle that was uploaded and never released, such as by the preview key of a pull request, takes
- * its own version and nothing more.
+ * Only people who may release can move it. A bundle that was uploaded and never released, such as
+ * by the preview key of a pull request, takes its own version and nothing more.
  */
 import compare from "semver/functions/compare";
 import parse from "semver/functions/parse";
 import { readVersion } from "../../src/domain/updates/version";
 
 export interface KnownVersions {
-	/** Versions of the package, of store builds and of bundles that are live for everybody or on the channel of the release. */
+	/**
+	 * Versions of the package, of store builds and of bundles that are live for everybody or on the
+	 * channel of the release.
+	 */
 	readonly current: readonly string[];
 	/**
-	 * Versions that were live on the channel, also of bundles that are deleted, because devices keep them. They count with the major of a
-	 * current one, so that a release of 900.0.0 by mistake ends with its rollback.
+	 * Versions that were live on the channel, also of bundles that are deleted, because devices keep
+	 * them. They count with the major of a current one, so that a release of 900.0.0 by mistake ends
+	 * with its rollback.
 	 */
 	readonly past: readonly string[];
 	/** Versions of other bundles. */

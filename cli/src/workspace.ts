@@ -1,6 +1,7 @@
 /**
- * The packages of a workspace that an app is built from: those that its package.json names, and those that these name, as the package
- * manager links them. Only folders of the workspace count, because a registry may have a package of the same name.
+ * The packages of a workspace that an app is built from: those that its package.json names, and
+ * those that these name, as the package manager links them. Only folders of the workspace count,
+ * because a registry may have a package of the same name.
  */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -27,7 +28,10 @@ export interface Member {
 const DEEPEST = 5;
 const MOST_FOLDERS = 5_000;
 
-/** A file that cannot be read as JSON counts as one that is not there: only the app's own files are reported. */
+/**
+ * A file that cannot be read as JSON counts as one that is not there: only the app's own files are
+ * reported.
+ */
 export async function looseJson<Shape extends object>(path: string): Promise<Shape | undefined> {
 	const text = await readText(path);
 	try {
@@ -38,7 +42,9 @@ export async function looseJson<Shape extends object>(path: string): Promise<Sha
 	}
 }
 
-/** @returns the packages that the app needs, each after those that it needs itself, without the app */
+/**
+ * @returns the packages that the app needs, each after those that it needs itself, without the app
+ */
 export async function neededMembers(root: string, app: string): Promise<readonly Member[]> {
 	const members = await membersOf(root);
 	const byName = new Map(members.map((member) => [member.manifest.name ?? "", member]));

@@ -1,6 +1,7 @@
 /**
- * Lists of names at the top level of a YAML file, and the lines that they take. Other YAML is left alone: a value that is no such list, such as a
- * reference, has no answer, so that nothing is concluded from it.
+ * Lists of names at the top level of a YAML file, and the lines that they take. Other YAML is left
+ * alone: a value that is no such list, such as a reference, has no answer, so that nothing is
+ * concluded from it.
  */
 
 interface Entry {

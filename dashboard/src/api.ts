@@ -1,6 +1,6 @@
 /**
- * Access to the API: the typed client with the session cookie, and the query and mutation hooks. The dashboard has no other way to the
- * server, and shows the API's own error messages.
+ * Access to the API: the typed client with the session cookie, and the query and mutation hooks.
+ * The dashboard has no other way to the server, and shows the API's own error messages.
  */
 import {
 	keepPreviousData,
@@ -158,7 +158,10 @@ export function ask<const Key extends EndpointKey>(endpoint: Key, request: Reque
 /** Whether a `recent_sign_in_required` error accepts a passkey only. */
 export const needsPasskey = ({ moreInfo }: CapstanError) => moreInfo.method === "passkey";
 
-/** Repeats a request that needs a recent sign-in after the user has confirmed their identity. The first attempt changed nothing. */
+/**
+ * Repeats a request that needs a recent sign-in after the user has confirmed their identity. The
+ * first attempt changed nothing.
+ */
 async function confirmed(send: () => Promise<unknown>): Promise<unknown> {
 	try {
 		return await send();
@@ -204,7 +207,10 @@ export function useChange<const Key extends EndpointKey>(
 
 export type { AnswerOf, RequestOf };
 
-/** The address of the server's `capstan` command for files that stay, such as CI jobs: its content never changes. */
+/**
+ * The address of the server's `capstan` command for files that stay, such as CI jobs: its content
+ * never changes.
+ */
 export function useCommandAddress(): string {
 	const newest = `${location.origin}/capstan.tgz`;
 	const { data } = useQuery({

@@ -1,4 +1,7 @@
-/** Routes of the dashboard. Each screen is loaded when it is opened. Without a session, the first API answer redirects to the sign-in page. */
+/**
+ * Routes of the dashboard. Each screen is loaded when it is opened. Without a session, the first
+ * API answer redirects to the sign-in page.
+ */
 import { type ComponentType, lazy, Suspense } from "react";
 import { Redirect, Route, Switch, useLocation } from "wouter";
 import { CapstanError, useAsk } from "./api";

@@ -17,7 +17,10 @@ export function useRemovalPlan(
 	);
 }
 
-/** The member's keys that would lose permissions with the role. Sends nothing while `role` is undefined. */
+/**
+ * The member's keys that would lose permissions with the role. Sends nothing while `role` is
+ * undefined.
+ */
 export function useRolePlan(
 	orgId: string,
 	email: string,
@@ -28,7 +31,10 @@ export function useRolePlan(
 	);
 }
 
-/** The permissions that a member would gain with a role on an app or a channel. Sends nothing while the form is incomplete. */
+/**
+ * The permissions that a member would gain with a role on an app or a channel. Sends nothing while
+ * the form is incomplete.
+ */
 export function useMemberGrantPlan(
 	body: RequestOf<"POST /organization/members/bindings">["body"] | undefined,
 ): UseQueryResult<AnswerOf<"POST /organization/members/bindings"> | null, Error> {
@@ -46,7 +52,10 @@ export function useMemberRevocationPlan(
 	);
 }
 
-/** The holders of a custom role and what its change does to each. Sends nothing while the permissions are unchanged. */
+/**
+ * The holders of a custom role and what its change does to each. Sends nothing while the
+ * permissions are unchanged.
+ */
 export function useRoleChangePlan(
 	orgId: string,
 	name: string,
@@ -170,7 +179,10 @@ export function useChannelDeletionPlan(
 
 export type RollbackPlan = PlanOf<AnswerOf<"POST /channel/rollback">>;
 
-/** The outcome of a rollback; `version` null is the store build, undefined the bundle that was live before. */
+/**
+ * The outcome of a rollback; `version` null is the store build, undefined the bundle that was live
+ * before.
+ */
 export function useRollbackPlan(
 	appId: string,
 	channel: string,
@@ -180,7 +192,9 @@ export function useRollbackPlan(
 		planIn(
 			await ask("POST /channel/rollback", {
 				body: {
-					...{ app_id: appId, channel, dry_run: true },
+					app_id: appId,
+					channel,
+					dry_run: true,
 					...(version === undefined ? {} : { version: version ?? "builtin" }),
 				},
 			}),

@@ -1,6 +1,7 @@
 /**
- * How far an app is on its first steps: a bundle, a release, a device. Looks again while the page is visible, so a command in a terminal or a
- * start of the app on a phone shows here within seconds. An app that is through is not asked about again in this browser.
+ * How far an app is on its first steps: a bundle, a release, a device. Looks again while the page
+ * is visible, so a command in a terminal or a start of the app on a phone shows here within
+ * seconds. An app that is through is not asked about again in this browser.
  */
 import { useEffect, useState } from "react";
 import { type AnswerOf, type ItemOf, usePage } from "./api";

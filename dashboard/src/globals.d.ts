@@ -1,6 +1,7 @@
 /**
- * Globals that the compiler cannot find by itself: the build fills in `__CLI_VERSION__` (vite.config.ts), and the Worker's runtime has the
- * others. The types of endpoints come from the Worker's sources, so the compiler reads those too; none of them runs here.
+ * Globals that the compiler cannot find by itself: the build fills in `__CLI_VERSION__`
+ * (vite.config.ts), and the Worker's runtime has the others. The types of endpoints come from the
+ * Worker's sources, so the compiler reads those too; none of them runs here.
  */
 declare const __CLI_VERSION__: string;
 

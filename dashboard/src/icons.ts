@@ -1,6 +1,7 @@
 /**
- * The icons of the dashboard: the allowed set of one family (Tabler, outline, MIT). Screens import from here only, and draw them with `Icon`, which
- * sets size and stroke and hides them from screen readers. Each is imported by its file: the package's index names five thousand, which would slow
+ * The icons of the dashboard: the allowed set of one family (Tabler, outline, MIT). Screens import
+ * from here only, and draw them with `Icon`, which sets size and stroke and hides them from screen
+ * readers. Each is imported by its file: the package's index names five thousand, which would slow
  * every build.
  */
 import type { ComponentType, SVGProps } from "react";

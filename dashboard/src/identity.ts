@@ -1,6 +1,7 @@
 /**
- * Asks the user to confirm their identity for an action that needs a recent sign-in. The dialog opens above everything else, so the form
- * below keeps its input and sends its request again afterwards.
+ * Asks the user to confirm their identity for an action that needs a recent sign-in. The dialog
+ * opens above everything else, so the form below keeps its input and sends its request again
+ * afterwards.
  */
 import { useSyncExternalStore } from "react";
 

@@ -1,6 +1,7 @@
 /**
- * The component library in the design language, as far as its variables (library.css) do not reach: which colours a variant has. `filled` is the
- * one primary button of a screen, `default` the others, `danger` opens a confirmation, and red `filled` is the confirmation itself.
+ * The component library in the design language, as far as its variables (library.css) do not reach:
+ * which colours a variant has. `filled` is the one primary button of a screen, `default` the
+ * others, `danger` opens a confirmation, and red `filled` is the confirmation itself.
  */
 import { createTheme, type VariantColorsResolver } from "@mantine/core";
 
@@ -64,8 +65,9 @@ const design = createTheme({
 const OFFLINE = "You are offline. This works when the network is back.";
 
 /**
- * Without a network no button can change anything, so all of them are disabled with the reason, except those that say otherwise, such as Cancel. A
- * default of the library covers buttons that nobody thought of.
+ * Without a network no button can change anything, so all of them are disabled with the reason,
+ * except those that say otherwise, such as Cancel. A default of the library covers buttons that
+ * nobody thought of.
  */
 export const themeOf = (isOnline: boolean) =>
 	isOnline

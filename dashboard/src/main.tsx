@@ -1,6 +1,6 @@
 /**
- * Entry of the dashboard: theme, query cache and router. The component library must not insert style elements, because the page's
- * Content-Security-Policy refuses them.
+ * Entry of the dashboard: theme, query cache and router. The component library must not insert
+ * style elements, because the page's Content-Security-Policy refuses them.
  */
 import "@mantine/core/styles.css";
 import "@mantine/notifications/styles.css";

@@ -1,4 +1,7 @@
-/** Paths of the screens, below /dashboard. Only this file and `releasePlace` encode names that people chose. */
+/**
+ * Paths of the screens, below /dashboard. Only this file and `releasePlace` encode names that
+ * people chose.
+ */
 import { releasePlace } from "../../src/domain/words/release-address";
 
 const at = (...parts: readonly string[]) => `/${parts.map(encodeURIComponent).join("/")}`;
@@ -35,7 +38,10 @@ export const appPath = (appId: string, screen: AppScreen = "releases") => at("ap
 /** The webhooks of the app, or of the organization without one; with `id` one of them. */
 export const webhookPath = (orgId: string, appId: string | undefined, ...id: readonly string[]) =>
 	appId === undefined ? at("organizations", orgId, "webhooks", ...id) : at("apps", appId, "webhooks", ...id);
-/** The same address as in mails and webhooks. @param release its id or version; null: the store build */
+/**
+ * The same address as in mails and webhooks. @param release its id or version; null: the store
+ * build
+ */
 export const releasePath = releasePlace;
 export const channelPath = (appId: string, channel: string) => at("apps", appId, "channels", channel);
 export const bundlePath = (appId: string, version: string) => at("apps", appId, "bundles", version);

@@ -1,6 +1,7 @@
 /**
- * The user's permissions, so that screens offer nothing that the API would refuse. The API decides; this is only presentation. The user's
- * roles come from the member list and from the roles on single apps and channels; no role is named here.
+ * The user's permissions, so that screens offer nothing that the API would refuse. The API decides;
+ * this is only presentation. The user's roles come from the member list and from the roles on
+ * single apps and channels; no role is named here.
  */
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { administersOrganization, PERMISSIONS_AT, type Permission } from "../../src/authz/permissions";
@@ -33,7 +34,10 @@ const BELOW = PERMISSIONS_AT.app;
 
 const useOwnId = () => useAsk("GET /account", {}).data?.uid;
 
-/** The permissions of the user's role on each whole organization, in the same order. Custom roles are looked up only for their holders. */
+/**
+ * The permissions of the user's role on each whole organization, in the same order. Custom roles
+ * are looked up only for their holders.
+ */
 export function useHeldIn(orgIds: readonly string[]): readonly Held[] {
 	const uid = useOwnId();
 	const memberships = useQueries({
@@ -58,8 +62,9 @@ export function useHeld(orgId: string | undefined): Held {
 }
 
 /**
- * Whether the user may create organizations, and so grant that. The permission belongs to the account and is effective while the account
- * administers any organization. Every membership lists it, so for users without it the first one is enough.
+ * Whether the user may create organizations, and so grant that. The permission belongs to the
+ * account and is effective while the account administers any organization. Every membership lists
+ * it, so for users without it the first one is enough.
  */
 export function useMayCreateOrganizations(): boolean {
 	const uid = useOwnId();
@@ -112,7 +117,10 @@ export function useOwnBindings(orgId: string | undefined, appId: string | undefi
 	});
 }
 
-/** The organization of an app that is hidden from the user, by a role of theirs on one of its channels. */
+/**
+ * The organization of an app that is hidden from the user, by a role of theirs on one of its
+ * channels.
+ */
 export function useOrganizationOfRole(appId: string): string | undefined {
 	const uid = useOwnId();
 	const organizations = useOrganizations().data ?? [];
@@ -122,7 +130,10 @@ export function useOrganizationOfRole(appId: string): string | undefined {
 	return organizations.find((_, index) => (found[index]?.data?.length ?? 0) > 0)?.id;
 }
 
-/** Permissions by the user's role on the organization, and by those on the app and, with `channelId`, on that channel. */
+/**
+ * Permissions by the user's role on the organization, and by those on the app and, with
+ * `channelId`, on that channel.
+ */
 function useHeldBelow(
 	appId: string,
 	orgId: string | undefined,
@@ -155,7 +166,10 @@ export function useChannelMay(appId: string, orgId: string | undefined, channelI
 	return (permission) => (held?.includes(permission) ? true : isKnown ? false : undefined);
 }
 
-/** Whether the user holds every permission of the role. Without that they may neither grant it nor change its holder. */
+/**
+ * Whether the user holds every permission of the role. Without that they may neither grant it nor
+ * change its holder.
+ */
 export function covers(held: Held, role: KnownRole | undefined): boolean {
 	return (role?.permissions ?? []).every((permission) => held?.includes(permission) === true);
 }
@@ -169,7 +183,10 @@ export function grantableRoles(
 	return roles.filter((role) => role.assignable && role.scopeType === scope && covers(held, role));
 }
 
-/** Roles that the user may give to members on the whole organization: built-in ones, weakest first, then custom ones. */
+/**
+ * Roles that the user may give to members on the whole organization: built-in ones, weakest first,
+ * then custom ones.
+ */
 export function memberRoles(roles: readonly KnownRole[], held: Held): readonly KnownRole[] {
 	const grantable = grantableRoles(roles, held, "org");
 	const builtIn = grantable.filter(({ isCustom }) => !isCustom);

@@ -1,6 +1,7 @@
 /**
- * The roles of an organization: built-in ones from the table of src/authz, and those that the organization defines itself. Names of custom
- * roles are loaded where a screen lists or offers roles; until then a custom role is shown by its name.
+ * The roles of an organization: built-in ones from the table of src/authz, and those that the
+ * organization defines itself. Names of custom roles are loaded where a screen lists or offers
+ * roles; until then a custom role is shown by its name.
  */
 import { useQueries } from "@tanstack/react-query";
 import { isRoleName, type Permission, ROLE_NAMES, ROLES, type ScopeType } from "../../src/authz/permissions";
@@ -51,7 +52,9 @@ export const knownRole = (role: RoleRecord): KnownRole => ({
 	assignable: role.assignable,
 });
 
-/** The roles of each organization; without an id only the built-in ones. Undefined while they load. */
+/**
+ * The roles of each organization; without an id only the built-in ones. Undefined while they load.
+ */
 export function useRolesOf(orgIds: readonly (string | undefined)[]): readonly (readonly KnownRole[] | undefined)[] {
 	const answers = useQueries({
 		queries: orgIds.map((orgId) => ({
@@ -74,7 +77,10 @@ export const roleIn = (roles: readonly KnownRole[], name: string) => roles.find(
 /** The name of a role on screens. */
 export const titleOf = (roles: readonly KnownRole[], name: string) => roleIn(roles, name)?.title ?? name;
 
-/** Options of a choice of roles. A custom role that has the title of another one shows its name as well. */
+/**
+ * Options of a choice of roles. A custom role that has the title of another one shows its name as
+ * well.
+ */
 export function roleOptions(roles: readonly KnownRole[]) {
 	return roles.map(({ name, title }) => ({
 		value: name,

@@ -1,7 +1,8 @@
 /**
- * Roles that an organization defines itself: a named subset of the permissions. A custom role grants nothing until it is bound, its
- * name is never that of a built-in role, and a binding with a name that the organization does not define grants nothing. Its owners
- * are never counted: an organization is owned and administered by built-in roles only.
+ * Roles that an organization defines itself: a named subset of the permissions. A custom role
+ * grants nothing until it is bound, its name is never that of a built-in role, and a binding with a
+ * name that the organization does not define grants nothing. Its owners are never counted: an
+ * organization is owned and administered by built-in roles only.
  */
 import {
 	isRoleName,
@@ -13,10 +14,16 @@ import {
 	type ScopeType,
 } from "./permissions";
 
-/** Without underscores, which all built-in names have, and shorter than the ids of keys and accounts. */
+/**
+ * Without underscores, which all built-in names have, and shorter than the ids of keys and
+ * accounts.
+ */
 export const CUSTOM_ROLE_NAME = /^[a-z][a-z0-9-]{1,29}$/;
 
-/** Words by which built-in roles are known without their prefix, and those that stand for a mode of keys. */
+/**
+ * Words by which built-in roles are known without their prefix, and those that stand for a mode of
+ * keys.
+ */
 const RESERVED: readonly string[] = [
 	...ROLE_NAMES.map((name) => name.replace(/^[a-z]+_/, "").replaceAll("_", "-")),
 	...["read", "upload", "write", "all", "owner"],
@@ -24,7 +31,10 @@ const RESERVED: readonly string[] = [
 
 export const isReservedRoleName = (name: string): boolean => RESERVED.includes(name);
 
-/** The role of a binding, an invitation or a request; undefined: the name stands for no role there, so it grants nothing. */
+/**
+ * The role of a binding, an invitation or a request; undefined: the name stands for no role there,
+ * so it grants nothing.
+ */
 export function resolvedRole(
 	name: string,
 	scopeType: ScopeType,

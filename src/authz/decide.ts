@@ -1,6 +1,7 @@
 /**
- * The one decision: may this principal use this permission on this target? Pure. It also creates the branded ids: query functions take only
- * these, so a query for a tenant that was not decided about does not compile.
+ * The one decision: may this principal use this permission on this target? Pure. It also creates
+ * the branded ids: query functions take only these, so a query for a tenant that was not decided
+ * about does not compile.
  */
 import type { KeyPolicyName } from "../domain/key-policy";
 import {
@@ -23,9 +24,14 @@ export interface Target {
 	readonly orgId: string;
 	readonly appId?: string;
 	readonly channelId?: number;
-	/** The list of the app's channels: a binding on one of them covers it, and the answer has only the channels of such bindings. */
+	/**
+	 * The list of the app's channels: a binding on one of them covers it, and the answer has only the
+	 * channels of such bindings.
+	 */
 	readonly anyChannel?: true;
-	/** The channel is public, protected or the default upload channel, so it is more than a preview. */
+	/**
+	 * The channel is public, protected or the default upload channel, so it is more than a preview.
+	 */
 	readonly isMoreThanPreview?: boolean;
 	/** Set for requests that restore an organization; no binding covers both kinds. */
 	readonly inDeletedOrganization?: true;
@@ -53,13 +59,16 @@ export type Decision =
 	| { readonly outcome: "suspended"; readonly policy: KeyPolicyName }
 	/** The secret was replaced, and only the new one grants rights to keys and people. */
 	| { readonly outcome: "replaced"; readonly permission: Permission }
-	/** The key holds the permission, but its account does not: a key cannot grant rights that its account lacks. */
+	/**
+	 * The key holds the permission, but its account does not: a key cannot grant rights that its
+	 * account lacks.
+	 */
 	| { readonly outcome: "account"; readonly permission: Permission }
 	| { readonly outcome: "hidden" };
 
 /**
- * Permissions that grant rights to others. A replaced secret could create its own successor with them, and a key could raise its own
- * account.
+ * Permissions that grant rights to others. A replaced secret could create its own successor with
+ * them, and a key could raise its own account.
  */
 const GIVES_RIGHTS: readonly Permission[] = ["org.manage_apikeys", "org.invite_user", "org.update_user_roles"];
 
@@ -70,7 +79,10 @@ const VISIBILITY: Readonly<Record<ScopeType, Permission>> = {
 	channel: "channel.read",
 };
 
-/** @param target null when it does not exist; the answer is the same as for a target that the principal may not see */
+/**
+ * @param target null when it does not exist; the answer is the same as for a target that the
+ * principal may not see
+ */
 export function decide(principal: Principal, permission: Permission, target: Target | null): Decision {
 	if (target === null) return { outcome: "hidden" };
 	if (principal.kind === "key" && principal.secretIsReplaced && GIVES_RIGHTS.includes(permission)) {
@@ -104,7 +116,10 @@ export function decide(principal: Principal, permission: Permission, target: Tar
 	return visible ? { outcome: "forbidden", permission, scope } : { outcome: "hidden" };
 }
 
-/** False if the permission grants rights, and the caller is a key whose account does not hold it in the organization. */
+/**
+ * False if the permission grants rights, and the caller is a key whose account does not hold it in
+ * the organization.
+ */
 function accountMayGive(principal: Principal, permission: Permission, orgId: string): boolean {
 	return !GIVES_RIGHTS.includes(permission) || accountHolds(principal, permission, orgId);
 }
@@ -147,8 +162,9 @@ export function holdsGlobally(principal: Principal, permission: GlobalPermission
 }
 
 /**
- * The first permission of the role that the principal lacks on the target; undefined when it has them all. A key can neither grant nor
- * revoke a role beyond its account, because it could raise its own account with it.
+ * The first permission of the role that the principal lacks on the target; undefined when it has
+ * them all. A key can neither grant nor revoke a role beyond its account, because it could raise
+ * its own account with it.
  */
 export function firstPermissionNotHeld(principal: Principal, role: Role, target: Target): Permission | undefined {
 	return role.permissions.find((permission) => {
@@ -174,7 +190,10 @@ export function appsWhere(principal: Principal, permission: Permission): AppId[]
 	return [...new Set(bindings.flatMap(({ appId }) => (appId === null ? [] : [appId as AppId])))];
 }
 
-/** Channels of the app on which the principal holds the permission by a binding on the channel itself. */
+/**
+ * Channels of the app on which the principal holds the permission by a binding on the channel
+ * itself.
+ */
 export function channelsWhere(principal: Principal, permission: Permission, { orgId, appId }: Target): number[] {
 	const bindings = bindingsGranting(principal, permission, "channel", false);
 	return [

@@ -1,6 +1,6 @@
 /**
- * Nobody grants more than they hold: a key, a member's role or a trusted publisher gets no permission, no lifetime and no address that its
- * creator lacks.
+ * Nobody grants more than they hold: a key, a member's role or a trusted publisher gets no
+ * permission, no lifetime and no address that its creator lacks.
  */
 
 import { MOST_EXPIRATION_DAYS } from "../domain/key-policy";
@@ -11,7 +11,10 @@ import { firstPermissionNotHeld, type Target } from "./decide";
 import type { Role } from "./permissions";
 import type { Principal } from "./principal";
 
-/** @throws {ApiError} `permission_denied` when the role holds a permission that the caller lacks on the target */
+/**
+ * @throws {ApiError} `permission_denied` when the role holds a permission that the caller lacks on
+ * the target
+ */
 export function refuseStronger(principal: Principal, role: Role, target: Target): void {
 	const permission = firstPermissionNotHeld(principal, role, target);
 	if (permission === undefined) return;
@@ -25,8 +28,8 @@ export function refuseStronger(principal: Principal, role: Role, target: Target)
 }
 
 /**
- * 403 when a key that expires would grant a longer life. It may create keys that expire later, within one year, so that expiring keys can
- * be rotated; it cannot create a key that never expires.
+ * 403 when a key that expires would grant a longer life. It may create keys that expire later,
+ * within one year, so that expiring keys can be rotated; it cannot create a key that never expires.
  * @param nowMs undefined: the key exists already, so any expiry is accepted
  */
 export function refuseLongerLife(principal: Principal, expiresAtMs: number | null, nowMs: number | undefined): void {
@@ -40,7 +43,10 @@ export function refuseLongerLife(principal: Principal, expiresAtMs: number | nul
 	);
 }
 
-/** 403 when a caller that is limited to addresses would grant access from others. An empty list means any address. */
+/**
+ * 403 when a caller that is limited to addresses would grant access from others. An empty list
+ * means any address.
+ */
 export function refuseMoreAddresses(principal: Principal, ranges: readonly string[]): void {
 	if (principal.ipAllowList === null) return;
 	const outside = ranges.length === 0 ? "0.0.0.0/0" : firstRangeOutside(ranges, principal.ipAllowList);

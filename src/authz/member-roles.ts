@@ -1,6 +1,6 @@
 /**
- * Roles of whole organizations, for members and invitations, computed from the role table: which can be assigned, which is strongest, which
- * hold a permission. No role is named here.
+ * Roles of whole organizations, for members and invitations, computed from the role table: which
+ * can be assigned, which is strongest, which hold a permission. No role is named here.
  */
 import { holdsAll, roleNamed } from "./custom-roles";
 import { administersOrganization, type Permission, ROLE_NAMES, ROLES, type Role, type RoleName } from "./permissions";

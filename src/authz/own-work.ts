@@ -1,6 +1,7 @@
 /**
- * The "own work only" rule: a preview role grants its permissions only on bundles, channels and uploads that the caller created itself. All
- * jobs of a `preview` publisher share one key, so each is limited to the pull request that its token names as well.
+ * The "own work only" rule: a preview role grants its permissions only on bundles, channels and
+ * uploads that the caller created itself. All jobs of a `preview` publisher share one key, so each
+ * is limited to the pull request that its token names as well.
  */
 import { ApiError } from "../errors";
 import { decide, type Target } from "./decide";
@@ -14,11 +15,17 @@ export type Caller = Pick<Principal, "userId" | "keyId"> & { readonly publisher?
 export interface Made {
 	readonly created_by: string;
 	readonly created_by_key: string | null;
-	/** The open preview that it belongs to; null: none. Required, so that a reader that does not ask does not compile. */
+	/**
+	 * The open preview that it belongs to; null: none. Required, so that a reader that does not ask
+	 * does not compile.
+	 */
 	readonly preview_id: string | null;
 }
 
-/** Whether this API key created it, or this account without a key. A job owns only what belongs to the preview of its pull request. */
+/**
+ * Whether this API key created it, or this account without a key. A job owns only what belongs to
+ * the preview of its pull request.
+ */
 export function isOwnWork(made: Made, caller: Caller): boolean {
 	const { userId, keyId, publisher } = caller;
 	if (publisher?.limit !== undefined) {
@@ -31,7 +38,10 @@ export function isOwnWork(made: Made, caller: Caller): boolean {
 const isCreator = (made: Omit<Made, "preview_id">, { userId, keyId }: Pick<Caller, "userId" | "keyId">): boolean =>
 	made.created_by_key === keyId && (keyId !== null || made.created_by === userId);
 
-/** @throws {ApiError} `permission_denied` unless the caller created it, or holds the permission on the target without that limit */
+/**
+ * @throws {ApiError} `permission_denied` unless the caller created it, or holds the permission on
+ * the target without that limit
+ */
 export function requireOwnWork(principal: Principal, permission: Permission, target: Target, made: Made): void {
 	if (reachesOnlyOwnWork(principal, permission, target)) requireCreator(principal, permission, made);
 }
@@ -54,11 +64,17 @@ const notOwn = (permission: Permission) =>
 		{ moreInfo: { permission, scope: "app" } },
 	);
 
-/** Whether a caller limited to own work only says for which pull request it acts. The identity token of a job proves it. */
+/**
+ * Whether a caller limited to own work only says for which pull request it acts. The identity token
+ * of a job proves it.
+ */
 export const onlyClaims = ({ publisher }: Caller, isLimited: boolean): boolean =>
 	isLimited && publisher?.limit === undefined;
 
-/** A pull request, and of its preview, if it has one, the columns by which a job without a number proves that it is of it. */
+/**
+ * A pull request, and of its preview, if it has one, the columns by which a job without a number
+ * proves that it is of it.
+ */
 interface PullRequest {
 	readonly repository: string;
 	readonly number: number;
@@ -66,7 +82,10 @@ interface PullRequest {
 	readonly head_branch?: string | null;
 }
 
-/** "open": a preview without a branch is of any branch; "close": also for jobs that may do nothing else. */
+/**
+ * "open": a preview without a branch is of any branch; "close": also for jobs that may do nothing
+ * else.
+ */
 type Act = "open" | "change" | "close";
 
 /**
@@ -95,12 +114,18 @@ export function requireOwnPullRequest(
 	);
 }
 
-/** A preview is the own work of its creator, and of a job only if the job's token proves its pull request. */
+/**
+ * A preview is the own work of its creator, and of a job only if the job's token proves its pull
+ * request.
+ */
 export const isOwnPreview = (preview: PullRequest & Omit<Made, "preview_id">, caller: Caller, act: Act): boolean =>
 	isCreator(preview, caller) &&
 	(caller.publisher?.limit === undefined || isOfPullRequest(caller.publisher, preview, act));
 
-/** @throws {ApiError} `permission_denied` unless it is the caller's, or the caller holds the permission on the target without that limit */
+/**
+ * @throws {ApiError} `permission_denied` unless it is the caller's, or the caller holds the
+ * permission on the target without that limit
+ */
 export function requireOwnPreview(
 	principal: Principal,
 	permission: Permission,
@@ -118,8 +143,9 @@ export const namesOnlyBranch = ({ publisher }: Caller, repository: string): bool
 	publisher?.limit?.number === null && publisher.limit.repository === repository.toLowerCase();
 
 /**
- * Tokens of GitLab name the source branch of the merge request and never its number, so the first job that opens the preview gives it its
- * branch. Tokens of GitHub have no number after the merge, and then they only close.
+ * Tokens of GitLab name the source branch of the merge request and never its number, so the first
+ * job that opens the preview gives it its branch. Tokens of GitHub have no number after the merge,
+ * and then they only close.
  */
 function isOfPullRequest({ ci, limit }: KeyPublisher, pullRequest: PullRequest, act: Act): boolean {
 	if (limit == null || limit.repository !== pullRequest.repository.toLowerCase()) return false;

@@ -1,6 +1,6 @@
 /**
- * Permissions in plain words, for lists of what a role permits in the dashboard and on the page of an invitation. Every permission has a text, and
- * no screen shows its technical name.
+ * Permissions in plain words, for lists of what a role permits in the dashboard and on the page of
+ * an invitation. Every permission has a text, and no screen shows its technical name.
  */
 import { PERMISSIONS, type Permission } from "./permissions";
 

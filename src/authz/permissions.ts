@@ -1,6 +1,7 @@
 /**
- * The role table: which permissions exist, which role holds which, and at what scope a role can be assigned. No other file branches on the
- * name of a role; a difference between roles is a property here.
+ * The role table: which permissions exist, which role holds which, and at what scope a role can be
+ * assigned. No other file branches on the name of a role; a difference between roles is a property
+ * here.
  */
 
 import type { PublisherStage } from "../domain/ci/context";
@@ -42,7 +43,10 @@ const CHANNEL_PERMISSIONS = [
 	"channel.promote_bundle",
 ] as const;
 
-/** Permissions outside of any organization; assigned to keys and accounts one by one, never by a role. */
+/**
+ * Permissions outside of any organization; assigned to keys and accounts one by one, never by a
+ * role.
+ */
 export const GLOBAL_PERMISSIONS = ["org.create"] as const;
 export type GlobalPermission = (typeof GLOBAL_PERMISSIONS)[number];
 
@@ -71,9 +75,15 @@ export interface Role {
 	readonly scopeType: ScopeType;
 	/** False: only the service assigns it. */
 	readonly assignable: boolean;
-	/** Holders act only on bundles that they uploaded and channels that they created, and their channels are private. */
+	/**
+	 * Holders act only on bundles that they uploaded and channels that they created, and their
+	 * channels are private.
+	 */
 	readonly ownWorkOnly?: true;
-	/** Grants nothing on a channel that ordinary devices depend on: public, protected, or the default upload channel. */
+	/**
+	 * Grants nothing on a channel that ordinary devices depend on: public, protected, or the default
+	 * upload channel.
+	 */
 	readonly previewChannelsOnly?: true;
 	/** Every promotion of the holder becomes a proposal, on any channel, and it approves none. */
 	readonly proposesOnly?: true;
@@ -185,7 +195,10 @@ export const ROLES = Object.fromEntries(ROLE_NAMES.map((name) => [name, { name, 
 	Record<RoleName, Role>
 >;
 
-/** The role of each stage on the app; `promoting` is the one that the stage has on the channels it may promote to. */
+/**
+ * The role of each stage on the app; `promoting` is the one that the stage has on the channels it
+ * may promote to.
+ */
 export const STAGE_ROLES: Readonly<
 	Record<PublisherStage, { readonly role: RoleName; readonly promoting: RoleName | undefined }>
 > = {
@@ -195,7 +208,10 @@ export const STAGE_ROLES: Readonly<
 	promote: { role: "app_publisher_upload", promoting: "app_publisher_promote" },
 };
 
-/** The roles that a mode stands for, in clients that know modes of keys instead of roles: on an app, and on a whole organization. */
+/**
+ * The roles that a mode stands for, in clients that know modes of keys instead of roles: on an app,
+ * and on a whole organization.
+ */
 export const MODE_ROLES = {
 	read: { app: "app_reader", organization: undefined },
 	upload: { app: "app_uploader", organization: undefined },
@@ -208,7 +224,10 @@ export const KEY_MODES = Object.keys(MODE_ROLES) as KeyMode[];
 /** The role that the creator of an organization gets on it. */
 export const ORGANIZATION_CREATOR_ROLE: RoleName = "org_super_admin";
 
-/** Whether the role, on an organization, administers it. Global permissions are effective only beside such a role. */
+/**
+ * Whether the role, on an organization, administers it. Global permissions are effective only
+ * beside such a role.
+ */
 export function administersOrganization(name: string): boolean {
 	return isRoleName(name) && ROLES[name].scopeType === "org" && ROLES[name].permissions.includes("org.update_settings");
 }

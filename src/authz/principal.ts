@@ -1,6 +1,7 @@
 /**
- * The caller: an API key, or a person with a session (session.ts), with its live role bindings. Pure; `db/principals.ts` has the
- * statements. A key has only its own bindings, never its owner's; a session has its account's and no key's.
+ * The caller: an API key, or a person with a session (session.ts), with its live role bindings.
+ * Pure; `db/principals.ts` has the statements. A key has only its own bindings, never its owner's;
+ * a session has its account's and no key's.
  */
 import type { CiContext, PublisherStage } from "../domain/ci/context";
 import { brokenPolicy, type KeyPolicy, type KeyPolicyName, POLICY_REMEDIES } from "../domain/key-policy";
@@ -52,7 +53,10 @@ export interface KeyPrincipal extends Caller {
 	readonly secretIsReplaced: boolean;
 	/** The trusted publisher and the CI job that the key was given to; undefined: an ordinary key. */
 	readonly publisher: KeyPublisher | undefined;
-	/** Roles of the key's account on whole organizations: a key cannot grant rights that its account lacks. */
+	/**
+	 * Roles of the key's account on whole organizations: a key cannot grant rights that its account
+	 * lacks.
+	 */
 	readonly accountRoles: readonly AccountRole[];
 }
 
@@ -62,7 +66,10 @@ export interface KeyPublisher {
 	readonly name: string;
 	readonly stage: PublisherStage;
 	readonly ci: CiContext;
-	/** The pull request that the key is limited to, null to none; undefined: it has no such limit (`limitOfJob` in domain/ci/context.ts). */
+	/**
+	 * The pull request that the key is limited to, null to none; undefined: it has no such limit
+	 * (`limitOfJob` in domain/ci/context.ts).
+	 */
 	readonly limit: JobLimit | null | undefined;
 }
 
@@ -93,7 +100,10 @@ export interface SessionPrincipal extends Caller {
 	readonly lastSeenAtMs: number;
 }
 
-/** The CI job of a caller, known by the hash of its key, because all jobs of a publisher share one key; null: no job. */
+/**
+ * The CI job of a caller, known by the hash of its key, because all jobs of a publisher share one
+ * key; null: no job.
+ */
 export const jobOf = (principal: Principal): string | null =>
 	principal.kind === "key" && principal.publisher !== undefined ? principal.secretHash : null;
 
@@ -133,7 +143,10 @@ export interface PrincipalRow extends PolicyColumns {
 
 interface RoleColumns {
 	readonly role: string;
-	/** The permissions of a custom role; null: the organization defines none of this name at this scope. */
+	/**
+	 * The permissions of a custom role; null: the organization defines none of this name at this
+	 * scope.
+	 */
 	readonly customPermissions: readonly string[] | null;
 }
 
@@ -149,8 +162,9 @@ interface BindingRow extends PolicyColumns, RoleColumns {
 
 /**
  * @param ipAddress the client's address; null when unknown
- * @throws {ApiError} `invalid_api_key` for an unknown or revoked key, `expired_api_key` from the millisecond of its expiry,
- * `ip_address_not_allowed` outside its ranges, `api_key_violates_policy` when its organization's policy suspends it
+ * @throws {ApiError} `invalid_api_key` for an unknown or revoked key, `expired_api_key` from the
+ * millisecond of its expiry, `ip_address_not_allowed` outside its ranges, `api_key_violates_policy`
+ * when its organization's policy suspends it
  */
 export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAddress: string | null): KeyPrincipal {
 	if (row === undefined) throw invalidApiKey();
@@ -191,8 +205,8 @@ export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAd
 type KeyColumns = Pick<PrincipalRow, "expires_at_ms" | "is_hashed_key"> & PolicyColumns;
 
 /**
- * The bindings of a key, or why it grants nothing now: its expiry, or a policy of its organization. A link that was given for a key's right
- * asks the same, so that it never outlives the key.
+ * The bindings of a key, or why it grants nothing now: its expiry, or a policy of its organization.
+ * A link that was given for a key's right asks the same, so that it never outlives the key.
  * @param bindings JSON of a row of db/principals.ts
  */
 export function grantsOf(row: KeyColumns, bindings: string, nowMs: number): Binding[] | "expired" | KeyPolicyName {
@@ -234,7 +248,12 @@ export function bindingsFrom(json: string, brokenBy: (policy: KeyPolicy) => KeyP
 		const suspendedBy = brokenBy(policyOf(row));
 		return [
 			{
-				...{ id, role, scopeType, orgId, appId, channelId },
+				id,
+				role,
+				scopeType,
+				orgId,
+				appId,
+				channelId,
 				...(suspendedBy === undefined ? {} : { suspendedBy }),
 				...(deleted === 1 ? { inDeletedOrganization: true } : {}),
 			},
@@ -288,7 +307,10 @@ export function invalidSession(): ApiError {
 	return new ApiError("invalid_session", "You are not signed in, or your session ended; sign in.");
 }
 
-/** For a write whose caller was valid when it was read, and is not any longer, or has other rights or rules. */
+/**
+ * For a write whose caller was valid when it was read, and is not any longer, or has other rights
+ * or rules.
+ */
 export function callerGone({ kind }: Pick<Principal, "kind">): () => ApiError {
 	return kind === "key"
 		? () =>

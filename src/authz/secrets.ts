@@ -1,7 +1,9 @@
 /**
- * Secrets and their stored forms. An API key is `cap_`, 32 random base62 characters (190 bits) and 6 characters of CRC-32 in base62: the
- * checksum rejects typos and foreign tokens without a database read, and lets secret scanners match. Never change the prefix.
- * Keys are stored as SHA-256, because such high entropy needs no slow hash; a key created with `hashed: false` is also stored sealed.
+ * Secrets and their stored forms. An API key is `cap_`, 32 random base62 characters (190 bits) and
+ * 6 characters of CRC-32 in base62: the checksum rejects typos and foreign tokens without a
+ * database read, and lets secret scanners match. Never change the prefix. Keys are stored as
+ * SHA-256, because such high entropy needs no slow hash; a key created with `hashed: false` is also
+ * stored sealed.
  */
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
@@ -93,14 +95,16 @@ export function mintCode(randomBytes: (length: number) => Uint8Array): string {
 }
 
 /**
- * The stored form of a sign-in code. A plain hash of six digits can be reversed, so the hash is keyed with a secret, and bound to the
- * attempt so that it is valid for no other.
+ * The stored form of a sign-in code. A plain hash of six digits can be reversed, so the hash is
+ * keyed with a secret, and bound to the attempt so that it is valid for no other.
  */
 export function hashCode(code: string, attemptHash: string, secret: Secret): string {
 	return keyedHash("capstan sign-in code", `${attemptHash} ${code}`, secret);
 }
 
-/** The possible stored forms of a code: the secret may have been rotated since the code was created. */
+/**
+ * The possible stored forms of a code: the secret may have been rotated since the code was created.
+ */
 export function codeHashes(code: string, attemptHash: string, secrets: Secrets): readonly string[] {
 	return secrets.map((secret) => hashCode(code, attemptHash, secret));
 }
@@ -133,8 +137,8 @@ function checksum(secret: string): string {
 const SEAL_NONCE_BYTES = 12;
 
 /**
- * AES-GCM over the key's text, bound to the key's id, so that a sealed text does not open in another row. The result names the secret:
- * `<secret id>.<nonce and ciphertext, hexadecimal>`.
+ * AES-GCM over the key's text, bound to the key's id, so that a sealed text does not open in
+ * another row. The result names the secret: `<secret id>.<nonce and ciphertext, hexadecimal>`.
  */
 export async function sealKey(
 	text: string,
@@ -152,7 +156,8 @@ export async function sealKey(
 }
 
 /**
- * Opens the result of `sealKey`. A sealed text without a secret id is older than these ids, and was sealed with the first secret.
+ * Opens the result of `sealKey`. A sealed text without a secret id is older than these ids, and was
+ * sealed with the first secret.
  * @throws {Error} when the secret is not configured, or the text was sealed for another key
  */
 export async function openKey(sealed: string, keyId: string, secrets: Secrets): Promise<string> {

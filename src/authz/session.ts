@@ -1,6 +1,7 @@
 /**
- * A person with a session as a principal: the account's own role bindings under the rules of keys. Organizations' key policies do not
- * apply. A session ends after a while without use, and after its lifetime in any case.
+ * A person with a session as a principal: the account's own role bindings under the rules of keys.
+ * Organizations' key policies do not apply. A session ends after a while without use, and after its
+ * lifetime in any case.
  */
 import { RECENT_SIGN_IN_MINUTES } from "../domain/defaults";
 import { DAY_MS, MINUTE_MS } from "../domain/time";
@@ -55,7 +56,8 @@ export function sessionPrincipalFrom(row: SessionRow | undefined): SessionPrinci
 
 /**
  * Every sign-in creates a session, so the age of the session is the age of the sign-in.
- * @throws {ApiError} `recent_sign_in_required`; `passkey_required` when a passkey is required and the account has none
+ * @throws {ApiError} `recent_sign_in_required`; `passkey_required` when a passkey is required and
+ * the account has none
  */
 export function requireRecentSignIn(session: SessionPrincipal, wanted: RecentSignIn, nowMs: number): void {
 	if (wanted === false) return;

@@ -1,6 +1,7 @@
 /**
- * Secrets of webhooks by Standard Webhooks: `whsec_` for HMAC-SHA256 (v1), and an ed25519 key pair (v1a) whose public half is `whpk_`. The
- * two are independent, so that who verifies with the secret cannot sign as v1a. Both sign every delivery.
+ * Secrets of webhooks by Standard Webhooks: `whsec_` for HMAC-SHA256 (v1), and an ed25519 key pair
+ * (v1a) whose public half is `whpk_`. The two are independent, so that who verifies with the secret
+ * cannot sign as v1a. Both sign every delivery.
  */
 import { utf8ToBytes } from "@noble/hashes/utils.js";
 

@@ -1,6 +1,7 @@
 /**
- * Ticks of a chart. The value axis has round steps and always contains zero. The day axis has the finest calendar grid (days, Mondays, months,
- * quarters, years) whose labels do not touch, and a second row for the month or year when it changes.
+ * Ticks of a chart. The value axis has round steps and always contains zero. The day axis has the
+ * finest calendar grid (days, Mondays, months, quarters, years) whose labels do not touch, and a
+ * second row for the month or year when it changes.
  */
 import { scaleLinear } from "d3-scale";
 import { estimatedWidthPx, formatFixed, type Unit } from "./text";

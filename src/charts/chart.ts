@@ -1,6 +1,7 @@
 /**
- * Line and stacked charts by day, each one drawing in a standalone SVG that also works in an `<img>`. It has no script and no external
- * reference, names are escaped, and the same input gives the same bytes.
+ * Line and stacked charts by day, each one drawing in a standalone SVG that also works in an
+ * `<img>`. It has no script and no external reference, names are escaped, and the same input gives
+ * the same bytes.
  */
 
 import { escapeXml } from "../domain/words/plain-text";
@@ -18,12 +19,18 @@ import { STYLE_SHEET } from "./theme";
 export type { ChartOptions, ChartSeries, StackedChartOptions } from "./model";
 export type { Unit } from "./text";
 
-/** One line per series, at most eight: the three largest of the last day, then the largest overall. Negative values lie below the zero line. */
+/**
+ * One line per series, at most eight: the three largest of the last day, then the largest overall.
+ * Negative values lie below the zero line.
+ */
 export function lineChart(options: ChartOptions): string {
 	return document(lineModel(options));
 }
 
-/** Layers of a sum, the first series at the bottom, at most eight of them; beyond that the sum of the others is the layer on top. */
+/**
+ * Layers of a sum, the first series at the bottom, at most eight of them; beyond that the sum of
+ * the others is the layer on top.
+ */
 export function stackedChart(options: StackedChartOptions): string {
 	return document(stackedModel(options));
 }

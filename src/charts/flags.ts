@@ -1,6 +1,7 @@
 /**
- * Flags of releases at the top of a chart, for the drawing of the API and for the interactive one. Flags never overlap: where there is no
- * room, one has the newest name and the number of the others.
+ * Flags of releases at the top of a chart, for the drawing of the API and for the interactive one.
+ * Flags never overlap: where there is no room, one has the newest name and the number of the
+ * others.
  */
 import type { ChartModel } from "./model";
 import { estimatedWidthPx, fitText } from "./text";

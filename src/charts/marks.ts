@@ -1,6 +1,7 @@
 /**
- * Marks of values: lines, bars and bands. Every mark lies inside the plot, a day without a value is a gap, and a single day between gaps is
- * visible. Bands have the width of their days and no slanted edges.
+ * Marks of values: lines, bars and bands. Every mark lies inside the plot, a day without a value is
+ * a gap, and a single day between gaps is visible. Bands have the width of their days and no
+ * slanted edges.
  */
 import { area, line } from "d3-shape";
 import type { ChartModel, ModelSeries } from "./model";

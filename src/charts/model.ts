@@ -1,6 +1,7 @@
 /**
- * The model of a chart before it is drawn: the series that are kept, their unit and stack, and a description in words. Values are in the unit
- * of the axis, so that even the greatest finite numbers add up without overflow.
+ * The model of a chart before it is drawn: the series that are kept, their unit and stack, and a
+ * description in words. Values are in the unit of the axis, so that even the greatest finite
+ * numbers add up without overflow.
  */
 
 import { stack } from "d3-shape";
@@ -129,7 +130,10 @@ function positionsBySize(series: readonly ChartSeries[]): number[] {
 	return sizes.sort((a, b) => b.size - a.size || a.position - b.position).map(({ position }) => position);
 }
 
-/** Places for the largest series of the last day, because a new series is never among the largest of a long range. */
+/**
+ * Places for the largest series of the last day, because a new series is never among the largest of
+ * a long range.
+ */
 const LEADERS_OF_THE_LAST_DAY = 3;
 
 function keptPositions(series: readonly ChartSeries[], limit: number): ReadonlySet<number> {

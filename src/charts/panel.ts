@@ -1,6 +1,7 @@
 /**
- * The layout of a chart: heading, axes, marks, and the names of the series beside their last values. Invariant: nothing leaves the drawing and
- * no two texts touch, whatever the names and figures are.
+ * The layout of a chart: heading, axes, marks, and the names of the series beside their last
+ * values. Invariant: nothing leaves the drawing and no two texts touch, whatever the names and
+ * figures are.
  */
 import { dayAxis, type Label, valueAxis } from "./axes";
 import { FLAG_HEIGHT_PX, FLAG_PX, flagsOf } from "./flags";
@@ -115,13 +116,11 @@ function flagsSvg(model: ChartModel, plot: Plot, top: number): string {
 		const line = `<path class="release" d="M${lineX},${foot}V${round(plot.bottom)}"/>`;
 		const flag = `<rect class="flag" x="${round(x)}" y="${top + 0.5}" width="${round(widthPx)}" height="${FLAG_HEIGHT_PX - 1}" rx="5"/>`;
 		const name = text(label, {
-			...{
-				x: x + widthPx / 2,
-				y: top + FLAG_HEIGHT_PX * 0.7,
-				sizePx: FLAG_PX,
-				className: "muted",
-				anchor: "middle" as const,
-			},
+			x: x + widthPx / 2,
+			y: top + FLAG_HEIGHT_PX * 0.7,
+			sizePx: FLAG_PX,
+			className: "muted",
+			anchor: "middle" as const,
 		});
 		return line + flag + name;
 	});

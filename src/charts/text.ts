@@ -1,7 +1,8 @@
 /**
- * Texts and numbers of charts: escaping, estimated widths, shortening, and number formats that do not depend on a locale. Names come from
- * strangers, so every text is escaped here and stays in its place. Widths are estimated for a wide sans-serif, so a label that fits here fits
- * with the reader's fonts too.
+ * Texts and numbers of charts: escaping, estimated widths, shortening, and number formats that do
+ * not depend on a locale. Names come from strangers, so every text is escaped here and stays in its
+ * place. Widths are estimated for a wide sans-serif, so a label that fits here fits with the
+ * reader's fonts too.
  */
 
 import { BIDI_CONTROLS, escapeXml } from "../domain/words/plain-text";
@@ -15,7 +16,10 @@ export function cleanName(name: string): string {
 
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 
-/** A name inside a sentence. A right-to-left name is isolated, so that the figures after it keep their place. */
+/**
+ * A name inside a sentence. A right-to-left name is isolated, so that the figures after it keep
+ * their place.
+ */
 export function quotedName(name: string): string {
 	return RIGHT_TO_LEFT.test(name) ? `\u2068${name}\u2069` : name;
 }
@@ -39,7 +43,10 @@ export function estimatedWidthPx(text: string, fontSizePx: number): number {
 	return widthEm * fontSizePx;
 }
 
-/** Longest emoji sequence. A longer cluster is a stack of accents, which would be drawn far outside of its line. */
+/**
+ * Longest emoji sequence. A longer cluster is a stack of accents, which would be drawn far outside
+ * of its line.
+ */
 const CLUSTER_LIMIT = 10;
 let segmenter: Intl.Segmenter | undefined;
 
@@ -151,7 +158,10 @@ const UNIT_SCALES: Readonly<Record<Unit, readonly (UnitScale & { readonly from: 
 	],
 };
 
-/** The unit of an axis up to this magnitude. The whole axis has one unit, so that labels need no suffix. */
+/**
+ * The unit of an axis up to this magnitude. The whole axis has one unit, so that labels need no
+ * suffix.
+ */
 export function unitScale(unit: Unit, magnitude: number): UnitScale {
 	const scales = UNIT_SCALES[unit];
 	const largest = scales.findLast(({ from }) => magnitude >= from) ?? { factor: 1, name: "" };

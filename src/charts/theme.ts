@@ -1,7 +1,8 @@
 /**
- * Style sheet of the API's charts, in light and dark. Categories have a contrast of at least 3 : 1 to the background and all text at least
- * 4.5 : 1. Pale versions stay below on purpose: a line in the background colour divides them, and their names stand beside them. All rules are
- * scoped to the chart, because it may be part of a page.
+ * Style sheet of the API's charts, in light and dark. Categories have a contrast of at least 3 : 1
+ * to the background and all text at least 4.5 : 1. Pale versions stay below on purpose: a line in
+ * the background colour divides them, and their names stand beside them. All rules are scoped to
+ * the chart, because it may be part of a page.
  */
 import { DARK_PALETTE, LIGHT_PALETTE, type Palette, TONES } from "./palette";
 

@@ -1,5 +1,6 @@
 /**
- * The facts that the written CI jobs depend on. The command finds them in a project; the dashboard assumes the usual ones.
+ * The facts that the written CI jobs depend on. The command finds them in a project; the dashboard
+ * assumes the usual ones.
  */
 import type { Installation } from "./package-managers";
 

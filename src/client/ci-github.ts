@@ -1,6 +1,7 @@
 /**
- * The workflow of GitHub Actions: one job builds without an identity, and others publish. Actions are GitHub's own and named by commit, so
- * that a policy of the organization which demands either one accepts them.
+ * The workflow of GitHub Actions: one job builds without an identity, and others publish. Actions
+ * are GitHub's own and named by commit, so that a policy of the organization which demands either
+ * one accepts them.
  */
 
 import { KEY_SECRET, type Step } from "./ci-facts";
@@ -90,7 +91,10 @@ const previewJob = `    permissions:
     steps:
 `;
 
-/** The package manager comes before Node, because the cache asks it for its folder. npm installs bun, into the Node of the job. */
+/**
+ * The package manager comes before Node, because the cache asks it for its folder. npm installs
+ * bun, into the Node of the job.
+ */
 function setUp(facts: NamedFacts, isCached: boolean): string {
 	const { manager, folder, lock } = facts.installation;
 	const { nodeCache } = PACKAGE_MANAGERS[manager];

@@ -1,6 +1,6 @@
 /**
- * The jobs of GitLab CI: one builds without an identity, and others publish. Their names begin with the name of the project, because a
- * pipeline of the repository may hold the jobs of several.
+ * The jobs of GitLab CI: one builds without an identity, and others publish. Their names begin with
+ * the name of the project, because a pipeline of the repository may hold the jobs of several.
  */
 import { type Stages, type Step, USUAL_STAGES } from "./ci-facts";
 import { installSteps, type NamedFacts, pathIn, publishStep, scalar, setUpSteps } from "./ci-steps";
@@ -89,7 +89,10 @@ const identity = ({ origin }: NamedFacts) => `  id_tokens:
 
 const CACHE_FOLDER = ".capstan-cache";
 
-/** Downloads of the job that builds. The others do not read them, because that job runs code of dependencies. */
+/**
+ * Downloads of the job that builds. The others do not read them, because that job runs code of
+ * dependencies.
+ */
 function cache({ installation, name }: NamedFacts): string {
 	const { manager, folder, lock } = installation;
 	if (lock === undefined) return "";

@@ -1,6 +1,7 @@
 /**
- * The commands of the written CI jobs, each with the folder of the repository that it runs in, and the words of YAML and the shell around
- * them. Names of folders, branches and apps may contain any character, and are read as they are.
+ * The commands of the written CI jobs, each with the folder of the repository that it runs in, and
+ * the words of YAML and the shell around them. Names of folders, branches and apps may contain any
+ * character, and are read as they are.
  */
 import type { CiFacts, Step } from "./ci-facts";
 import { installCommand, setUpCommands } from "./package-managers";
@@ -31,7 +32,10 @@ export const setUpSteps = ({ installation }: CiFacts): readonly Step[] =>
 
 type Published = "release" | "preview upload" | "preview close";
 
-/** Exit codes that are no failure of the job: a release that waits for approval, and a preview that has ended meanwhile. */
+/**
+ * Exit codes that are no failure of the job: a release that waits for approval, and a preview that
+ * has ended meanwhile.
+ */
 const FINE: Readonly<Record<Published, number | undefined>> = {
 	release: 3,
 	"preview upload": 6,

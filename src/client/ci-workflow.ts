@@ -1,10 +1,12 @@
 /**
- * The CI jobs of an app, as the `capstan init` command writes them and the dashboard shows them: each push to the main branch is released,
- * each pull request gets a preview. They hold no secret: the server trusts the repository and gives each job a key of 15 minutes. They run
- * the command that the server itself provides, from an address whose content never changes.
+ * The CI jobs of an app, as the `capstan init` command writes them and the dashboard shows them:
+ * each push to the main branch is released, each pull request gets a preview. They hold no secret:
+ * the server trusts the repository and gives each job a key of 15 minutes. They run the command
+ * that the server itself provides, from an address whose content never changes.
  *
- * One job builds and has no identity, because installing and building run code of dependencies. Another one publishes its artifact: it
- * installs without running scripts, for the versions of native packages. A repository may hold several apps, each with files of its own.
+ * One job builds and has no identity, because installing and building run code of dependencies.
+ * Another one publishes its artifact: it installs without running scripts, for the versions of
+ * native packages. A repository may hold several apps, each with files of its own.
  */
 import type { CiFacts } from "./ci-facts";
 import { githubWorkflow } from "./ci-github";
@@ -36,7 +38,10 @@ export function ciFiles(system: CiSystem, facts: CiFacts): readonly CiFile[] {
 	];
 }
 
-/** The claims of the jobs' identity tokens that are the same for each repository: no other workflow or branch gets a release key. */
+/**
+ * The claims of the jobs' identity tokens that are the same for each repository: no other workflow
+ * or branch gets a release key.
+ */
 export function jobClaims(
 	system: CiSystem,
 	stage: "promote" | "preview",

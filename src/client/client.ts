@@ -1,6 +1,7 @@
 /**
- * The typed client: every endpoint by method and path, with typed parameters, body and answer. All types come from the endpoint list. At run
- * time the client is only fetch and has no code of the server.
+ * The typed client: every endpoint by method and path, with typed parameters, body and answer. All
+ * types come from the endpoint list. At run time the client is only fetch and has no code of the
+ * server.
  */
 import type { allEndpoints } from "../endpoints";
 
@@ -80,9 +81,8 @@ interface AnyRequest {
 }
 
 /**
- * @example
- * const capstan = createClient({ baseUrl, key });
- * const { id } = await capstan("POST /channel", { body: { app_id: "com.example.app", channel: "pr-128" } });
+ * @example const capstan = createClient({ baseUrl, key }); const { id } = await capstan("POST
+ * /channel", { body: { app_id: "com.example.app", channel: "pr-128" } });
  * @throws {CapstanError} for every error answer
  */
 export function createClient(options: ClientOptions): CapstanClient {
@@ -111,7 +111,10 @@ export function createClient(options: ClientOptions): CapstanClient {
 	};
 }
 
-/** Fills in the parameters. Refuses empty values and dots, because URL parsing would remove them and another endpoint would answer. */
+/**
+ * Fills in the parameters. Refuses empty values and dots, because URL parsing would remove them and
+ * another endpoint would answer.
+ */
 export function filledPath(path: string, params: Readonly<Record<string, string>>): string {
 	return path.replace(/:(\w+)(\{.+?\})?/g, (_, name: string) => {
 		const value = params[name] ?? "";

@@ -1,6 +1,7 @@
 /**
- * Actions of GitHub that printed workflows use, by the commit of a release: a tag can be moved to other code, and a job that releases would
- * run it. The comment behind a commit names its release, which tools that update workflows read.
+ * Actions of GitHub that printed workflows use, by the commit of a release: a tag can be moved to
+ * other code, and a job that releases would run it. The comment behind a commit names its release,
+ * which tools that update workflows read.
  */
 export const CHECKOUT = "actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2";
 export const SETUP_NODE = "actions/setup-node@49933ea5288caeca8642d1e84afbd3f7d6820020 # v4.4.0";

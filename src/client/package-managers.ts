@@ -1,6 +1,7 @@
 /**
- * The package managers of projects: how each is recognized, installs a lock file exactly, installs without running scripts of dependencies,
- * and runs a script. CI jobs and messages of the command derive from this table.
+ * The package managers of projects: how each is recognized, installs a lock file exactly, installs
+ * without running scripts of dependencies, and runs a script. CI jobs and messages of the command
+ * derive from this table.
  */
 
 interface Manager {
@@ -93,7 +94,10 @@ export interface Installation {
 	readonly lock: string | undefined;
 }
 
-/** Commands that put the package manager onto a machine with Node. None of them runs code of the repository's dependencies. */
+/**
+ * Commands that put the package manager onto a machine with Node. None of them runs code of the
+ * repository's dependencies.
+ */
 export function setUpCommands({ manager, pinned }: Installation): readonly string[] {
 	// The hash behind a plus sign is Corepack's.
 	const version = pinned?.replace(/\+.*/, "") ?? PACKAGE_MANAGERS[manager].usual;

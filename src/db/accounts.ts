@@ -1,6 +1,6 @@
 /**
- * Statements about an account as a whole. Deleting an account removes its member from every organization in one batch; every organization
- * keeps at least one owner.
+ * Statements about an account as a whole. Deleting an account removes its member from every
+ * organization in one batch; every organization keeps at least one owner.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
@@ -64,7 +64,10 @@ const isLastOwnerOf = (
 	EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = ${org} AND b.user_id = ${user} AND ${owns(owning)})
 	AND NOT EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = ${org} AND b.user_id <> ${user} AND ${owns(owning)}))`;
 
-/** Every organization in which the account has a part, including deleted ones that can still be restored. */
+/**
+ * Every organization in which the account has a part, including deleted ones that can still be
+ * restored.
+ */
 export function partsOf(tokenHash: string, owning: readonly RoleName[]): CompiledQuery<Part> {
 	const user = accountOf(tokenHash);
 	const org = sql`o.id`;
@@ -87,7 +90,10 @@ export function partsAre(userId: string, orgIds: readonly string[]) {
 		AND o.id NOT IN ${jsonList(JSON.stringify(orgIds))})`;
 }
 
-/** Deletes what the account holds and created in each organization, then the account. Requires the guards `isNoLastOwner` and `partsAre`. */
+/**
+ * Deletes what the account holds and created in each organization, then the account. Requires the
+ * guards `isNoLastOwner` and `partsAre`.
+ */
 export function deleteAccountStatements(
 	account: { readonly id: string; readonly email: string },
 	parts: readonly Part[],
@@ -98,7 +104,8 @@ export function deleteAccountStatements(
 	const { id, email } = account;
 	const heirOf = (org: RawBuilder<unknown>) => sql`(SELECT b.user_id FROM role_bindings b
 		WHERE b.org_id = ${org} AND b.user_id <> ${id} AND ${owns(roles.owning)} ORDER BY b.created_at_ms, b.id LIMIT 1)`;
-	// `created_by` must name an existing account. Organizations without members (of a deleted app, or being purged) get another owner's.
+	// `created_by` must name an existing account. Organizations without members (of a deleted app, or
+	// being purged) get another owner's.
 	const heir = sql<string>`coalesce(${heirOf(sql`organizations.id`)},
 		${heirOf(sql`(SELECT d.org_id FROM apps a INNER JOIN deleted_apps d ON d.app_id = a.id WHERE a.owner_org = organizations.id)`)},
 		${heirOf(sql`(SELECT first_org_id FROM installation)`)},
@@ -119,13 +126,17 @@ export function deleteAccountStatements(
 				deleteKeysOfMember(orgId, id),
 			];
 		}),
-		// The first key of an organization acts for `created_by`. The audit log keeps the account that created the organization.
+		// The first key of an organization acts for `created_by`. The audit log keeps the account that
+		// created the organization.
 		query.updateTable("organizations").set({ created_by: heir }).where("created_by", "=", id).compile(),
 		query.deleteFrom("users").where("id", "=", id).compile(),
 	];
 }
 
-/** One audit entry per organization of the account about its new address, if the condition holds. Run before `changeEmail`. */
+/**
+ * One audit entry per organization of the account about its new address, if the condition holds.
+ * Run before `changeEmail`.
+ */
 export function auditEmailChange(
 	userId: string,
 	email: string,
@@ -143,7 +154,10 @@ export function auditEmailChange(
 	);
 }
 
-/** If the condition holds: sets the verified address, ends all other sessions, and replaces this session's token. */
+/**
+ * If the condition holds: sets the verified address, ends all other sessions, and replaces this
+ * session's token.
+ */
 export function changeEmail(
 	account: { readonly userId: string; readonly sessionId: string },
 	email: string,

@@ -1,11 +1,11 @@
 /**
- * Statements about API keys and their role bindings. Only the functions whose docstring says so return the hash or the sealed secret;
- * lists and records cannot show them.
+ * Statements about API keys and their role bindings. Only the functions whose docstring says so
+ * return the hash or the sealed secret; lists and records cannot show them.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, sql, type Updateable } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { ScopeType } from "../authz/permissions";
-import type { PolicyColumns, Principal } from "../authz/principal";
+import type { PolicyColumns } from "../authz/principal";
 import { bindingsUnchanged } from "./caller-guards";
 import { insertEach, jsonList, query } from "./client";
 import { CUSTOM_PERMISSIONS } from "./custom-roles";
@@ -35,14 +35,19 @@ export interface ApiKeyRow {
 	readonly publisher_id: string | null;
 	/** JSON array of BindingRecord. */
 	readonly bindings: string;
-	/** JSON array of `[public id, expires_at_ms]`: the apps in them, without those of deleted organizations. */
+	/**
+	 * JSON array of `[public id, expires_at_ms]`: the apps in them, without those of deleted
+	 * organizations.
+	 */
 	readonly apps: string;
 }
 
 export interface BindingRecord {
 	readonly id: string;
 	readonly role_name: string;
-	/** The permissions of a custom role; null: a built-in role, or none that the organization defines. */
+	/**
+	 * The permissions of a custom role; null: a built-in role, or none that the organization defines.
+	 */
 	readonly custom_permissions: readonly string[] | null;
 	readonly scope_type: ScopeType;
 	readonly org_id: string;
@@ -95,7 +100,10 @@ export interface ApiKeyFilter {
 	readonly unusedSinceMs: number | undefined;
 }
 
-/** Keys that match, oldest first. A key of another organization shows only its bindings in `filter.orgIds`. */
+/**
+ * Keys that match, oldest first. A key of another organization shows only its bindings in
+ * `filter.orgIds`.
+ */
 export function apiKeysPage(filter: ApiKeyFilter, limit: number, offset: number): CompiledQuery<ApiKeyRow> {
 	const { orgId, unusedSinceMs } = filter;
 	const orgIds = jsonList(JSON.stringify(filter.orgIds));
@@ -148,7 +156,10 @@ export function apiKeyById(id: KeyId): CompiledQuery<ApiKeyRow> {
 	return apiKeyRows().where("api_keys.id", "=", id).compile();
 }
 
-/** One key by its id. If `orgId` is given and is not the key's organization, only the bindings in `orgId`. For loads in the authorization batch. */
+/**
+ * One key by its id. If `orgId` is given and is not the key's organization, only the bindings in
+ * `orgId`. For loads in the authorization batch.
+ */
 export function apiKeyAsSeenBy(orgId: string | undefined, id: KeyId): CompiledQuery<ApiKeyRow> {
 	if (orgId === undefined) return apiKeyById(id);
 	return apiKeyRows(sql`(b.org_id = ${orgId} OR api_keys.org_id = ${orgId})`).where("api_keys.id", "=", id).compile();
@@ -158,7 +169,10 @@ export function apiKeyRecord(orgId: OrgId, id: string): CompiledQuery<ApiKeyRow>
 	return apiKeyRows().where("api_keys.org_id", "=", orgId).where("api_keys.id", "=", id).compile();
 }
 
-/** The sealed secret of a key created with `hashed: false`, to reveal it; for loads in the authorization batch. */
+/**
+ * The sealed secret of a key created with `hashed: false`, to reveal it; for loads in the
+ * authorization batch.
+ */
 export function sealedKeyText(id: string): CompiledQuery<{ key_ciphertext: string | null }> {
 	return query.selectFrom("api_keys").select("key_ciphertext").where("id", "=", id).compile();
 }
@@ -173,7 +187,10 @@ export function markRevealed(orgId: OrgId, id: string, userId: string, nowMs: nu
 		.compile();
 }
 
-/** Deletes the recorded reveals of a key. After a regeneration only the actor has seen the secret; `markRevealed` records that. */
+/**
+ * Deletes the recorded reveals of a key. After a regeneration only the actor has seen the secret;
+ * `markRevealed` records that.
+ */
 export function clearReveals(orgId: OrgId, id: string): CompiledQuery {
 	return query
 		.deleteFrom("api_key_reveals")
@@ -185,12 +202,18 @@ export function clearReveals(orgId: OrgId, id: string): CompiledQuery {
 		.compile();
 }
 
-/** Guard: the account has seen no valid secret of the key, neither by a reveal nor by a regeneration. */
+/**
+ * Guard: the account has seen no valid secret of the key, neither by a reveal nor by a
+ * regeneration.
+ */
 export function isUnseenBy(apiKeyId: string | null, userId: string) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM api_key_reveals WHERE api_key_id = ${apiKeyId} AND user_id = ${userId})`;
 }
 
-/** Other members' keys of the organization whose secret the account has revealed or regenerated, oldest first. */
+/**
+ * Other members' keys of the organization whose secret the account has revealed or regenerated,
+ * oldest first.
+ */
 export function keysRevealedTo(orgId: OrgId, userId: string): CompiledQuery<{ id: string; name: string }> {
 	return (
 		query
@@ -207,7 +230,10 @@ export function keysRevealedTo(orgId: OrgId, userId: string): CompiledQuery<{ id
 	);
 }
 
-/** Keys of all organizations that another signing secret sealed; for the rotation of the signing secret. */
+/**
+ * Keys of all organizations that another signing secret sealed; for the rotation of the signing
+ * secret.
+ */
 export const SEALED_KEYS: SealedRows<{ readonly id: string; readonly key_ciphertext: string }> = {
 	name: "key",
 	select: (secretId, limit) =>
@@ -231,7 +257,9 @@ export const SEALED_KEYS: SealedRows<{ readonly id: string; readonly key_ciphert
 	},
 };
 
-/** The hash of a key's secret, to be kept as the previous one; for loads in the authorization batch. */
+/**
+ * The hash of a key's secret, to be kept as the previous one; for loads in the authorization batch.
+ */
 export function currentKeyHash(id: string): CompiledQuery<{ key_hash: string }> {
 	return query.selectFrom("api_keys").select("key_hash").where("id", "=", id).compile();
 }
@@ -256,7 +284,10 @@ export interface PoliciesElsewhere extends PolicyColumns {
 	readonly id: string;
 }
 
-/** The policies of the other organizations in which the key has bindings; for loads in the authorization batch. */
+/**
+ * The policies of the other organizations in which the key has bindings; for loads in the
+ * authorization batch.
+ */
 export function policiesElsewhere(apiKeyId: string): CompiledQuery<PoliciesElsewhere> {
 	return sql<PoliciesElsewhere>`SELECT o.id, o.enforce_hashed_api_keys, o.require_apikey_expiration, o.max_apikey_expiration_days
 		FROM organizations o WHERE o.deleted_at_ms IS NULL AND o.id IN (SELECT b.org_id FROM role_bindings b
@@ -290,16 +321,6 @@ export function appsAreOf(orgId: OrgId, appIds: readonly string[]) {
 		AND id IN ${jsonList(JSON.stringify(wanted))}) = ${wanted.length}`;
 }
 
-/** Removes bindings of a key in one organization, and by cascade the bindings that came from them. */
-export function deleteBindings(orgId: OrgId, apiKeyId: string, ids: readonly string[]): CompiledQuery {
-	return query
-		.deleteFrom("role_bindings")
-		.where("org_id", "=", orgId)
-		.where("api_key_id", "=", apiKeyId)
-		.where("id", "in", jsonList(JSON.stringify(ids)))
-		.compile();
-}
-
 /** Guard: the key and its bindings are unchanged since they were read. */
 export function apiKeyUnchanged(row: Pick<ApiKeyRow, "id" | "updated_at_ms" | "bindings">) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE id = ${row.id} AND updated_at_ms = ${row.updated_at_ms})
@@ -320,71 +341,6 @@ function isNewSince(row: Pick<ApiKeyRow, "bindings">) {
 
 function bindingIds(row: Pick<ApiKeyRow, "bindings">): string[] {
 	return (JSON.parse(row.bindings) as BindingRecord[]).map((binding) => binding.id);
-}
-
-/** The holder of a binding: a key, or an account if `keyId` is null. */
-export type Holder = Pick<Principal, "userId" | "keyId">;
-
-const holderColumns = ({ userId, keyId }: Holder) =>
-	keyId === null ? { api_key_id: null, user_id: userId } : { api_key_id: keyId, user_id: null };
-
-interface NewBinding {
-	readonly id: string;
-	readonly holder: Holder;
-	readonly role: string;
-	readonly orgId: string;
-	readonly appId: string | null;
-	readonly createdAtMs: number;
-}
-
-export function insertBinding(
-	scopeType: ScopeType,
-	binding: NewBinding & { readonly channelId?: number | null },
-): CompiledQuery {
-	return query
-		.insertInto("role_bindings")
-		.values({
-			id: binding.id,
-			...holderColumns(binding.holder),
-			role_name: binding.role,
-			scope_type: scopeType,
-			org_id: binding.orgId,
-			app_id: binding.appId,
-			channel_id: binding.channelId ?? null,
-			created_at_ms: binding.createdAtMs,
-		})
-		.compile();
-}
-
-/**
- * A binding on a channel that the same batch creates; the channel is found by its name, because its id is not known yet. Inserts nothing
- * if the parent binding no longer exists.
- */
-export function insertChannelBinding(
-	binding: NewBinding & { readonly appId: string },
-	channelName: string,
-	parentBindingId: string,
-): CompiledQuery {
-	const { api_key_id, user_id } = holderColumns(binding.holder);
-	const place = query
-		.selectFrom("channels")
-		.innerJoin("role_bindings as parent", (join) => join.on("parent.id", "=", parentBindingId))
-		.where("channels.app_id", "=", binding.appId)
-		.where("channels.name", "=", channelName)
-		.where("parent.api_key_id", "is", api_key_id)
-		.where("parent.user_id", "is", user_id);
-	return insertEach("role_bindings", place, (eb) => ({
-		id: binding.id,
-		api_key_id,
-		user_id,
-		role_name: binding.role,
-		scope_type: "channel" as const,
-		org_id: eb.ref("parent.org_id"),
-		app_id: eb.ref("channels.app_id"),
-		channel_id: eb.ref("channels.id"),
-		parent_binding_id: eb.ref("parent.id"),
-		created_at_ms: binding.createdAtMs,
-	})).compile();
 }
 
 export function deleteApiKey(orgId: OrgId, id: string): CompiledQuery {

@@ -1,6 +1,7 @@
 /**
- * The rows of the apps list: each app with what its default channel serves and its last release. The default channel is the public one that
- * new Android devices get; without a public one, the channel that changed last.
+ * The rows of the apps list: each app with what its default channel serves and its last release.
+ * The default channel is the public one that new Android devices get; without a public one, the
+ * channel that changed last.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { type AppFilter, appIdsOfPage } from "./apps";

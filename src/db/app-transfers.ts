@@ -1,20 +1,21 @@
 /**
- * Statements about offers of an app to another organization. An offer grants only the right to accept it. The app moves in the batch of the
- * acceptance, which ends the bindings of the giving organization's keys and people. An offer is valid while the account and the key that made
- * it may still give the app away.
+ * Statements about offers of an app to another organization. An offer grants only the right to
+ * accept it. The app moves in the batch of the acceptance, which ends the bindings of the giving
+ * organization's keys and people. An offer is valid while the account and the key that made it may
+ * still give the app away.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import { GIVING } from "../authz/member-roles";
 import { ROLE_NAMES, type RoleName } from "../authz/permissions";
 import { DAY_MS } from "../domain/time";
-import type { Holder } from "./api-keys";
 import { type Actor, auditEach } from "./audit/entries";
 import { insertEach, jsonList, query } from "./client";
 import { grantsAll } from "./custom-roles";
 import { releaseDeltaFiles } from "./delta-files";
 import { memberHoldsAll } from "./members";
 import { appIdOf } from "./public-app-id";
+import type { Holder } from "./role-bindings";
 import { selectedToGarbage } from "./uploads";
 
 /** Lifetime of an offer. */
@@ -79,13 +80,18 @@ export function transferOf(publicAppId: string): CompiledQuery<TransferRow> {
 	return sql<TransferRow>`${TRANSFERS} WHERE a.id = ${appIdOf(publicAppId)}`.compile(query);
 }
 
-/** For guards: the offer is unchanged and has not expired, and the giving organization still has the app. */
+/**
+ * For guards: the offer is unchanged and has not expired, and the giving organization still has the
+ * app.
+ */
 export function transferIsOpen(offer: TransferRow, nowMs: number) {
 	return sql<boolean>`EXISTS (${TRANSFERS} WHERE a.id = ${offer.id} AND t.from_org = ${offer.from_org} AND t.to_org = ${offer.to_org}
 		AND t.created_at_ms = ${offer.created_at_ms} AND t.expires_at_ms > ${nowMs})`;
 }
 
-/** Condition on an offer `t`: its account and its key still hold a role that may give the app away. */
+/**
+ * Condition on an offer `t`: its account and its key still hold a role that may give the app away.
+ */
 const isBacked = (
 	nowMs: number,
 ) => sql<boolean>`(${memberHoldsAll(sql`t.from_org`, sql`t.offered_by_user`, GIVING, nowMs)}
@@ -128,9 +134,11 @@ const NEW_PAGE_ID = sql<string>`lower(hex(randomblob(4)) || '-' || hex(randomblo
 	|| hex(randomblob(2)) || '-' || hex(randomblob(6)))`;
 
 /**
- * Moves the app with everything in it, because its rows name only the app. Channel promoters that are roles stay; keys and people are removed.
+ * Moves the app with everything in it, because its rows name only the app. Channel promoters that
+ * are roles stay; keys and people are removed.
  *
- * @param administrators roles that become promoters of a protected channel without any other promoter
+ * @param administrators roles that become promoters of a protected channel without any other
+ * promoter
  */
 export function moveApp(offer: TransferRow, administrators: readonly RoleName[], nowMs: number): CompiledQuery[] {
 	const promoters = sql<string>`coalesce((SELECT nullif(json_group_array(value), '[]') FROM json_each(promoters)

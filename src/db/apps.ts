@@ -1,5 +1,6 @@
 /**
- * Statements about apps. The public id is unique over all organizations, because devices send nothing else.
+ * Statements about apps. The public id is unique over all organizations, because devices send
+ * nothing else.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -45,8 +46,8 @@ export interface AppFilter {
 }
 
 /**
- * SQL list: the ids of a page of the apps of whole organizations and of single apps, by name. Reads of each organization only as many apps as
- * may be on the page.
+ * SQL list: the ids of a page of the apps of whole organizations and of single apps, by name. Reads
+ * of each organization only as many apps as may be on the page.
  */
 export function appIdsOfPage({ orgIds, appIds, orgId }: AppFilter, limit: number, offset: number) {
 	const wanted = orgIds.filter((id) => orgId === undefined || id === orgId);
@@ -134,7 +135,9 @@ interface AppContents {
 	readonly api_key_bindings: number;
 }
 
-/** Counts of an app's rows and stored bytes, none unless `wanted`; for loading beside the decision. */
+/**
+ * Counts of an app's rows and stored bytes, none unless `wanted`; for loading beside the decision.
+ */
 export function appContents(publicAppId: string): CompiledQuery<AppContents> {
 	return query
 		.selectFrom("apps")
@@ -171,7 +174,10 @@ export function appUuidsInOrg(orgId: string, appIds: readonly string[]): Compile
 	);
 }
 
-/** Apps of an organization by their public ids, or all of them up to a limit; for loading beside the decision. */
+/**
+ * Apps of an organization by their public ids, or all of them up to a limit; for loading beside the
+ * decision.
+ */
 export function appsForKey(
 	orgId: string | RawBuilder<string>,
 	publicAppIds: readonly string[] | undefined,
@@ -189,7 +195,10 @@ export function appsForKey(
 		.compile();
 }
 
-/** The same for the organization that a key belongs to; for loading beside the decision about that key. */
+/**
+ * The same for the organization that a key belongs to; for loading beside the decision about that
+ * key.
+ */
 export function appUuidsInOrgOfKey(keyId: string, appIds: readonly string[]): CompiledQuery<{ id: string }> {
 	return query
 		.selectFrom("apps")

@@ -1,13 +1,17 @@
 /**
- * The only access to the database: compiled statements in one atomic D1 batch. Each batch is one counted round trip, applied whole or not
- * at all. A statement that can abort its batch carries the error of that abort. Nothing here loads the query builder, because requests of
- * devices do without it.
+ * The only access to the database: compiled statements in one atomic D1 batch. Each batch is one
+ * counted round trip, applied whole or not at all. A statement that can abort its batch carries the
+ * error of that abort. Nothing here loads the query builder, because requests of devices do without
+ * it.
  */
 import type { CompiledQuery } from "kysely";
 import type { AppId } from "../authz/decide";
 import { ApiError, serviceUnavailable } from "../errors";
 
-/** A compiled statement, with the errors by which it aborts its batch (see `guard` and `onUnique`), and the app that it changes. */
+/**
+ * A compiled statement, with the errors by which it aborts its batch (see `guard` and `onUnique`),
+ * and the app that it changes.
+ */
 export interface Statement<Row = unknown> extends CompiledQuery<Row> {
 	readonly failure?: () => Error;
 	/** UUID of the app whose devices may be offered something else after the statement. */
@@ -64,8 +68,9 @@ export interface Database {
 type Consistency = "first-primary" | "first-unconstrained";
 
 /**
- * One session of one request. No retries: D1 itself repeats a read after a transient error, up to two times
- * (https://developers.cloudflare.com/d1/best-practices/retry-queries/), and only the client knows whether a write may be repeated.
+ * One session of one request. No retries: D1 itself repeats a read after a transient error, up to
+ * two times (https://developers.cloudflare.com/d1/best-practices/retry-queries/), and only the
+ * client knows whether a write may be repeated.
  */
 export function openDb(d1: D1Database, consistency: Consistency): Database {
 	let opened: D1DatabaseSession | undefined;

@@ -1,7 +1,8 @@
 /**
- * The rows of a first run: one account, one organization, one admin key. Local starts and deployments insert the same rows; in a database
- * that already has an organization the statements do nothing. The table `installation` holds the ids of the account and the organization.
- * No statement may find either by address or age, because strangers can choose both.
+ * The rows of a first run: one account, one organization, one admin key. Local starts and
+ * deployments insert the same rows; in a database that already has an organization the statements
+ * do nothing. The table `installation` holds the ids of the account and the organization. No
+ * statement may find either by address or age, because strangers can choose both.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { MintedKey } from "../authz/secrets";
@@ -25,7 +26,10 @@ const OWNER_ROLE = "org_super_admin";
 const organizationExists = (id: string) => sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${id})`;
 const FIRST_ROLE = sql<string>`json_object('role', 'org_super_admin')`;
 
-/** The statements of a first run, for one batch. `key` gets `org_super_admin` on the first organization, and `org.create`. */
+/**
+ * The statements of a first run, for one batch. `key` gets `org_super_admin` on the first
+ * organization, and `org.create`.
+ */
 export function bootstrapStatements(key: MintedKey, newId: () => string, nowMs: number): Bootstrap {
 	const [userId, organizationId, keyId, bindingId] = [newId(), newId(), newId(), newId()];
 	const untouched = sql<boolean>`NOT EXISTS (SELECT 1 FROM organizations)`;
@@ -116,11 +120,12 @@ const FIRST_ORG_IS_LIVE = sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE
 const OWNS = sql`b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE} AND b.expires_at_ms IS NULL`;
 
 /**
- * Replaces the admin keys that the first run and earlier replacements created, whatever their names are now, with one new key of the same
- * rights on the first organization. The key meets the policies of the organization and acts for the first account. If that account was
- * deleted, or belongs to a person who no longer owns the first organization, a new operator account replaces it. If the first
- * organization was deleted, a new one (`organizationId`) replaces it. The key also owns the organizations that no valid key and no other
- * person owns.
+ * Replaces the admin keys that the first run and earlier replacements created, whatever their names
+ * are now, with one new key of the same rights on the first organization. The key meets the
+ * policies of the organization and acts for the first account. If that account was deleted, or
+ * belongs to a person who no longer owns the first organization, a new operator account replaces
+ * it. If the first organization was deleted, a new one (`organizationId`) replaces it. The key also
+ * owns the organizations that no valid key and no other person owns.
  */
 export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, nowMs: number): Bootstrap {
 	const [userId, organizationId, keyId, bindingId, requestId] = [newId(), newId(), newId(), newId(), newId()];
@@ -157,7 +162,8 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 			query.deleteFrom("api_keys as k").where("k.org_id", "=", FIRST_ORG).where(old).compile(),
 		];
 	};
-	// Organizations created with the lost key: no valid key and no person other than the first account owns them.
+	// Organizations created with the lost key: no valid key and no person other than the first account
+	// owns them.
 	const orphans = sql`FROM organizations o WHERE o.deleted_at_ms IS NULL AND o.id <> ${FIRST_ORG} AND NOT EXISTS (
 		SELECT 1 FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
 		WHERE b.org_id = o.id AND b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE}
@@ -268,8 +274,9 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 export const FIRST_ORGANIZATION_REPLACED = `The first organization was deleted, so a new one named "${FIRST_ORGANIZATION_NAME}" was created for the key. Within 30 days of the deletion, an owner of the old one can restore it: sign in, or POST /organization/restore.`;
 
 /**
- * A single-use sign-in link for the operator: to the first account if it owns the first organization, otherwise to the owner since the
- * earliest time. Earlier links of the account stop working.
+ * A single-use sign-in link for the operator: to the first account if it owns the first
+ * organization, otherwise to the owner since the earliest time. Earlier links of the account stop
+ * working.
  */
 export function signInLinkStatements(token: MintedKey, newId: () => string, nowMs: number): CompiledQuery[] {
 	const owner = sql`SELECT user_id FROM (
@@ -281,8 +288,9 @@ export function signInLinkStatements(token: MintedKey, newId: () => string, nowM
 }
 
 /**
- * A single-use sign-in link for the account with this address that also verifies the address, which removes credentials added before. For
- * deployments without mail, where an invitee may have taken the address.
+ * A single-use sign-in link for the account with this address that also verifies the address, which
+ * removes credentials added before. For deployments without mail, where an invitee may have taken
+ * the address.
  */
 export function reclaimLinkStatements(
 	token: MintedKey,

@@ -1,8 +1,10 @@
 /**
- * A database with a bound on the batches that wait for it in this isolate. D1 runs one at a time, so beyond the bound a further one would wait for
- * seconds and make all others wait longer. It is refused before it is sent: nothing has happened, and the answer says when to try again.
+ * A database with a bound on the batches that wait for it in this isolate. D1 runs one at a time,
+ * so beyond the bound a further one would wait for seconds and make all others wait longer. It is
+ * refused before it is sent: nothing has happened, and the answer says when to try again.
  *
- * A batch of a client that hangs up may never end, because the runtime drops it, so it is counted for a limited time only.
+ * A batch of a client that hangs up may never end, because the runtime drops it, so it is counted
+ * for a limited time only.
  */
 import { overloaded } from "../errors";
 
@@ -11,7 +13,10 @@ const MOST_WAITING = 300;
 /** Longer than D1 lets a batch wait. */
 const FORGOTTEN_AFTER_MS = 30_000;
 
-/** One per isolate and database. Its sessions throw `service_unavailable` for a batch beyond the bound. */
+/**
+ * One per isolate and database. Its sessions throw `service_unavailable` for a batch beyond the
+ * bound.
+ */
 export function boundedDatabase(d1: D1Database, now: () => number): D1Database {
 	/** By the time at which it was sent, the oldest first. */
 	const waiting = new Map<symbol, number>();

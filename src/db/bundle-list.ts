@@ -1,6 +1,7 @@
 /**
- * The list of an app's bundles: all or those of a filter, in an order. A page without a filter reads its entries of an index; a filter looks at
- * the first bundles of the order only, and the totals say so. Columns that need further reads are for the bundles of the page alone.
+ * The list of an app's bundles: all or those of a filter, in an order. A page without a filter
+ * reads its entries of an index; a filter looks at the first bundles of the order only, and the
+ * totals say so. Columns that need further reads are for the bundles of the page alone.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { type BundleListRow, bundleRows, UNUSED, versionIds } from "./bundles";
@@ -63,8 +64,8 @@ const ordered = ({ sort = "created", order = "desc" }: BundleOrder) => {
 };
 
 /**
- * The newest bundles that channels serve, each found from the one before by an index. Rollouts under way are few, and their bundles are live as
- * well.
+ * The newest bundles that channels serve, each found from the one before by an index. Rollouts
+ * under way are few, and their bundles are live as well.
  */
 const servedBundles = (app: RawBuilder<unknown>, most: number) => sql`(
 	WITH RECURSIVE served (id) AS (
@@ -75,7 +76,10 @@ const servedBundles = (app: RawBuilder<unknown>, most: number) => sql`(
 	SELECT id FROM served WHERE id IS NOT NULL
 	UNION SELECT id FROM (SELECT version_id AS id FROM rollouts WHERE app_id = ${app} AND ended_at_ms IS NULL LIMIT ${most}))`;
 
-/** The bundles that a filter looks at: the first of the order, or those of an index that has no others. */
+/**
+ * The bundles that a filter looks at: the first of the order, or those of an index that has no
+ * others.
+ */
 function candidates(publicAppId: string, { search, state }: BundleFilter, by: BundleOrder, most: number) {
 	const app = appIdOf(publicAppId);
 	if (state === "live") {
@@ -124,7 +128,10 @@ function pageIds(publicAppId: string, filter: BundleFilter, by: BundleOrder, { l
 	return sql`(SELECT bundles.id FROM ${found} ORDER BY ${ordered(by)} LIMIT ${limit} OFFSET ${offset})`;
 }
 
-/** A page of the app's bundles, the newest first unless another order is given. For loading beside the decision. */
+/**
+ * A page of the app's bundles, the newest first unless another order is given. For loading beside
+ * the decision.
+ */
 export function bundlesPage(
 	publicAppId: string,
 	filter: BundleFilter,

@@ -1,6 +1,6 @@
 /**
- * Statements about bundles. A bundle is `pending` from its registration until its bytes are stored and checked. Deletion is in
- * bundle-deletion.ts.
+ * Statements about bundles. A bundle is `pending` from its registration until its bytes are stored
+ * and checked. Deletion is in bundle-deletion.ts.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -24,11 +24,17 @@ export interface BundleListRow extends BundleRow {
 	readonly preview_channel_prefix: string | null;
 	/** `key_id` of the registered signing key that verified the bundle. */
 	readonly signer: string | null;
-	/** The end of retention without devices (`keptUntilMs`). Null: the bundle is in use, or its app keeps everything. */
+	/**
+	 * The end of retention without devices (`keptUntilMs`). Null: the bundle is in use, or its app
+	 * keeps everything.
+	 */
 	readonly kept_until_ms: number | null;
 }
 
-/** Two conditions, because each has an index; with an OR, every channel of the app would be read for every bundle. */
+/**
+ * Two conditions, because each has an index; with an OR, every channel of the app would be read for
+ * every bundle.
+ */
 const channelsOfBundle = sql<string>`(SELECT json_group_array(name) FROM (
 	SELECT channels.name FROM channels WHERE channels.app_id = bundles.app_id AND channels.version_id = bundles.id
 	UNION ALL
@@ -43,8 +49,8 @@ const IN_NO_CHANNEL = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels
 /** No channel serves the bundle, and none keeps it for a rollback. */
 export const UNUSED = sql<boolean>`${IN_NO_CHANNEL} AND NOT ${KEPT_FOR_ROLLBACK}`;
 /**
- * The bundle is not the app's newest, which is always kept. The + keeps SQLite from turning this into a join, which it would test after the
- * devices of the newest bundle.
+ * The bundle is not the app's newest, which is always kept. The + keeps SQLite from turning this
+ * into a join, which it would test after the devices of the newest bundle.
  */
 const HAS_NEWER = sql<boolean>`+EXISTS (SELECT 1 FROM bundles AS newer
 	WHERE newer.app_id = bundles.app_id AND newer.status = 'ready' AND newer.deleted_at_ms IS NULL
@@ -53,7 +59,8 @@ const IN_NO_OVERRIDE = sql<boolean>`NOT EXISTS (SELECT 1 FROM device_overrides
 	WHERE device_overrides.app_id = bundles.app_id AND device_overrides.version_id = bundles.id)`;
 
 /**
- * The end of retention with the devices that run the bundle: one that changes nothing may have been seen a while after its row says.
+ * The end of retention with the devices that run the bundle: one that changes nothing may have been
+ * seen a while after its row says.
  * @param seenAtMs when one of them was last seen; undefined: none runs the bundle
  */
 export function keptUntilMs(
@@ -64,7 +71,10 @@ export function keptUntilMs(
 	return Math.max(keptMs, keptMs - createdAtMs + seenAtMs + REFRESHED_AFTER_DAYS * DAY_MS);
 }
 
-/** Limit of the devices that a list reads for the end of retention. With so many, the last one seen is about the same. */
+/**
+ * Limit of the devices that a list reads for the end of retention. With so many, the last one seen
+ * is about the same.
+ */
 export const MOST_DEVICES_READ = 200;
 const keptUntil = sql<number | null>`CASE WHEN bundles.status = 'ready' AND apps.retention > 0
 		AND ${HAS_NEWER} AND ${IN_NO_OVERRIDE} AND ${UNUSED}
@@ -87,7 +97,10 @@ export const bundleRows = () =>
 			signerOfBundle.as("signer"),
 		]);
 
-/** The app's newest ready bundle that no preview uploaded, from which releases count on; for loading beside the decision. */
+/**
+ * The app's newest ready bundle that no preview uploaded, from which releases count on; for loading
+ * beside the decision.
+ */
 export function newestRelease(publicAppId: string): CompiledQuery<BundleListRow> {
 	return bundleListRows()
 		.where("bundles.app_id", "=", appIdOf(publicAppId))
@@ -101,8 +114,8 @@ export function newestRelease(publicAppId: string): CompiledQuery<BundleListRow>
 }
 
 /**
- * Ids of the live bundles that have the version, or take it again: at most one, because the version itself stays taken. Two conditions, because
- * each has an index.
+ * Ids of the live bundles that have the version, or take it again: at most one, because the version
+ * itself stays taken. Two conditions, because each has an index.
  */
 export const versionIds = (app: RawBuilder<unknown>, version: string) =>
 	sql<number>`(SELECT id FROM bundles WHERE app_id = ${app} AND name = ${version} AND deleted_at_ms IS NULL
@@ -204,8 +217,9 @@ export function bundlesKeptForRollback(appId: AppId): CompiledQuery<{ bundles: n
 }
 
 /**
- * The bundle is older than its app keeps unused ones, and no operator set it for a device. Retention has ended unless a device was seen running
- * it in that time, which the telemetry database knows. An app with retention 0 keeps everything.
+ * The bundle is older than its app keeps unused ones, and no operator set it for a device.
+ * Retention has ended unless a device was seen running it in that time, which the telemetry
+ * database knows. An app with retention 0 keeps everything.
  */
 const isExpired = (nowMs: number) => sql<boolean>`${HAS_NEWER} AND ${IN_NO_OVERRIDE}
 	AND EXISTS (SELECT 1 FROM apps JOIN organizations ON organizations.id = apps.owner_org
@@ -222,8 +236,8 @@ export interface ExpiredBundle {
 }
 
 /**
- * Expired bundles of all apps: the oldest ones of each, bounded for one app and for all. The join repeats the condition on their age, so that
- * an index skips the younger ones.
+ * Expired bundles of all apps: the oldest ones of each, bounded for one app and for all. The join
+ * repeats the condition on their age, so that an index skips the younger ones.
  */
 export function expiredBundlesOfApps(nowMs: number, mostOfApp: number, most: number): CompiledQuery<ExpiredBundle> {
 	return sql<ExpiredBundle>`SELECT id, app_id, name, retention_ms, telemetry_binding FROM (
@@ -255,8 +269,9 @@ const shownOnProtected = sql<boolean>`+EXISTS (SELECT 1 FROM apps WHERE apps.id 
 		OR EXISTS (SELECT 1 FROM channels WHERE ${isShownHere} AND channels.rollout_version_id = bundles.id))`;
 
 /**
- * One row if devices of a protected channel see the notes of the bundle, or those of any channel outside of previews although a preview role
- * uploaded it. The bundle is named by its version or id; for loading beside the decision.
+ * One row if devices of a protected channel see the notes of the bundle, or those of any channel
+ * outside of previews although a preview role uploaded it. The bundle is named by its version or
+ * id; for loading beside the decision.
  */
 export function shownOnProtectedChannel(publicAppId: string, bundle: string | number): CompiledQuery<{ id: number }> {
 	return query

@@ -1,6 +1,7 @@
 /**
- * Guards of every write that a caller asks for: its credential is still valid, and the bindings that allowed the request are still there.
- * They read only the caller's own rows, so a revocation that another isolate wrote meanwhile aborts the batch.
+ * Guards of every write that a caller asks for: its credential is still valid, and the bindings
+ * that allowed the request are still there. They read only the caller's own rows, so a revocation
+ * that another isolate wrote meanwhile aborts the batch.
  */
 import { sql } from "kysely";
 import type { Principal } from "../authz/principal";
@@ -8,8 +9,8 @@ import { ACCOUNT_BINDINGS } from "./account-bindings";
 import { jsonList } from "./client";
 
 /**
- * Guard: the caller still has every binding of the decision, and is still valid: a key keeps its secret, expiry and address limit; the
- * publisher of a CI job exists; a session has not ended.
+ * Guard: the caller still has every binding of the decision, and is still valid: a key keeps its
+ * secret, expiry and address limit; the publisher of a CI job exists; a session has not ended.
  */
 export function callerUnchanged(
 	caller: Pick<Principal, "kind" | "userId" | "keyId" | "secretHash" | "expiresAtMs" | "ipAllowList"> & {

@@ -1,7 +1,9 @@
 /**
- * Triggers that write the change feed, so that no change can be left out of it, and the rows of the feed.
+ * Triggers that write the change feed, so that no change can be left out of it, and the rows of the
+ * feed.
  *
- * A migration that creates `apps` or `organizations` again must delete all rows of `changes`, so that the triggers are installed again.
+ * A migration that creates `apps` or `organizations` again must delete all rows of `changes`, so
+ * that the triggers are installed again.
  */
 import type { CompiledQuery } from "kysely";
 import type { Deps } from "../deps";
@@ -10,7 +12,10 @@ import { openDb } from "./batch";
 import { endOfRevision, ITEM_TRIGGERS } from "./item-triggers";
 import { plain } from "./plain";
 
-/** Age of the rows that clean-up deletes. An isolate that asks for older ones drops everything that it holds. */
+/**
+ * Age of the rows that clean-up deletes. An isolate that asks for older ones drops everything that
+ * it holds.
+ */
 const KEPT_MS = DAY_MS;
 
 const TOKEN = "lower(hex(randomblob(12)))";
@@ -50,8 +55,9 @@ export const FEED_ROWS: readonly string[] = [
 ];
 
 /**
- * Deletes old rows, but not the newest row: it shows that the triggers exist, and it names no app any more. By the clock of the database, as
- * the triggers, and from the oldest row on, so that an idle run reads one row.
+ * Deletes old rows, but not the newest row: it shows that the triggers exist, and it names no app
+ * any more. By the clock of the database, as the triggers, and from the oldest row on, so that an
+ * idle run reads one row.
  */
 function trimmings(): CompiledQuery[] {
 	const cutoff = `${NOW} - ${KEPT_MS}`;
@@ -66,7 +72,10 @@ function trimmings(): CompiledQuery[] {
 /** Rows that one clean-up looks at: more changes than in the time between two of them. */
 const MOST_LOOKED_AT = 1_000;
 
-/** Public ids of the last changes that no live app has now: devices must not find stored snapshots of them. */
+/**
+ * Public ids of the last changes that no live app has now: devices must not find stored snapshots
+ * of them.
+ */
 export async function deletedAppIds(deps: Pick<Deps, "d1">): Promise<string[]> {
 	const [changed] = await openDb(deps.d1, "first-primary").batch([
 		plain<{ public_app_id: string | null; is_live: 0 | 1 }>(

@@ -1,6 +1,7 @@
 /**
- * The statements that bring a snapshot of an earlier revision up to date: they read the app's row, and the rows of the parts that
- * `changed_items` names since that revision. They are constant text (`plain`), because checks of devices run them.
+ * The statements that bring a snapshot of an earlier revision up to date: they read the app's row,
+ * and the rows of the parts that `changed_items` names since that revision. They are constant text
+ * (`plain`), because checks of devices run them.
  */
 import type { CompiledQuery } from "kysely";
 import { plain } from "./plain";

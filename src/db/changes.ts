@@ -1,6 +1,7 @@
 /**
- * The statements by which an isolate follows changes: the rows of the change feed, and whether one app is live. They are constant text
- * (`plain`), because checks of devices run them. Triggers write the rows (change-triggers.ts); src/snapshots/ decides what is fresh.
+ * The statements by which an isolate follows changes: the rows of the change feed, and whether one
+ * app is live. They are constant text (`plain`), because checks of devices run them. Triggers write
+ * the rows (change-triggers.ts); src/snapshots/ decides what is fresh.
  */
 import type { CompiledQuery } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -47,7 +48,10 @@ export function publicIdOf(appId: AppId): CompiledQuery<{ readonly app_id: strin
 /** Rows of the feed that `changedLately` looks at. */
 const MOST_LOOKED_AT = 500;
 
-/** Live apps that changed in the last minutes by the clock of the database, the newest change first, with their tokens. */
+/**
+ * Live apps that changed in the last minutes by the clock of the database, the newest change first,
+ * with their tokens.
+ */
 export function changedLately(
 	minutes: number,
 	limit: number,

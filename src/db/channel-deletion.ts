@@ -1,6 +1,7 @@
 /**
- * How a channel is deleted: the statements of a batch, the same for DELETE /channel and for a preview that is closed. Bindings, history and
- * overrides go with the channel, and its name stays reserved unless it was a preview's.
+ * How a channel is deleted: the statements of a batch, the same for DELETE /channel and for a
+ * preview that is closed. Bindings, history and overrides go with the channel, and its name stays
+ * reserved unless it was a preview's.
  */
 import type { RawBuilder, SqlBool } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";

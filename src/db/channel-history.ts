@@ -1,9 +1,11 @@
 /**
- * The history of a channel: which bundle was live when, the actor and the reason. The statements run in the batch of the change and read
- * the channel before it, so an entry is correct despite concurrent requests, and a change without effect writes none.
+ * The history of a channel: which bundle was live when, the actor and the reason. The statements
+ * run in the batch of the change and read the channel before it, so an entry is correct despite
+ * concurrent requests, and a change without effect writes none.
  *
- * The newest entry of each existing bundle that was live has `rollback_target`. A rollback chooses among these entries, and the newest
- * (`apps.keep_live_bundles`) protect their bundles from clean-up. Both queries read an index, never the whole history.
+ * The newest entry of each existing bundle that was live has `rollback_target`. A rollback chooses
+ * among these entries, and the newest (`apps.keep_live_bundles`) protect their bundles from
+ * clean-up. Both queries read an index, never the whole history.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
@@ -78,7 +80,10 @@ export function recordNewChannel(actor: Actor, nowMs: number, appId: AppId, name
 	];
 }
 
-/** Up to three entries, in this order: a rollout ends, a bundle goes live, a rollout begins or changes. */
+/**
+ * Up to three entries, in this order: a rollout ends, a bundle goes live, a rollout begins or
+ * changes.
+ */
 function entries(
 	actor: Actor,
 	nowMs: number,
@@ -89,7 +94,8 @@ function entries(
 ): CompiledQuery[] {
 	const isOn = (prefix: "" | "was_") =>
 		sql`(${sql.ref(`${prefix}rollout_enabled`)} = 1 AND ${sql.ref(`${prefix}rollout_paused_at_ms`)} IS NULL)`;
-	// The release of the rollout that the channel had. Its bundle goes live in the same release, and every other one in a new one.
+	// The release of the rollout that the channel had. Its bundle goes live in the same release, and
+	// every other one in a new one.
 	const running = sql`(SELECT release_id FROM rollouts WHERE id = was_rollout_id)`;
 	const isFinished = sql`was_rollout_id IS NOT NULL AND version_id IS was_rollout_version_id AND rollout_id IS NOT was_rollout_id`;
 	const ends = sql`CASE WHEN version_id IS was_rollout_version_id THEN 'rollout_finished'
@@ -127,14 +133,15 @@ function entries(
 	];
 }
 
-// The statements below name their index, because version_id may be NULL and the index by versions would then read all apps.
+// The statements below name their index, because version_id may be NULL and the index by versions
+// would then read all apps.
 
 /** Id of the channel that the condition selects. */
 const idOf = (which: RawBuilder<unknown>) => sql<number>`(SELECT id FROM channels WHERE ${which})`;
 
 /**
- * Marks the live bundle as rolled back. A rollback to a bundle that was never live, or to one that an earlier rollback replaced, marks
- * nothing, so the live bundle stays a target.
+ * Marks the live bundle as rolled back. A rollback to a bundle that was never live, or to one that
+ * an earlier rollback replaced, marks nothing, so the live bundle stays a target.
  */
 function markRolledBack(which: RawBuilder<unknown>, target: number | null): CompiledQuery {
 	return sql`UPDATE channel_history INDEXED BY channel_history_targets SET rolled_back = 1 WHERE channel_id = ${idOf(which)} AND rollback_target = 1
@@ -143,7 +150,10 @@ function markRolledBack(which: RawBuilder<unknown>, target: number | null): Comp
 			AND target.rollback_target = 1 AND target.rolled_back = 0 AND target.version_id IS ${target})`.compile(query);
 }
 
-/** Keeps one target for each bundle, its newest entry, and deletes the oldest entries beyond `MOST_ENTRIES`. */
+/**
+ * Keeps one target for each bundle, its newest entry, and deletes the oldest entries beyond
+ * `MOST_ENTRIES`.
+ */
 function keepInBounds(which: RawBuilder<unknown>): CompiledQuery[] {
 	const channel = idOf(which);
 	const newest = sql`SELECT id, version_id FROM channel_history WHERE channel_id = ${channel} AND rollback_target = 1 ORDER BY id DESC LIMIT 1`;
@@ -170,13 +180,19 @@ function keepInBounds(which: RawBuilder<unknown>): CompiledQuery[] {
 	];
 }
 
-/** Before bundles are deleted: they are no rollback targets any more. `bundles` is compared with `version_id`, such as `= 7`. */
+/**
+ * Before bundles are deleted: they are no rollback targets any more. `bundles` is compared with
+ * `version_id`, such as `= 7`.
+ */
 export function dropRollbackTargets(appId: AppId, bundles: RawBuilder<unknown>): CompiledQuery {
 	return sql`UPDATE channel_history INDEXED BY channel_history_targets_by_version SET rollback_target = 0
 		WHERE app_id = ${appId} AND rollback_target = 1 AND version_id ${bundles}`.compile(query);
 }
 
-/** Condition: the bundle is one of the last `keep_live_bundles` that were live on a channel before the present one. */
+/**
+ * Condition: the bundle is one of the last `keep_live_bundles` that were live on a channel before
+ * the present one.
+ */
 export const KEPT_FOR_ROLLBACK = sql<boolean>`EXISTS (
 	SELECT 1 FROM channel_history AS target INDEXED BY channel_history_targets_by_version
 	JOIN channels AS home ON home.id = target.channel_id

@@ -1,6 +1,7 @@
 /**
- * Channel names that preview keys may use, and the end of preview access to a channel. Devices keep the name of a deleted channel, so
- * every name that a channel other than a preview has or had stays reserved: a new channel of that name would reach those devices.
+ * Channel names that preview keys may use, and the end of preview access to a channel. Devices keep
+ * the name of a deleted channel, so every name that a channel other than a preview has or had stays
+ * reserved: a new channel of that name would reach those devices.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
@@ -58,7 +59,10 @@ function countDevicesNaming(appId: AppId, name: string): CompiledQuery<{ devices
 	return query.selectNoFrom(devicesNaming(sql`${appId}`, sql`${name}`).as("devices")).compile();
 }
 
-/** @throws {ApiError} `service_unavailable` if the devices cannot be counted, because the name may be that of a fleet */
+/**
+ * @throws {ApiError} `service_unavailable` if the devices cannot be counted, because the name may
+ * be that of a fleet
+ */
 export async function withDevicesNaming<Row extends PreviewNameRow>(
 	deps: Deps,
 	appId: AppId,
@@ -79,7 +83,10 @@ export function refusalOfName(row: PreviewNameRow, name: string): NameRefusal | 
 	return hasPreviewForm(name, row.preview_channel_prefix) ? undefined : "preview_channel_prefix";
 }
 
-/** Guard condition: the name is still free for previews, and the app's rules for names are as they were read. */
+/**
+ * Guard condition: the name is still free for previews, and the app's rules for names are as they
+ * were read.
+ */
 export function previewNameIsFree(appId: AppId, name: string, { preview_channel_prefix }: PreviewNameRow) {
 	return sql<boolean>`(EXISTS (SELECT 1 FROM apps WHERE id = ${appId} AND default_upload_channel <> ${name}
 			AND ${previewPrefixOf(sql`apps`)} = ${preview_channel_prefix})
@@ -135,7 +142,9 @@ export function previewAccessOf(appId: AppId, name: string): CompiledQuery<Ended
 	);
 }
 
-/** The channel is no preview any more: its preview bindings are deleted and its name is reserved. */
+/**
+ * The channel is no preview any more: its preview bindings are deleted and its name is reserved.
+ */
 export function endPreviewAccess(appId: AppId, name: string, nowMs: number): CompiledQuery[] {
 	return [
 		query

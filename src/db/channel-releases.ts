@@ -1,7 +1,8 @@
 /**
- * A release: a bundle on a channel from its first step to what replaced it. Its id is the entry of the channel's history that began it, and
- * each entry belongs to exactly one release (`channel_history.release_id`), so these statements read a release and its neighbours by
- * indexes, whatever the length of the history.
+ * A release: a bundle on a channel from its first step to what replaced it. Its id is the entry of
+ * the channel's history that began it, and each entry belongs to exactly one release
+ * (`channel_history.release_id`), so these statements read a release and its neighbours by indexes,
+ * whatever the length of the history.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -18,7 +19,10 @@ const MOST_ENTRIES = 150;
 const channelId = (publicAppId: string, channel: string) =>
 	sql`(SELECT id FROM channels WHERE app_id = ${appIdOf(publicAppId)} AND name = ${channel})`;
 
-/** The id of an entry of a release, or a version: its newest release on the channel. Null is the store build. */
+/**
+ * The id of an entry of a release, or a version: its newest release on the channel. Null is the
+ * store build.
+ */
 export type ReleaseName = number | { readonly version: string | null };
 
 /** A release whose first entry was deleted is found by its id as well. */
@@ -59,8 +63,8 @@ export function releaseEntries(
 
 export interface ReleaseNeighbourRow {
 	/**
-	 * The release itself; the one that was live when it began; the one that went live after it; the one that the channel had when its
-	 * rollout ended without going live.
+	 * The release itself; the one that was live when it began; the one that went live after it; the
+	 * one that the channel had when its rollout ended without going live.
 	 */
 	readonly place: "self" | "before" | "next" | "instead";
 	readonly release_id: number;
@@ -105,7 +109,10 @@ export function releaseNeighbours(
 
 export interface StepOutcomeRow {
 	readonly rollout_id: string;
-	/** The step in which the devices reported, by its place among `stepsAtMs`; 0 before the first one, null without a report. */
+	/**
+	 * The step in which the devices reported, by its place among `stepsAtMs`; 0 before the first one,
+	 * null without a report.
+	 */
 	readonly step: number | null;
 	/** Devices that were offered the bundle and count, by their last report. */
 	readonly counted_installed: number;
@@ -120,7 +127,10 @@ export interface StepOutcomeRow {
 /** More steps than a page shows; reports of later ones count for the last. */
 export const MOST_STEPS = 20;
 
-/** The devices of rollouts by the step in which they reported. @param stepsAtMs growing, at most `MOST_STEPS` */
+/**
+ * The devices of rollouts by the step in which they reported. @param stepsAtMs growing, at most
+ * `MOST_STEPS`
+ */
 export function outcomesBySteps(
 	rolloutIds: readonly string[],
 	stepsAtMs: readonly number[],
@@ -144,7 +154,10 @@ export interface InstallsRow {
 	readonly fail: number;
 }
 
-/** Reported installs of versions on a channel, each in a range of days; for the telemetry database of the app. */
+/**
+ * Reported installs of versions on a channel, each in a range of days; for the telemetry database
+ * of the app.
+ */
 export function installsOfReleases(
 	appId: AppId,
 	channel: string,

@@ -1,6 +1,7 @@
 /**
- * Statements on channels. Writes take the ids of an authorization decision and name the tenant in their own WHERE. Statements that load
- * beside the decision name the app by its public id; their rows are dropped if the decision is no.
+ * Statements on channels. Writes take the ids of an authorization decision and name the tenant in
+ * their own WHERE. Statements that load beside the decision name the app by its public id; their
+ * rows are dropped if the decision is no.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
@@ -97,7 +98,9 @@ export interface ChannelOfApp {
 	readonly app_id: string;
 }
 
-/** Those of the channels that exist; for loading beside the decision. Their apps are checked apart. */
+/**
+ * Those of the channels that exist; for loading beside the decision. Their apps are checked apart.
+ */
 export function existingChannels(channels: readonly ChannelOfApp[]): CompiledQuery<ChannelOfApp> {
 	return sql<ChannelOfApp>`SELECT c.id, c.app_id FROM json_each(${JSON.stringify(channels)}) AS wanted
 		INNER JOIN channels c ON c.id = wanted.value ->> 'id' AND c.app_id = wanted.value ->> 'app_id'`.compile(query);
@@ -145,8 +148,9 @@ export function updateChannel(appId: AppId, channelId: ChannelId, values: Channe
 export type Platforms = Readonly<Record<"ios" | "android" | "electron", Flag>>;
 
 /**
- * Removes the platforms from the public channels that have them; a channel without platforms stops being public. Runs before the write of
- * the channel that takes them, because a unique index allows one public channel for each platform.
+ * Removes the platforms from the public channels that have them; a channel without platforms stops
+ * being public. Runs before the write of the channel that takes them, because a unique index allows
+ * one public channel for each platform.
  */
 export function yieldPublicPlatforms(
 	appId: AppId,
@@ -217,8 +221,8 @@ export function channelIdNamed(appId: AppId, name: string) {
 }
 
 /**
- * Guard condition, after the write: each bundle of the channel has the form that the channel's update package demands, a zip or the single
- * files of a manifest.
+ * Guard condition, after the write: each bundle of the channel has the form that the channel's
+ * update package demands, a zip or the single files of a manifest.
  */
 export function bundlesHaveForm(
 	appId: AppId,

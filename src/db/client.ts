@@ -1,5 +1,6 @@
 /**
- * Builds and compiles the statements of management requests, including guards and the errors of unique indexes. batch.ts runs them.
+ * Builds and compiles the statements of management requests, including guards and the errors of
+ * unique indexes. batch.ts runs them.
  */
 import {
 	type CompiledQuery,
@@ -25,7 +26,9 @@ const NO_DATABASE = new Proxy({} as D1Database, {
 	},
 });
 
-/** Builds and compiles statements. It cannot run any, so that every statement is part of a batch. */
+/**
+ * Builds and compiles statements. It cannot run any, so that every statement is part of a batch.
+ */
 export const query = new Kysely<Schema>({ dialect: new D1Dialect({ database: NO_DATABASE }) });
 
 /** The same for a telemetry database. */
@@ -46,7 +49,8 @@ export function insertIf<Table extends keyof Schema>(
 }
 
 /**
- * Inserts a row for each one of the SELECT, which must have a WHERE: without one, SQLite reads ON CONFLICT as a join.
+ * Inserts a row for each one of the SELECT, which must have a WHERE: without one, SQLite reads ON
+ * CONFLICT as a join.
  * @param row its columns, by those of the SELECT
  */
 export function insertEach<Table extends keyof Schema, From extends Schema, Tables extends keyof From>(
@@ -66,14 +70,18 @@ export function insertEach<Table extends keyof Schema, From extends Schema, Tabl
 		.expression(selected);
 }
 
-/** Deletes the rows of the SELECT of ids: the first ones of a condition, because a DELETE of SQLite has no ORDER BY and no LIMIT. */
+/**
+ * Deletes the rows of the SELECT of ids: the first ones of a condition, because a DELETE of SQLite
+ * has no ORDER BY and no LIMIT.
+ */
 export const deleteFirst = (table: keyof Schema, ids: Expression<{ id: string }>): CompiledQuery =>
 	sql`DELETE FROM ${sql.table(table)} WHERE id IN ${ids}`.compile(query);
 
 /**
- * A statement that aborts its batch with `failure` unless the condition holds. SQLite has no RAISE outside triggers, so the statement
- * fails on a bad JSON path, which CASE evaluates only when the condition is false. The path is the statement's index in the batch, and
- * SQLite's message repeats it.
+ * A statement that aborts its batch with `failure` unless the condition holds. SQLite has no RAISE
+ * outside triggers, so the statement fails on a bad JSON path, which CASE evaluates only when the
+ * condition is false. The path is the statement's index in the batch, and SQLite's message repeats
+ * it.
  */
 export function guard(condition: Expression<SqlBool>, failure: () => Error): Statement<{ held: number }> {
 	const statement = sql<{
@@ -84,7 +92,8 @@ export function guard(condition: Expression<SqlBool>, failure: () => Error): Sta
 
 /**
  * The statement, with the error for a row that a unique index refuses.
- * @param columns the columns of the index as SQLite names them, such as `channels.app_id, channels.name`
+ * @param columns the columns of the index as SQLite names them, such as `channels.app_id,
+ * channels.name`
  */
 export function onUnique<Row>(statement: Statement<Row>, columns: string, failure: () => Error): Statement<Row> {
 	return { ...statement, uniqueFailures: { ...statement.uniqueFailures, [columns]: failure } };
@@ -94,7 +103,10 @@ export function onUnique<Row>(statement: Statement<Row>, columns: string, failur
 export const RANDOM_UUID = sql<string>`lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)),
 	substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6))))`;
 
-/** Condition: the row is of the app. The + keeps the app's index out, by which SQLite would read all rows of the app. */
+/**
+ * Condition: the row is of the app. The + keeps the app's index out, by which SQLite would read all
+ * rows of the app.
+ */
 export const isOfApp = (appId: AppId) => sql<boolean>`+app_id = ${appId}`;
 
 /** A JSON array as a list for IN: one parameter, because D1 allows at most a hundred. */
@@ -105,7 +117,10 @@ export function jsonList(json: string) {
 /** With one more argument, below the 32 that the documentation of D1 allows a function. */
 const MOST_MEMBERS = 15;
 
-/** SQL: a JSON object of any number of members. Values are columns, numbers, texts, or JSON by SQLite's functions. */
+/**
+ * SQL: a JSON object of any number of members. Values are columns, numbers, texts, or JSON by
+ * SQLite's functions.
+ */
 export function jsonObject(
 	members: readonly (readonly [name: string, value: Expression<unknown>])[],
 ): RawBuilder<string> {

@@ -1,6 +1,7 @@
 /**
- * Ids of counted events that are not about one device, so that a message that arrives again is not counted again. The ids of five minutes
- * share a row, because each written row costs: a batch of the consumer writes one or two.
+ * Ids of counted events that are not about one device, so that a message that arrives again is not
+ * counted again. The ids of five minutes share a row, because each written row costs: a batch of
+ * the consumer writes one or two.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { MINUTE_MS } from "../domain/time";
@@ -8,8 +9,8 @@ import { query, reportQuery } from "./client";
 
 const PERIOD_MS = 5 * MINUTE_MS;
 /**
- * About 10,000 ids, because each event of a batch searches the row, and D1 allows two megabytes. Beyond it, an event whose message arrives
- * again is counted again.
+ * About 10,000 ids, because each event of a batch searches the row, and D1 allows two megabytes.
+ * Beyond it, an event whose message arrives again is counted again.
  */
 const MOST_CHARACTERS = 400_000;
 const MOST_ROWS_DELETED = 1_000;

@@ -1,6 +1,7 @@
 /**
- * Statements about custom roles, and the SQL by which other statements read the permissions of a role. Every write that relied on a
- * custom role is guarded by the permissions that were read, because a role may be changed while a request runs.
+ * Statements about custom roles, and the SQL by which other statements read the permissions of a
+ * role. Every write that relied on a custom role is guarded by the permissions that were read,
+ * because a role may be changed while a request runs.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import { customRole } from "../authz/custom-roles";
@@ -11,11 +12,15 @@ import type { CustomRolesTable } from "./schema";
 
 export type CustomRoleRow = Selectable<CustomRolesTable>;
 
-/** SQL: the permissions of the custom role of a binding `b` as JSON; null: a built-in role, or none. */
+/**
+ * SQL: the permissions of the custom role of a binding `b` as JSON; null: a built-in role, or none.
+ */
 export const CUSTOM_PERMISSIONS = sql<string>`(SELECT json(c.permissions) FROM custom_roles c
 	WHERE c.org_id = b.org_id AND c.name = b.role_name AND c.scope_type = b.scope_type)`;
 
-/** SQL condition: the role of a binding `b` holds all the permissions, possibly for own work only. */
+/**
+ * SQL condition: the role of a binding `b` holds all the permissions, possibly for own work only.
+ */
 export function grantsAll(permissions: readonly Permission[]): RawBuilder<boolean> {
 	const builtIn = ROLE_NAMES.filter((name) =>
 		permissions.every((permission) => ROLES[name].permissions.includes(permission)),
@@ -50,7 +55,10 @@ interface RoleOfOrganization {
 	readonly role: Role;
 }
 
-/** Guard: each of the custom roles exists and has the permissions that were read; built-in roles always do. */
+/**
+ * Guard: each of the custom roles exists and has the permissions that were read; built-in roles
+ * always do.
+ */
 export function rolesUnchanged(roles: readonly RoleOfOrganization[]): RawBuilder<boolean> {
 	const read = roles
 		.filter(({ role }) => role.isCustom === true)
@@ -89,7 +97,10 @@ export function deleteCustomRole(orgId: OrgId, name: string): CompiledQuery[] {
 	];
 }
 
-/** SQL: protected channels of the organization whose promoters name the role, also of deleted apps, which can be restored. */
+/**
+ * SQL: protected channels of the organization whose promoters name the role, also of deleted apps,
+ * which can be restored.
+ */
 const channelsNaming = (orgId: string, name: string) => sql`apps a CROSS JOIN channels ch ON ch.app_id = a.id
 	WHERE (a.owner_org = ${orgId} OR a.id IN (SELECT app_id FROM deleted_apps WHERE org_id = ${orgId})) AND ch.protected = 1 AND ${name} IN (SELECT value FROM json_each(ch.promoters))`;
 
@@ -101,13 +112,19 @@ export interface HolderRow {
 	/** The public id. */
 	readonly app_id: string | null;
 	readonly channel: string | null;
-	/** JSON array of `{ role, scopeType, customPermissions }`: the holder's other live bindings that cover the same place. */
+	/**
+	 * JSON array of `{ role, scopeType, customPermissions }`: the holder's other live bindings that
+	 * cover the same place.
+	 */
 	readonly others: string;
 	/** Number of all holders, before the limit. */
 	readonly holders: number;
 }
 
-/** The holders of the role: keys, members and groups with a live binding, open invitations, and protected channels that name it. */
+/**
+ * The holders of the role: keys, members and groups with a live binding, open invitations, and
+ * protected channels that name it.
+ */
 export function holdersOfRole(orgId: string, name: string, nowMs: number, limit: number): CompiledQuery<HolderRow> {
 	const live = (binding: string) => sql`coalesce(${sql.ref(`${binding}.expires_at_ms`)}, ${nowMs} + 1) > ${nowMs}`;
 	// Other bindings of listed holders only, by the index of SAME_BINDING.
@@ -145,7 +162,10 @@ export function promotesNowhere(orgId: OrgId, name: string): RawBuilder<boolean>
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM ${channelsNaming(orgId, name)})`;
 }
 
-/** Gives the holders of a role another one of the same scope type. A holder that has it already keeps the longer life of both. */
+/**
+ * Gives the holders of a role another one of the same scope type. A holder that has it already
+ * keeps the longer life of both.
+ */
 export function replaceRole(orgId: OrgId, name: string, by: string): CompiledQuery[] {
 	const same = (left: string, right: string) =>
 		sql.raw(`${left}.api_key_id IS ${right}.api_key_id

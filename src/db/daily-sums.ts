@@ -1,6 +1,7 @@
 /**
- * Additions to the daily figures of apps. They are summed up first, so that a batch writes each row of the figures once. Apps are named by
- * UUID; additions to an app that was deleted in between are dropped.
+ * Additions to the daily figures of apps. They are summed up first, so that a batch writes each row
+ * of the figures once. Apps are named by UUID; additions to an app that was deleted in between are
+ * dropped.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { StoredCause } from "../domain/statistics/failure-causes";

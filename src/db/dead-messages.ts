@@ -1,5 +1,6 @@
 /**
- * Statements of the operator's command for dead messages. All are idempotent, so a command can be repeated.
+ * Statements of the operator's command for dead messages. All are idempotent, so a command can be
+ * repeated.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { jsonList, query } from "./client";

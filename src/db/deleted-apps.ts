@@ -1,7 +1,9 @@
 /**
- * Statements about deleted apps and reserved ids. A deleted app moves into a dedicated, deleted organization, so every statement that excludes
- * deleted organizations excludes the app, and the clean-up after 30 days is the same. The public id stays reserved for the app's organization.
- * Role bindings stay unchanged: they name the app's UUID and grant nothing while the app is in another organization.
+ * Statements about deleted apps and reserved ids. A deleted app moves into a dedicated, deleted
+ * organization, so every statement that excludes deleted organizations excludes the app, and the
+ * clean-up after 30 days is the same. The public id stays reserved for the app's organization. Role
+ * bindings stay unchanged: they name the app's UUID and grant nothing while the app is in another
+ * organization.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -111,7 +113,10 @@ interface DeletedAppRow extends AppRow {
 	readonly deleted_by: string;
 }
 
-/** A page of the apps that were deleted after the given time from these organizations, and of these single apps, newest deletion first. */
+/**
+ * A page of the apps that were deleted after the given time from these organizations, and of these
+ * single apps, newest deletion first.
+ */
 export function deletedAppsPage(
 	{
 		orgIds,
@@ -175,7 +180,10 @@ export function appIdIsReserved(orgId: OrgId, publicAppId: string) {
 		WHERE r.org_id = ${orgId} AND r.app_id = ${publicAppId} AND ${NO_APP_HAS_IT})`;
 }
 
-/** Releases the id. The organization's deleted apps with it can no longer be restored; the next clean-up removes them. */
+/**
+ * Releases the id. The organization's deleted apps with it can no longer be restored; the next
+ * clean-up removes them.
+ */
 export function releaseAppId(orgId: OrgId, publicAppId: string, nowMs: number): CompiledQuery[] {
 	const deleted = query
 		.selectFrom("deleted_apps")

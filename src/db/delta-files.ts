@@ -1,6 +1,7 @@
 /**
- * Which files of the delta store are unused. A file is looked at a day after it was claimed last, and again soon after its last bundle is
- * deleted. Every file that is not going to be looked at is referenced by a bundle; a slow walk over all files corrects exceptions.
+ * Which files of the delta store are unused. A file is looked at a day after it was claimed last,
+ * and again soon after its last bundle is deleted. Every file that is not going to be looked at is
+ * referenced by a bundle; a slow walk over all files corrects exceptions.
  */
 import { type CompiledQuery, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -11,7 +12,10 @@ import { selectedToGarbage } from "./uploads";
 
 /** An uploader that found a file in the delta store references it within this time. */
 const GRACE_MS = DAY_MS;
-/** Longer than the batch of a deletion takes: a clean-up at the same time must not have passed the new place of its files. */
+/**
+ * Longer than the batch of a deletion takes: a clean-up at the same time must not have passed the
+ * new place of its files.
+ */
 const MARGIN_MS = 10 * MINUTE_MS;
 const MOST_DUE = 1_000;
 const MOST_CHECKED_AGAIN = 300;
@@ -20,7 +24,8 @@ const IS_UNUSED = sql`NOT EXISTS (
 	SELECT 1 FROM bundle_files WHERE bundle_files.app_id = delta_objects.app_id AND bundle_files.path = delta_objects.path)`;
 
 /**
- * Before bundles lose their manifests: the files that no other bundle has are looked at in the next run but one.
+ * Before bundles lose their manifests: the files that no other bundle has are looked at in the next
+ * run but one.
  * @param which condition on `bundles`
  */
 export function releaseDeltaFiles(which: RawBuilder<unknown>, nowMs: number): CompiledQuery {
@@ -34,7 +39,10 @@ export function releaseDeltaFiles(which: RawBuilder<unknown>, nowMs: number): Co
 	);
 }
 
-/** A file of a manifest, with sums over the manifest. A manifest without a match has one row with nulls. */
+/**
+ * A file of a manifest, with sums over the manifest. A manifest without a match has one row with
+ * nulls.
+ */
 interface ManifestFileRow {
 	readonly file_name: string | null;
 	readonly size_bytes: number | null;

@@ -1,6 +1,7 @@
 /**
- * Pages of devices after a cursor. By id and by custom id an index has the order, so a page reads only its rows; by the time of the last change
- * none has, so that order is for apps with fewer than `MOST_SORTED` devices.
+ * Pages of devices after a cursor. By id and by custom id an index has the order, so a page reads
+ * only its rows; by the time of the last change none has, so that order is for apps with fewer than
+ * `MOST_SORTED` devices.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";

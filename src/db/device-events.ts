@@ -1,6 +1,7 @@
 /**
- * The log of an app's device events: one row for each batch of the consumer, written in one batch with the rows of the devices, so an event is
- * logged exactly once. Events are read newest first by the time at which they were stored.
+ * The log of an app's device events: one row for each batch of the consumer, written in one batch
+ * with the rows of the devices, so an event is logged exactly once. Events are read newest first by
+ * the time at which they were stored.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";

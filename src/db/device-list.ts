@@ -1,13 +1,16 @@
 /**
- * Devices by their last report, found by parts of their ids. A list reads a bounded number of devices of the app, whatever its size: all of them in a
- * small app, otherwise the first ones of the index that fits the request, and it says that there are more.
+ * Devices by their last report, found by parts of their ids. A list reads a bounded number of
+ * devices of the app, whatever its size: all of them in a small app, otherwise the first ones of
+ * the index that fits the request, and it says that there are more.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { query } from "./client";
 import { conditionsOf, type DeviceFilter, idsFrom, MOST_SEARCHED, type ReportedRow } from "./devices";
 
-/** Devices that a list counts without a filter, in the order of an index that has all that it needs. */
+/**
+ * Devices that a list counts without a filter, in the order of an index that has all that it needs.
+ */
 export const MOST_COUNTED = 400;
 /** Devices that a list with a filter or another order reads, from an index and from the table. */
 export const MOST_FILTERED = 150;
@@ -33,7 +36,10 @@ function columnOf(sort: (typeof DEVICE_ORDERS)[number], searchesCustomIds: boole
 	}
 }
 
-/** `total` and `is_complete` are the same in each row. A page without devices is one row without a device. */
+/**
+ * `total` and `is_complete` are the same in each row. A page without devices is one row without a
+ * device.
+ */
 export type ListedRow = (ReportedRow | { readonly device_id: null }) & {
 	/** Devices that the filter finds. */
 	readonly total: number;
@@ -81,7 +87,8 @@ export function listedDevices(
 		ORDER BY place.key`.compile(query);
 }
 
-// Both below are one row: `ids` is a JSON array in the order of the list, whose first `skipped` ones are before the page.
+// Both below are one row: `ids` is a JSON array in the order of the list, whose first `skipped`
+// ones are before the page.
 
 /** All devices. A deep page reads only the index for the devices before it. */
 function counted(app: AppId, direction: RawBuilder<unknown>, limit: number, offset: number): RawBuilder<unknown> {

@@ -1,6 +1,6 @@
 /**
- * Overrides of single devices, in the main database: an operator may name a device before it reports. Each statement has the tenant in its
- * WHERE.
+ * Overrides of single devices, in the main database: an operator may name a device before it
+ * reports. Each statement has the tenant in its WHERE.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -65,7 +65,10 @@ export function hasOverride(appId: AppId, deviceId: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM device_overrides WHERE app_id = ${appId} AND device_id = ${deviceId})`;
 }
 
-/** In the telemetry database: creates the rows of devices that were only named, so that lists have them. */
+/**
+ * In the telemetry database: creates the rows of devices that were only named, so that lists have
+ * them.
+ */
 export function insertNamedDevices(
 	devices: readonly { readonly appId: string; readonly deviceId: string }[],
 	nowMs: number,

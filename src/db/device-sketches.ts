@@ -1,7 +1,8 @@
 /**
- * Sketches of the devices of a day (src/domain/statistics/distinct-count.ts), in slots: a consumer adds devices to a slot that it draws, so consumers
- * that run at the same time do not wait for each other, and readers merge the slots. Clean-up merges them into slot 0, together with the number
- * of devices, so that figures of past days need no sketch.
+ * Sketches of the devices of a day (src/domain/statistics/distinct-count.ts), in slots: a consumer
+ * adds devices to a slot that it draws, so consumers that run at the same time do not wait for each
+ * other, and readers merge the slots. Clean-up merges them into slot 0, together with the number of
+ * devices, so that figures of past days need no sketch.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -12,7 +13,8 @@ import { conflict } from "./optimistic";
 export const SLOTS = 16;
 
 /**
- * Sketches by version that no event can change any more: their number is kept. Reads a few rows per app, of the last days before that.
+ * Sketches by version that no event can change any more: their number is kept. Reads a few rows per
+ * app, of the last days before that.
  * @param before the first day of which events are counted
  */
 export function closeVersionSketches(before: number): CompiledQuery[] {
@@ -30,12 +32,16 @@ export function closeVersionSketches(before: number): CompiledQuery[] {
 }
 
 /**
- * `all`: devices of the day. `version`: those that reported the version and no other. `moved`: those among them that turned out to have
- * changed their version on the day; they are counted in `daily_counts` under their last version.
+ * `all`: devices of the day. `version`: those that reported the version and no other. `moved`:
+ * those among them that turned out to have changed their version on the day; they are counted in
+ * `daily_counts` under their last version.
  */
 type SketchKind = "all" | "version" | "moved";
 
-/** Days that a run of the clean-up looks at; more are left until their statistics are removed, if none runs for so long. */
+/**
+ * Days that a run of the clean-up looks at; more are left until their statistics are removed, if
+ * none runs for so long.
+ */
 const CLOSED_DAYS = 3;
 
 export interface SketchKey {
@@ -127,7 +133,8 @@ export interface MergedSketch {
 }
 
 /**
- * Replaces the slots of a day by their union. Only the given rows are removed, and only as they were read.
+ * Replaces the slots of a day by their union. Only the given rows are removed, and only as they
+ * were read.
  * @throws {Conflict} from the batch, if another run merged the day since
  */
 export function mergeSlots(

@@ -1,6 +1,7 @@
 /**
- * Devices as lists show them. A telemetry database has the devices of an app, the main one has their overrides and the names of channels and
- * bundles, so a list asks one after the other. Each statement takes ids that a decision returned and has the tenant in its WHERE.
+ * Devices as lists show them. A telemetry database has the devices of an app, the main one has
+ * their overrides and the names of channels and bundles, so a list asks one after the other. Each
+ * statement takes ids that a decision returned and has the tenant in its WHERE.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -14,7 +15,10 @@ export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
 	readonly override_version: string | null;
 	readonly override_channel_id: number | null;
 	readonly override_version_id: number | null;
-	/** Devices of the app that report the same custom id, this one included; no more than `MOST_SAME_CUSTOM_ID` are counted. */
+	/**
+	 * Devices of the app that report the same custom id, this one included; no more than
+	 * `MOST_SAME_CUSTOM_ID` are counted.
+	 */
 	readonly custom_id_devices: number;
 }
 
@@ -83,9 +87,11 @@ export function deviceById(appId: AppId, deviceId: string): CompiledQuery<Report
 }
 
 /**
- * A page of devices by id. The devices of a channel are found by its index, those of a version by the index of versions and channels. It has the
- * devices of each pair of them in the order of their ids, so each pair is read no further than the page needs: an app has many devices and few
- * pairs. The devices of a channel are those seen on it without an override, and those whose override names it.
+ * A page of devices by id. The devices of a channel are found by its index, those of a version by
+ * the index of versions and channels. It has the devices of each pair of them in the order of their
+ * ids, so each pair is read no further than the page needs: an app has many devices and few pairs.
+ * The devices of a channel are those seen on it without an override, and those whose override names
+ * it.
  */
 export function devicesPage(
 	appId: AppId,
@@ -124,7 +130,10 @@ export function devicesPage(
 /** Devices that a search for a part of an id reads: those that reported last. */
 export const MOST_SEARCHED = 2_500;
 
-/** A search among all devices looks at those that reported last, and at those whose id begins with the text. */
+/**
+ * A search among all devices looks at those that reported last, and at those whose id begins with
+ * the text.
+ */
 function isSearched(appId: AppId, { search, customId, keyId }: DeviceFilter): RawBuilder<unknown> {
 	if (search === undefined || customId !== undefined || keyId !== undefined) return sql``;
 	return sql`AND d.device_id IN (
@@ -135,7 +144,9 @@ function isSearched(appId: AppId, { search, customId, keyId }: DeviceFilter): Ra
 
 /** Devices of which an index finds that the column begins with the text. */
 const MOST_PREFIXED = 50;
-/** Their ids, with the first ones of the column. The highest character of Unicode ends the range. */
+/**
+ * Their ids, with the first ones of the column. The highest character of Unicode ends the range.
+ */
 export const idsFrom = (appId: AppId, column: "device_id" | "custom_id", search: string) =>
 	reportQuery
 		.selectFrom((eb) =>
@@ -171,7 +182,9 @@ interface PairsOf {
 	readonly channelId: RawBuilder<unknown>;
 	/** Condition on `d`: an override names a channel for the device. */
 	readonly isSet: RawBuilder<unknown>;
-	/** The devices `d` whose override names the channel, and their ids as an index has them in order. */
+	/**
+	 * The devices `d` whose override names the channel, and their ids as an index has them in order.
+	 */
 	readonly setDevices: RawBuilder<unknown>;
 	readonly setId: RawBuilder<unknown>;
 }
@@ -213,7 +226,10 @@ function rowsOfPairs(
 		SELECT d.*, found.device_id AS place FROM found CROSS JOIN devices d ON d.app_id = ${app} AND d.device_id = found.device_id`;
 }
 
-/** All filters except for the version, the channel and the custom id. The + keeps their indexes out, which have another order than the lists. */
+/**
+ * All filters except for the version, the channel and the custom id. The + keeps their indexes out,
+ * which have another order than the lists.
+ */
 export function conditionsOf(
 	table: string,
 	{ platform, keyId, seenFromMs, seenToMs, search, searchesCustomIds }: DeviceFilter,

@@ -1,6 +1,7 @@
 /**
- * Statements about the mails that a person chose: a webhook of the format `mail` for each organization, which fans out as the others do.
- * Roles that may read the audit log may have them; a choice without such a role is kept, and nothing is sent.
+ * Statements about the mails that a person chose: a webhook of the format `mail` for each
+ * organization, which fans out as the others do. Roles that may read the audit log may have them; a
+ * choice without such a role is kept, and nothing is sent.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { jsonList, query } from "./client";
@@ -11,7 +12,9 @@ const holds = (userId: RawBuilder<unknown>, orgId: RawBuilder<unknown>, roles: r
 		WHERE b.user_id = ${userId} AND b.org_id = ${orgId} AND b.scope_type = 'org' AND o.deleted_at_ms IS NULL
 			AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}))`;
 
-/** The organizations that may send the person mails, with the choice; `events` is null without one. */
+/**
+ * The organizations that may send the person mails, with the choice; `events` is null without one.
+ */
 export function eventMailsOf(
 	userId: string,
 	roles: readonly string[],
@@ -50,8 +53,15 @@ export function chooseEventMails(
 	return query
 		.insertInto("webhooks")
 		.values({
-			...{ id, org_id: orgId, user_id: userId, format: "mail", description: "Mail", shown_url: "", sealed: "" },
-			...{ ...chosen, created_at_ms: nowMs },
+			id,
+			org_id: orgId,
+			user_id: userId,
+			format: "mail",
+			description: "Mail",
+			shown_url: "",
+			sealed: "",
+			...chosen,
+			created_at_ms: nowMs,
 		})
 		.onConflict((conflict) =>
 			conflict
@@ -62,7 +72,10 @@ export function chooseEventMails(
 		.compile();
 }
 
-/** The verified address of the person; no row if the person may not have mails of the organization any more. */
+/**
+ * The verified address of the person; no row if the person may not have mails of the organization
+ * any more.
+ */
 export function mailRecipient(
 	userId: string,
 	orgId: string,

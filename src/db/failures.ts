@@ -1,6 +1,7 @@
 /**
- * Errors of work in several databases, of which one that fails stops no other. They are kept until the end, and the first one is thrown then,
- * so that the job fails although the rest of its work was done.
+ * Errors of work in several databases, of which one that fails stops no other. They are kept until
+ * the end, and the first one is thrown then, so that the job fails although the rest of its work
+ * was done.
  */
 
 export class Failures {

@@ -1,5 +1,6 @@
 /**
- * A page of an app's devices with everything that a decision needs: their reports from the telemetry database, and what the main one knows.
+ * A page of an app's devices with everything that a decision needs: their reports from the
+ * telemetry database, and what the main one knows.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";

@@ -1,6 +1,6 @@
 /**
- * Removes the bindings that keys of other organizations have in one organization. A key that thereby loses its last administering role
- * also loses its global permissions.
+ * Removes the bindings that keys of other organizations have in one organization. A key that
+ * thereby loses its last administering role also loses its global permissions.
  */
 import { type CompiledQuery, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
@@ -10,7 +10,8 @@ import { type Actor, auditEach } from "./audit/entries";
 import { jsonList, query } from "./client";
 
 /**
- * Includes the audit entries: in the organization's log, and for a lost global permission in the log of the key's organization.
+ * Includes the audit entries: in the organization's log, and for a lost global permission in the
+ * log of the key's organization.
  * @param keys SQL condition on a key `k` of another organization
  * @param because details of the entries in the organization's log
  */
@@ -39,8 +40,8 @@ export function removeForeignBindings(
 }
 
 /**
- * Removes the global permissions of foreign keys whose last administering role is among the bindings that a purge is about to delete.
- * Run before the DELETE.
+ * Removes the global permissions of foreign keys whose last administering role is among the
+ * bindings that a purge is about to delete. Run before the DELETE.
  * @param going SQL that selects the ids of these bindings
  */
 export function takeGlobalPermissionsWith(
@@ -82,7 +83,10 @@ function takeGlobalPermissions(
 	];
 }
 
-/** SQL condition: key `k` has a live binding `b` that administers an organization that is not deleted. */
+/**
+ * SQL condition: key `k` has a live binding `b` that administers an organization that is not
+ * deleted.
+ */
 function administers(administering: readonly RoleName[], nowMs: number, organization: RawBuilder<unknown>) {
 	return sql`EXISTS (SELECT 1 FROM role_bindings b
 		INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL

@@ -1,6 +1,7 @@
 /**
- * Statements about groups: their members, and their roles on apps and channels, which are roles of each member (account-bindings.ts). Every
- * change of a group, its members or its roles moves `updated_at_ms`, so that a decision about a group holds only while it is as it was read.
+ * Statements about groups: their members, and their roles on apps and channels, which are roles of
+ * each member (account-bindings.ts). Every change of a group, its members or its roles moves
+ * `updated_at_ms`, so that a decision about a group holds only while it is as it was read.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";

@@ -1,6 +1,7 @@
 /**
- * Creations that carried an `Idempotency-Key`. The row of a creation is written in the creation's own batch, and gets the answer after it. A
- * row without an answer belongs to a request that runs, or that ended before its answer was stored.
+ * Creations that carried an `Idempotency-Key`. The row of a creation is written in the creation's
+ * own batch, and gets the answer after it. A row without an answer belongs to a request that runs,
+ * or that ended before its answer was stored.
  */
 import type { CompiledQuery } from "kysely";
 import { DAY_MS } from "../domain/time";

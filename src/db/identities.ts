@@ -1,6 +1,7 @@
 /**
- * Statements about the identities that link an account to providers, and the guard that keeps one way to sign in. An account may have
- * several identities at one provider; they are listed and deleted together.
+ * Statements about the identities that link an account to providers, and the guard that keeps one
+ * way to sign in. An account may have several identities at one provider; they are listed and
+ * deleted together.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { jsonList, query } from "./client";
@@ -25,10 +26,16 @@ export function deleteIdentities(userId: string, provider: string): CompiledQuer
 	return query.deleteFrom("identities").where("user_id", "=", userId).where("provider", "=", provider).compile();
 }
 
-/** The way to sign in that is about to be removed: a passkey by its id, or all identities at a provider. */
+/**
+ * The way to sign in that is about to be removed: a passkey by its id, or all identities at a
+ * provider.
+ */
 export type WayOut = { readonly passkey: string } | { readonly provider: string };
 
-/** Guard: without `gone`, the account can still sign in with a passkey (if the deployment supports them) or one of the providers. */
+/**
+ * Guard: without `gone`, the account can still sign in with a passkey (if the deployment supports
+ * them) or one of the providers.
+ */
 export function hasAnotherWayIn(
 	userId: string,
 	ways: { readonly passkeys: boolean; readonly providers: readonly string[] },

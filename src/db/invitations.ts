@@ -1,6 +1,7 @@
 /**
- * Statements about invitations. An invitation is found by the hash of its token. It is valid until it expires, while its organization
- * exists and its inviter is still a member whose role may invite.
+ * Statements about invitations. An invitation is found by the hash of its token. It is valid until
+ * it expires, while its organization exists and its inviter is still a member whose role may
+ * invite.
  */
 import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
@@ -32,7 +33,10 @@ export function invitationByEmail(orgId: string, email: string): CompiledQuery<I
 		.compile();
 }
 
-/** Guard: the invitation of the address is the one that was read, or there is still none if `read` is undefined. */
+/**
+ * Guard: the invitation of the address is the one that was read, or there is still none if `read`
+ * is undefined.
+ */
 export function invitationIsAsRead(orgId: OrgId, email: string, read: InvitationRow | undefined) {
 	return read === undefined
 		? sql<boolean>`NOT EXISTS (SELECT 1 FROM invitations WHERE org_id = ${orgId} AND email = ${email})`
@@ -48,11 +52,16 @@ export interface InvitationWithOrganization extends InvitationRow {
 	readonly inviter_email: string;
 	/** JSON array: the permissions of a custom role that it offers. */
 	readonly custom_permissions: string | null;
-	/** JSON array of `{ role, customPermissions }`: the inviter's live roles on the whole organization. */
+	/**
+	 * JSON array of `{ role, customPermissions }`: the inviter's live roles on the whole organization.
+	 */
 	readonly inviter_roles: string;
 }
 
-/** The unexpired invitation with this token, if its organization exists. The token authorizes reading it. */
+/**
+ * The unexpired invitation with this token, if its organization exists. The token authorizes
+ * reading it.
+ */
 export function invitationByToken(tokenHash: string, nowMs: number): CompiledQuery<InvitationWithOrganization> {
 	return query
 		.selectFrom("invitations")
@@ -79,8 +88,8 @@ export function invitationByToken(tokenHash: string, nowMs: number): CompiledQue
 }
 
 /**
- * Guard: the invitation and its role are unchanged since they were read, it is unexpired, its organization exists, and a role of its
- * inviter holds all the permissions.
+ * Guard: the invitation and its role are unchanged since they were read, it is unexpired, its
+ * organization exists, and a role of its inviter holds all the permissions.
  */
 export function invitationIsGood(
 	invitation: InvitationRow,
@@ -108,7 +117,10 @@ export function replaceInvitation(orgId: OrgId, values: Omit<Insertable<Invitati
 	];
 }
 
-/** Changes the role that an invitation offers, with a new token, because the previous inviter sent the old link for the old role. */
+/**
+ * Changes the role that an invitation offers, with a new token, because the previous inviter sent
+ * the old link for the old role.
+ */
 export function changeInvitation(
 	orgId: OrgId,
 	id: string,

@@ -1,11 +1,15 @@
 /**
- * Triggers that record which parts of an app changed with each of its revisions (`changed_items`). Every row that a snapshot contains
- * (snapshot-load.ts) must be recorded here when it is added, changed or removed: a part that is left out stays old in every snapshot that is
- * brought up to date. Too many records are harmless, because the rows are read as they are then.
+ * Triggers that record which parts of an app changed with each of its revisions (`changed_items`).
+ * Every row that a snapshot contains (snapshot-load.ts) must be recorded here when it is added,
+ * changed or removed: a part that is left out stays old in every snapshot that is brought up to
+ * date. Too many records are harmless, because the rows are read as they are then.
  */
 import { CHANNEL_COLUMNS } from "./snapshot-load";
 
-/** Revisions of an app whose records are kept. A snapshot of an earlier one is replaced by reading the whole app. */
+/**
+ * Revisions of an app whose records are kept. A snapshot of an earlier one is replaced by reading
+ * the whole app.
+ */
 const KEPT_REVISIONS = 100;
 
 const record = (kind: string, item: string, appId: string, from = "") =>

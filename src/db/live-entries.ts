@@ -1,6 +1,7 @@
 /**
- * The entries of a channel's history by which a bundle, or the store build, goes live for every device of the channel. An index has them alone
- * (`channel_history_live`), so queries name its condition in the same words.
+ * The entries of a channel's history by which a bundle, or the store build, goes live for every
+ * device of the channel. An index has them alone (`channel_history_live`), so queries name its
+ * condition in the same words.
  */
 import { sql } from "kysely";
 import { LIVE_ACTIONS } from "../domain/rollouts/release";

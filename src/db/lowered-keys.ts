@@ -1,7 +1,8 @@
 /**
- * Takes from the keys of members what their accounts no longer hold. A key outlives no right of its account when that right ends, because it
- * could otherwise undo the change. Rights are compared permission by permission at the place of each role, as they are after the change, so
- * the statements run in its batch, before those that write it.
+ * Takes from the keys of members what their accounts no longer hold. A key outlives no right of its
+ * account when that right ends, because it could otherwise undo the change. Rights are compared
+ * permission by permission at the place of each role, as they are after the change, so the
+ * statements run in its batch, before those that write it.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
@@ -23,7 +24,9 @@ export interface Loss {
 	readonly remains: RawBuilder<unknown>;
 	/** The role on the whole organization that each of the members gets. */
 	readonly gained: Role | undefined;
-	/** The role on the whole organization that a key gets instead of one that holds all of it and more. */
+	/**
+	 * The role on the whole organization that a key gets instead of one that holds all of it and more.
+	 */
 	readonly cap: Role | undefined;
 	/** The custom roles of the organization after the change. */
 	readonly customRoles: readonly Role[];
@@ -38,8 +41,14 @@ const coversPlaceOf = (left: string, right: string) =>
 
 /** A member gets this role instead of all roles on the whole organization. */
 export const lossByNewRole = (orgId: OrgId, userId: string, role: Role, customRoles: readonly Role[]): Loss => ({
-	...{ orgId, users: sql`(${userId})`, isThere: sql`1`, remains: sql`own.scope_type <> 'org'` },
-	...{ gained: role, cap: role, customRoles, because: { lowered_member: userId } },
+	orgId,
+	users: sql`(${userId})`,
+	isThere: sql`1`,
+	remains: sql`own.scope_type <> 'org'`,
+	gained: role,
+	cap: role,
+	customRoles,
+	because: { lowered_member: userId },
 });
 
 /**
@@ -54,9 +63,14 @@ export const lossByEndOf = (
 	customRoles: readonly Role[],
 	because: Loss["because"],
 ): Loss => ({
-	...{ orgId, users, remains: sql`own.id NOT IN ${ending}` },
+	orgId,
+	users,
+	remains: sql`own.id NOT IN ${ending}`,
 	isThere: sql`EXISTS (SELECT 1 FROM ${ACCOUNT_BINDINGS} h WHERE h.user_id = k.user_id AND h.id IN ${ending} AND ${coversPlaceOf("h", "b")})`,
-	...{ gained: undefined, cap: undefined, customRoles, because },
+	gained: undefined,
+	cap: undefined,
+	customRoles,
+	because,
 });
 
 /** A custom role gets other permissions, or its holders get another role instead. */
@@ -79,7 +93,10 @@ function permissionsOf(binding: string, customRoles: readonly Role[]): RawBuilde
 	return sql`json_each(json_extract(${permissions}, '$."' || ${sql.ref(`${binding}.role_name`)} || '"'))`;
 }
 
-/** SQL condition: binding `b` of key `k` grants what the key's account does not hold at its place. A binding with a parent ends with it. */
+/**
+ * SQL condition: binding `b` of key `k` grants what the key's account does not hold at its place. A
+ * binding with a parent ends with it.
+ */
 function exceeds({ orgId, users, isThere, remains, gained, customRoles }: Loss, nowMs: number): RawBuilder<boolean> {
 	const limited = ROLE_NAMES.filter((name) => ROLES[name].ownWorkOnly === true);
 	const grantedBy = (binding: string) => permissionsOf(binding, customRoles);
@@ -115,8 +132,9 @@ export function keysLowered(loss: Loss, nowMs: number): CompiledQuery<LoweredKey
 }
 
 /**
- * Lowers the keys: a role is removed, and one on the whole organization that holds all of the cap becomes the cap, so that no key gains by
- * it. A key that no longer administers any organization loses its global permissions. Includes the audit entries.
+ * Lowers the keys: a role is removed, and one on the whole organization that holds all of the cap
+ * becomes the cap, so that no key gains by it. A key that no longer administers any organization
+ * loses its global permissions. Includes the audit entries.
  */
 export function lowerKeys(loss: Loss, actor: Actor, nowMs: number): CompiledQuery[] {
 	const { orgId, users, cap, because } = loss;
@@ -144,7 +162,10 @@ export function lowerKeys(loss: Loss, actor: Actor, nowMs: number): CompiledQuer
 	];
 }
 
-/** Gives the cap to the keys that lose a role on the whole organization, with the longest life of those. */
+/**
+ * Gives the cap to the keys that lose a role on the whole organization, with the longest life of
+ * those.
+ */
 function capKeys(
 	{ orgId, customRoles, because }: Loss,
 	cap: Role,

@@ -1,6 +1,7 @@
 /**
- * Statements about roles that members hold on single apps and channels, beside their role on the whole organization. Every statement names
- * the organization, and a binding that came from another one is never listed, because it ends with that one.
+ * Statements about roles that members hold on single apps and channels, beside their role on the
+ * whole organization. Every statement names the organization, and a binding that came from another
+ * one is never listed, because it ends with that one.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
@@ -56,12 +57,18 @@ export function memberBindings(
 		ORDER BY b.email, b.created_at_ms, b.id`.compile(query);
 }
 
-/** All such roles of the person with the address, also by groups; for loads in the authorization batch. */
+/**
+ * All such roles of the person with the address, also by groups; for loads in the authorization
+ * batch.
+ */
 export function bindingsOfEmail(orgId: string, email: string): CompiledQuery<MemberBindingRow> {
 	return rowsWhere(orgId, sql`b.user_id = (SELECT id FROM users WHERE email = ${email})`).compile(query);
 }
 
-/** All such roles of the person who holds the binding, also by groups; for loads in the authorization batch. */
+/**
+ * All such roles of the person who holds the binding, also by groups; for loads in the
+ * authorization batch.
+ */
 export function bindingsBeside(orgId: string, id: string): CompiledQuery<MemberBindingRow> {
 	return rowsWhere(
 		orgId,
@@ -75,7 +82,10 @@ export interface RoleBelow {
 	readonly channel_id: number | null;
 }
 
-/** All roles on apps and channels that the person with the address holds, also by groups and by their keys, without those of the service. */
+/**
+ * All roles on apps and channels that the person with the address holds, also by groups and by
+ * their keys, without those of the service.
+ */
 export function rolesBelow(orgId: string, email: string): CompiledQuery<RoleBelow> {
 	const user = sql`(SELECT id FROM users WHERE email = ${email})`;
 	return sql<RoleBelow>`SELECT role_name, app_id, channel_id FROM ${ACCOUNT_BINDINGS}

@@ -1,6 +1,7 @@
 /**
- * Statements about the members of an organization: people with a role binding on it. Also lowers and revokes a member's keys, because
- * that happens in the batch that changes or removes the member.
+ * Statements about the members of an organization: people with a role binding on it. Also lowers
+ * and revokes a member's keys, because that happens in the batch that changes or removes the
+ * member.
  */
 import { type CompiledQuery, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
@@ -25,8 +26,8 @@ export interface MemberRow {
 }
 
 /**
- * Members with a live role on the whole organization and unexpired invitations, ordered by e-mail address; limited to one `id` if given.
- * Roles are read for the page only.
+ * Members with a live role on the whole organization and unexpired invitations, ordered by e-mail
+ * address; limited to one `id` if given. Roles are read for the page only.
  */
 export function membersOf(
 	orgId: OrgId,
@@ -60,7 +61,9 @@ interface NewMemberBinding {
 	readonly role: string;
 }
 
-/** Gives a person the role on the whole organization. Revives an expired binding of the same role. */
+/**
+ * Gives a person the role on the whole organization. Revives an expired binding of the same role.
+ */
 export function insertMemberBinding(binding: NewMemberBinding, nowMs: number): CompiledQuery {
 	return query
 		.insertInto("role_bindings")
@@ -106,8 +109,9 @@ const isThere = (orgId: string | RawBuilder<string>, user: RawBuilder<unknown>) 
 	OR EXISTS (SELECT 1 FROM api_keys k CROSS JOIN role_bindings b ON b.api_key_id = k.id AND b.org_id = ${orgId}
 		WHERE k.user_id = ${user}))`;
 /**
- * Leaves out roles on apps and channels, because they are never stronger than the role that manages members. Leaves out keys, because
- * their owner could block their own removal by creating and deleting keys in a loop.
+ * Leaves out roles on apps and channels, because they are never stronger than the role that manages
+ * members. Leaves out keys, because their owner could block their own removal by creating and
+ * deleting keys in a loop.
  */
 const fingerprint = (
 	orgId: string | RawBuilder<string>,
@@ -115,7 +119,10 @@ const fingerprint = (
 ) => sql`(SELECT json_group_array(id) FROM (
 	SELECT b.id FROM role_bindings b WHERE b.org_id = ${orgId} AND b.user_id = ${user} AND b.scope_type = 'org' ORDER BY b.id))`;
 
-/** The person with this address, if they have a part in the organization; for loads in the authorization batch. */
+/**
+ * The person with this address, if they have a part in the organization; for loads in the
+ * authorization batch.
+ */
 export function membershipByEmail(
 	orgId: string | RawBuilder<string>,
 	email: string | RawBuilder<string>,
@@ -230,7 +237,10 @@ export interface RevokedKey {
 	readonly created_at_ms: number;
 }
 
-/** Revokes the person's keys that belong to the organization. Run after `removeMember`, which audits them. */
+/**
+ * Revokes the person's keys that belong to the organization. Run after `removeMember`, which audits
+ * them.
+ */
 export function deleteKeysOfMember(orgId: OrgId, userId: string): CompiledQuery<RevokedKey> {
 	return query
 		.deleteFrom("api_keys")
@@ -241,8 +251,9 @@ export function deleteKeysOfMember(orgId: OrgId, userId: string): CompiledQuery<
 }
 
 /**
- * Removes a person from an organization: their bindings and places in groups, the bindings of their keys of other organizations (with `org.create`, if a key
- * loses its last administering role), and the invitations they sent or received. Includes the audit entries, also those of their keys that
+ * Removes a person from an organization: their bindings and places in groups, the bindings of their
+ * keys of other organizations (with `org.create`, if a key loses its last administering role), and
+ * the invitations they sent or received. Includes the audit entries, also those of their keys that
  * belong to the organization; `deleteKeysOfMember` must follow.
  */
 export function removeMember(

@@ -1,6 +1,7 @@
 /**
- * Reads by name: a record of statements that one batch runs in the order of the keys, and the rows of each under the same key. A request
- * that does not need a statement gives `undefined` for it, and reads no rows there, so that no statement runs for nothing.
+ * Reads by name: a record of statements that one batch runs in the order of the keys, and the rows
+ * of each under the same key. A request that does not need a statement gives `undefined` for it,
+ * and reads no rows there, so that no statement runs for nothing.
  */
 import type { CompiledQuery } from "kysely";
 import type { Database, StatementResult } from "./batch";

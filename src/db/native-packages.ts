@@ -1,6 +1,6 @@
 /**
- * Statements about the native packages of bundles. A list is immutable and stored in one form (src/domain/bundles/native-packages.ts), so bundles with
- * the same packages have equal texts.
+ * Statements about the native packages of bundles. A list is immutable and stored in one form
+ * (src/domain/bundles/native-packages.ts), so bundles with the same packages have equal texts.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -66,7 +66,9 @@ export function bundlesWithSamePackages(
 
 const MOST_DEVICES = 1_000;
 
-/** Store builds of devices that reported one of the versions last, from the first devices of each. */
+/**
+ * Store builds of devices that reported one of the versions last, from the first devices of each.
+ */
 export function storeBuildsRunning(
 	appId: AppId,
 	versions: readonly string[],

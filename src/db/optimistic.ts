@@ -1,5 +1,6 @@
 /**
- * Optimistic locking: each writer reads, computes, and writes guarded by what it has read. A writer whose guard fails reads again.
+ * Optimistic locking: each writer reads, computes, and writes guarded by what it has read. A writer
+ * whose guard fails reads again.
  */
 import { ApiError } from "../errors";
 
@@ -24,8 +25,9 @@ export async function retryOnConflict<Result>(readAndWrite: () => Promise<Result
 }
 
 /**
- * For requests about previews: repeats the write with what is there now if another request opened or closed the preview in between. A client
- * sees `preview_changed` only if that happens again and again.
+ * For requests about previews: repeats the write with what is there now if another request opened
+ * or closed the preview in between. A client sees `preview_changed` only if that happens again and
+ * again.
  */
 export async function retryOnChange<Read, Result>(
 	first: Read,

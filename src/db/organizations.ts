@@ -1,6 +1,6 @@
 /**
- * Statements about organizations, the tenants of the service. A deleted organization is hidden, except from the statements that restore
- * it; its rows stay until the clean-up purges them.
+ * Statements about organizations, the tenants of the service. A deleted organization is hidden,
+ * except from the statements that restore it; its rows stay until the clean-up purges them.
  */
 
 import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
@@ -39,7 +39,10 @@ interface DeletedOrganizationRow extends OrganizationRow {
 	readonly deleted_at_ms: number;
 }
 
-/** A page of the organizations with these ids that were deleted after the given time, most recently deleted first. */
+/**
+ * A page of the organizations with these ids that were deleted after the given time, most recently
+ * deleted first.
+ */
 export function deletedOrganizationsPage(
 	orgIds: readonly OrgId[],
 	deletedAfterMs: number,
@@ -176,8 +179,8 @@ export interface OrganizationWithKeys {
 }
 
 /**
- * The other organizations in which the organization's keys have bindings; with `ownerEmail`, only the keys of that account. For loads in
- * the authorization batch.
+ * The other organizations in which the organization's keys have bindings; with `ownerEmail`, only
+ * the keys of that account. For loads in the authorization batch.
  */
 export function organizationsOfKeys(orgId: string, ownerEmail?: string): CompiledQuery<OrganizationWithKeys> {
 	const owner = ownerEmail === undefined ? sql`1` : sql`k.user_id = (SELECT id FROM users WHERE email = ${ownerEmail})`;
@@ -186,7 +189,10 @@ export function organizationsOfKeys(orgId: string, ownerEmail?: string): Compile
 		WHERE k.org_id = ${orgId} AND b.org_id <> ${orgId} AND ${owner} GROUP BY o.id ORDER BY o.name, o.id`.compile(query);
 }
 
-/** A key that a policy of the organization can suspend, with the policies of the key's home organization. */
+/**
+ * A key that a policy of the organization can suspend, with the policies of the key's home
+ * organization.
+ */
 export interface KeyUnderPolicy extends PolicyColumns {
 	readonly id: string;
 	readonly name: string;
@@ -202,8 +208,8 @@ export interface KeyUnderPolicy extends PolicyColumns {
 const liveBinding = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})`;
 
 /**
- * The unexpired keys that belong to the organization or have a live binding in it, oldest first. For loads in the
- * authorization batch.
+ * The unexpired keys that belong to the organization or have a live binding in it, oldest first.
+ * For loads in the authorization batch.
  */
 export function keysUnderPolicy(
 	orgId: string,
@@ -226,7 +232,10 @@ export function keysUnderPolicy(
 		ORDER BY k.created_at_ms, k.id`.compile(query);
 }
 
-/** Guard: at least one of these keys is unchanged since it was read and still administers the organization. */
+/**
+ * Guard: at least one of these keys is unchanged since it was read and still administers the
+ * organization.
+ */
 export function someKeyStillAdministers(
 	orgId: OrgId,
 	keys: readonly KeyUnderPolicy[],
@@ -244,7 +253,10 @@ export function someKeyStillAdministers(
 			AND ${liveBinding(nowMs)})`;
 }
 
-/** Guard: the caller still has the global permission and an administering role on an organization that is not deleted. */
+/**
+ * Guard: the caller still has the global permission and an administering role on an organization
+ * that is not deleted.
+ */
 export function stillHoldsGlobally(
 	caller: Pick<Principal, "userId" | "keyId">,
 	globalPermission: string,

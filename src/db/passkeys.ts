@@ -1,5 +1,6 @@
 /**
- * Statements about passkeys. Sign-in finds a passkey by its public credential id; every other statement names the account.
+ * Statements about passkeys. Sign-in finds a passkey by its public credential id; every other
+ * statement names the account.
  */
 import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysely";
 import { query } from "./client";

@@ -1,6 +1,6 @@
 /**
- * Statements of constant text, without the query builder, for the way of an update check: an isolate that starts with a check loads little
- * code and compiles no query.
+ * Statements of constant text, without the query builder, for the way of an update check: an
+ * isolate that starts with a check loads little code and compiles no query.
  */
 import type { CompiledQuery } from "kysely";
 

@@ -1,6 +1,7 @@
 /**
- * Statements of constant text are built and compiled once per isolate, and each request binds its values. Building one costs more than
- * SQLite takes to run it, and every request needs the same few.
+ * Statements of constant text are built and compiled once per isolate, and each request binds its
+ * values. Building one costs more than SQLite takes to run it, and every request needs the same
+ * few.
  */
 import type { CompiledQuery } from "kysely";
 
@@ -13,7 +14,10 @@ class Slot {
 	}
 }
 
-/** @param build creates the statement; `value(name)` is the parameter of that name, and nothing else may depend on it */
+/**
+ * @param build creates the statement; `value(name)` is the parameter of that name, and nothing else
+ * may depend on it
+ */
 export function prepared<Values extends object, Row>(
 	build: (value: <Name extends keyof Values>(name: Name) => Values[Name]) => CompiledQuery<Row>,
 ): (values: Values) => CompiledQuery<Row> {

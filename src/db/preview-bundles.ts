@@ -1,6 +1,6 @@
 /**
- * Which preview a bundle belongs to: statements of the batches that register and promote bundles. A bundle
- * belongs to one preview at most, and is deleted with it.
+ * Which preview a bundle belongs to: statements of the batches that register and promote bundles. A
+ * bundle belongs to one preview at most, and is deleted with it.
  */
 import { type ExpressionBuilder, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
@@ -11,7 +11,10 @@ import { guard, isOfApp, jsonList, query, type Statement } from "./client";
 import { previewClosed } from "./previews";
 import type { Schema } from "./schema";
 
-/** First identifier of a version's pre-release: "pr-128" of 1.4.0-pr-128.7.1, which names the channel of the preview it is for. */
+/**
+ * First identifier of a version's pre-release: "pr-128" of 1.4.0-pr-128.7.1, which names the
+ * channel of the preview it is for.
+ */
 const previewTag = (version: string): string | undefined =>
 	/^[^-+]+-([0-9A-Za-z-]*[A-Za-z-][0-9A-Za-z-]*)/.exec(version)?.[1];
 
@@ -21,8 +24,10 @@ const renewed = (nowMs: number) => ({
 });
 
 /**
- * For the batch that registers a bundle, after its row: the bundle belongs to the preview that its version names.
- * @param jobPreviewId the open preview of the CI job that uploads, to which the bundle belongs whatever its version is
+ * For the batch that registers a bundle, after its row: the bundle belongs to the preview that its
+ * version names.
+ * @param jobPreviewId the open preview of the CI job that uploads, to which the bundle belongs
+ * whatever its version is
  * @param limited the caller, if it is limited to own work: it uploads into its own preview only
  * @throws {ApiError} `preview_closed` or `bundle_of_another_preview`, by its guards
  */
@@ -93,7 +98,10 @@ const bundleOfAnotherPreview = () =>
 		"The bundle belongs to another preview, and would be deleted with it; promote it to the channel of its own preview, which GET /preview names, or upload a bundle for this channel.",
 	);
 
-/** For the batch in which a caller that is limited to own work creates a channel: no preview has that channel. */
+/**
+ * For the batch in which a caller that is limited to own work creates a channel: no preview has
+ * that channel.
+ */
 export const bundlesHaveNoPreview = (appId: AppId, bundleIds: readonly number[]): Statement =>
 	guard(
 		sql<boolean>`NOT EXISTS (SELECT 1 FROM bundles WHERE id IN ${jsonList(JSON.stringify(bundleIds))} AND +app_id = ${appId}
@@ -102,8 +110,9 @@ export const bundlesHaveNoPreview = (appId: AppId, bundleIds: readonly number[])
 	);
 
 /**
- * For the batch that promotes bundles to a channel: renews the channel's preview. Bundles of a caller that is limited to own work belong to
- * the preview from then on, and those of another preview reach no channel of such a caller.
+ * For the batch that promotes bundles to a channel: renews the channel's preview. Bundles of a
+ * caller that is limited to own work belong to the preview from then on, and those of another
+ * preview reach no channel of such a caller.
  * @throws {ApiError} `bundle_of_another_preview`, by its guard
  */
 export function promotionToPreview(

@@ -1,18 +1,20 @@
 /**
- * Rules for channels of previews, which a preview key or POST /preview creates: private, with a name that no other channel had, open to every store build, and bound to
- * the key that created them.
+ * Rules for channels of previews, which a preview key or POST /preview creates: private, with a
+ * name that no other channel had, open to every store build, and bound to the key that created
+ * them.
  */
 import type { AppId, OwnWorkOnly } from "../authz/decide";
 import type { Caller } from "../authz/own-work";
 import { MOST_DEVICES_BY_NAME } from "../domain/ci/preview-names";
 import { type ApiError, fieldError } from "../errors";
-import { type Holder, insertChannelBinding } from "./api-keys";
 import { type CountedNameRow, type NameRefusal, type PreviewNameRow, refusalOfName } from "./channel-names";
 import type { ChannelValues } from "./channels";
+import { type Holder, insertChannelBinding } from "./role-bindings";
 
 /**
- * A preview must reach testers on any store build, and its version says nothing about the store build that it needs. So a preview channel
- * starts without the limits of other channels; a value in the request wins.
+ * A preview must reach testers on any store build, and its version says nothing about the store
+ * build that it needs. So a preview channel starts without the limits of other channels; a value in
+ * the request wins.
  */
 export const PREVIEW_CHANNEL_SETTINGS = {
 	disable_auto_update: "none",
@@ -36,13 +38,17 @@ export function previewBinding(
 	return [insertChannelBinding({ ...binding, role }, binding.channelName, limit.bindingId)];
 }
 
-/** The state of a new preview channel: one that a fleet's builds name already serves nobody by its name. */
+/**
+ * The state of a new preview channel: one that a fleet's builds name already serves nobody by its
+ * name.
+ */
 export const namingOf = ({ devices }: CountedNameRow, nowMs: number): ChannelValues =>
 	devices > MOST_DEVICES_BY_NAME ? { named_by_fleet_at_ms: nowMs } : {};
 
 /**
  * For a caller limited to own work that creates a channel.
- * @throws {ApiError} for a public channel, for a job of a pull request, or for a name that previews may not use
+ * @throws {ApiError} for a public channel, for a job of a pull request, or for a name that previews
+ * may not use
  */
 export function refusePreviewName(
 	body: { readonly channel: string; readonly public?: boolean | undefined },

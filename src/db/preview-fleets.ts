@@ -1,6 +1,6 @@
 /**
- * Statements about preview channels whose name a fleet sends. The name of a preview serves its testers; once more devices send it, the channel
- * serves none by its name for the rest of its life.
+ * Statements about preview channels whose name a fleet sends. The name of a preview serves its
+ * testers; once more devices send it, the channel serves none by its name for the rest of its life.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";

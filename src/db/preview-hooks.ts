@@ -39,7 +39,10 @@ export interface HookRow extends Selectable<PreviewHooksTable> {
 	readonly org_id: string;
 }
 
-/** A hook of an app that is not deleted, with its sealed secrets: for the verification of a delivery. */
+/**
+ * A hook of an app that is not deleted, with its sealed secrets: for the verification of a
+ * delivery.
+ */
 export function hookById(id: string, provider: "github" | "gitlab"): CompiledQuery<HookRow> {
 	return sql<HookRow>`SELECT h.*, a.app_id AS public_app_id, a.owner_org AS org_id FROM preview_hooks h
 		JOIN apps a ON a.id = h.app_id JOIN organizations o ON o.id = a.owner_org AND o.deleted_at_ms IS NULL

@@ -1,5 +1,6 @@
 /**
- * Statements of a preview's page, which is found by its id alone: the signature in its address was verified before.
+ * Statements of a preview's page, which is found by its id alone: the signature in its address was
+ * verified before.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -14,12 +15,18 @@ export interface PreviewPageRow extends PreviewRow {
 	/** The bundle of the public channel. */
 	readonly live_version_id: number | null;
 	readonly live_version_name: string | null;
-	/** Null also if only one of the two bundles has a zip: its bytes do not compare with those of single files. */
+	/**
+	 * Null also if only one of the two bundles has a zip: its bytes do not compare with those of
+	 * single files.
+	 */
 	readonly live_bytes: number | null;
 	readonly both_have_files: Flag;
 }
 
-/** The preview of a page in an app that is not deleted, with what a tester gets and what the public gets. */
+/**
+ * The preview of a page in an app that is not deleted, with what a tester gets and what the public
+ * gets.
+ */
 export function previewOfPage(pageId: string): CompiledQuery<PreviewPageRow> {
 	return sql<PreviewPageRow>`SELECT shown.*, own.id AS version_id, coalesce(own.size_bytes, ${bytesOfFiles(sql`b.id = own.id`)}) AS version_bytes,
 			live.id AS live_version_id, live.name AS live_version_name,
@@ -34,7 +41,10 @@ export function previewOfPage(pageId: string): CompiledQuery<PreviewPageRow> {
 			ORDER BY channels.android DESC, channels.ios DESC LIMIT 1)`.compile(query);
 }
 
-/** The page of the open preview of a channel or of a bundle, by its name; for loading beside the decision. */
+/**
+ * The page of the open preview of a channel or of a bundle, by its name; for loading beside the
+ * decision.
+ */
 export function pageOfPreview(
 	publicAppId: string,
 	{ channel, version }: { readonly channel?: string | undefined; readonly version?: string | undefined },
@@ -49,7 +59,8 @@ export function pageOfPreview(
 				? eb(
 						"id",
 						"=",
-						// Not by the app of the preview, because then the bundle would be looked up once for each preview.
+						// Not by the app of the preview, because then the bundle would be looked up once for each
+						// preview.
 						eb
 							.selectFrom("bundles")
 							.select((bundle) => bundle.ref("bundles.preview_id").$notNull().as("id"))
@@ -74,8 +85,8 @@ interface ChangedFileRow {
 }
 
 /**
- * Files that differ between the manifests of two bundles, the largest first; each row repeats the counts of all. The + keeps the app's index
- * out: it would read the files of all bundles.
+ * Files that differ between the manifests of two bundles, the largest first; each row repeats the
+ * counts of all. The + keeps the app's index out: it would read the files of all bundles.
  */
 export function changedFiles(
 	appId: AppId,

@@ -1,6 +1,7 @@
 /**
- * Statements about previews of pull requests. A preview owns a channel and bundles, and everything of it is closed in one batch. `revision`
- * is the optimistic lock of everything that opens or closes a preview; uploads only move the end of its time.
+ * Statements about previews of pull requests. A preview owns a channel and bundles, and everything
+ * of it is closed in one batch. `revision` is the optimistic lock of everything that opens or
+ * closes a preview; uploads only move the end of its time.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
@@ -31,8 +32,8 @@ const IS_OWNED = sql`b.preview_id = p.id AND b.deleted_at_ms IS NULL`;
 const OWNED = sql`FROM bundles b WHERE ${IS_OWNED}`;
 
 /**
- * Bytes of the files of bundles that have no size, because they have no zip. A file of several bundles is stored once and counts once.
- * Null: no files.
+ * Bytes of the files of bundles that have no size, because they have no zip. A file of several
+ * bundles is stored once and counts once. Null: no files.
  * @param which condition on `bundles b`
  */
 export const bytesOfFiles = (which: RawBuilder<unknown>) => sql`(SELECT sum(d.size_bytes) FROM delta_objects d
@@ -106,7 +107,8 @@ export interface PreviewPlaceRow extends PreviewNameRow {
 }
 
 /**
- * The channel of a pull request: the app's prefix or "pr-", the number, and a suffix that tells the app's repositories apart.
+ * The channel of a pull request: the app's prefix or "pr-", the number, and a suffix that tells the
+ * app's repositories apart.
  * @param suffix for a repository that is new to the app and not its first one
  */
 export function previewPlace(
@@ -174,12 +176,16 @@ export function insertPreview(
 		.compile();
 }
 
-/** Previews that a key, or an account without one, closed before they were opened; the oldest ones beyond are dropped. */
+/**
+ * Previews that a key, or an account without one, closed before they were opened; the oldest ones
+ * beyond are dropped.
+ */
 export const MOST_NEVER_OPENED = 500;
 
 /**
- * A pull request that was closed before its preview was opened: a build that is still running cannot open it. Anyone may invent numbers of
- * pull requests, so these rows have a limit for each caller and no share in the app's quota.
+ * A pull request that was closed before its preview was opened: a build that is still running
+ * cannot open it. Anyone may invent numbers of pull requests, so these rows have a limit for each
+ * caller and no share in the app's quota.
  */
 export function insertClosedPreview(
 	appId: AppId,
@@ -193,10 +199,22 @@ export function insertClosedPreview(
 	const { created_by, created_by_key } = preview;
 	const insert = insertPreview(appId, {
 		...preview,
-		...{ state: "closed", channel_name: null, commit_sha: null, title: null, lifetime_ms: 0, expires_at_ms: nowMs },
-		...{ opened_at_ms: null, opened_event_at_ms: null, reopened_event_at_ms: null, closed_event_at_ms: eventAtMs },
-		...{ closed_at_ms: nowMs, closed_as: closedAs, created_at_ms: nowMs, updated_at_ms: nowMs },
-		...{ repository_id_proven: closedAs === "webhook" ? 1 : 0, head_branch: null },
+		state: "closed",
+		channel_name: null,
+		commit_sha: null,
+		title: null,
+		lifetime_ms: 0,
+		expires_at_ms: nowMs,
+		opened_at_ms: null,
+		opened_event_at_ms: null,
+		reopened_event_at_ms: null,
+		closed_event_at_ms: eventAtMs,
+		closed_at_ms: nowMs,
+		closed_as: closedAs,
+		created_at_ms: nowMs,
+		updated_at_ms: nowMs,
+		repository_id_proven: closedAs === "webhook" ? 1 : 0,
+		head_branch: null,
 	});
 	return [
 		onUnique(insert, "previews.app_id, previews.repository, previews.number", previewChanged),
@@ -266,7 +284,10 @@ export const bundlesOfChannelAndPreview = (appId: AppId, ids: readonly number[],
 		? liveBundles(appId, ids)
 		: sql<boolean>`((${liveBundles(appId, ids)}) OR (${bundlesOfPreview(appId, previewId)}))`;
 
-/** After the deletion of its channel and bundles. Bundles that something else uses stay, and belong to the app. */
+/**
+ * After the deletion of its channel and bundles. Bundles that something else uses stay, and belong
+ * to the app.
+ */
 export function endPreview(
 	appId: AppId,
 	id: string,

@@ -1,6 +1,6 @@
 /**
- * Statements that load the caller of a request: a key or a session, with its live role bindings. Each is one statement, so that a request
- * can send its own reads in the same round trip.
+ * Statements that load the caller of a request: a key or a session, with its live role bindings.
+ * Each is one statement, so that a request can send its own reads in the same round trip.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { Flag, PolicyColumns, PrincipalRow } from "../authz/principal";
@@ -11,24 +11,28 @@ import { CUSTOM_PERMISSIONS } from "./custom-roles";
 import { prepared } from "./prepared";
 
 /**
- * The key with this hash, or with this previous hash during its overlap, or the key of the publisher that gave this hash to a CI job, and
- * its live bindings with the policy of each organization. A
- * binding that came from another one lives only as long as that one.
+ * The key with this hash, or with this previous hash during its overlap, or the key of the
+ * publisher that gave this hash to a CI job, and its live bindings with the policy of each
+ * organization. A binding that came from another one lives only as long as that one.
  */
 export function principalStatement(keyHash: string, nowMs: number): CompiledQuery<PrincipalRow> {
 	return keyStatement({ keyHash, nowMs });
 }
 
 /**
- * SQL: the previews of the pull request that the key `t` of the publisher `p` is limited to. Tokens of GitLab name its branch only. Those of
- * GitHub do so after the merge, and then the job reaches nothing of a preview except its end (`requireOwnPullRequest`).
+ * SQL: the previews of the pull request that the key `t` of the publisher `p` is limited to. Tokens
+ * of GitLab name its branch only. Those of GitHub do so after the merge, and then the job reaches
+ * nothing of a preview except its end (`requireOwnPullRequest`).
  */
 const PREVIEWS_OF_JOB = sql<string>`SELECT v.id FROM previews v
 				WHERE v.app_id = p.app_id AND v.repository = t.repository AND v.number = t.number
 				UNION ALL SELECT v.id FROM previews v WHERE t.number IS NULL AND p.provider = 'gitlab'
 					AND v.app_id = p.app_id AND v.repository = t.repository AND v.head_branch = t.branch`;
 
-/** SQL: jobs of a publisher share its key and the key's bindings, but a limited one reaches the channel of its own preview only. */
+/**
+ * SQL: jobs of a publisher share its key and the key's bindings, but a limited one reaches the
+ * channel of its own preview only.
+ */
 const MAY_REACH_CHANNEL = sql<boolean>`(t.is_limited IS NOT 1 OR b.channel_id IS NULL
 				OR EXISTS (SELECT 1 FROM previews v WHERE v.channel_id = b.channel_id AND v.id IN (${PREVIEWS_OF_JOB})))`;
 
@@ -55,7 +59,8 @@ const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>(
 });
 
 /**
- * JSON array of the live bindings `b` of one holder, with the policy of each one's organization `o`.
+ * JSON array of the live bindings `b` of one holder, with the policy of each one's organization
+ * `o`.
  * @param join the condition that joins both
  * @param bindings `ACCOUNT_BINDINGS` for a person
  */
@@ -74,7 +79,10 @@ export function liveBindings(
 				AND coalesce(parent.expires_at_ms, ${nowMs} + 1) > ${nowMs})`;
 }
 
-/** The key or the account that began an upload, with what it may do now; for the use of a link that was given to it. */
+/**
+ * The key or the account that began an upload, with what it may do now; for the use of a link that
+ * was given to it.
+ */
 export interface UploaderRow extends PolicyColumns {
 	readonly app_id: string;
 	readonly owner_org: string;

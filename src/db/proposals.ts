@@ -1,6 +1,7 @@
 /**
- * Proposals: promotions to protected channels that wait for approval, at most one for each channel. The row of an expired proposal, or of
- * one whose bundle was deleted, still says `pending`, so every statement here checks the time and the bundle.
+ * Proposals: promotions to protected channels that wait for approval, at most one for each channel.
+ * The row of an expired proposal, or of one whose bundle was deleted, still says `pending`, so
+ * every statement here checks the time and the bundle.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
@@ -41,7 +42,10 @@ export const BASE_COLUMNS = [
 ] as const;
 
 const baseNow = sql.join(BASE_COLUMNS.map((column) => sql`${sql.lit(column)}, ${sql.ref(`c.${column}`)}`));
-/** A column of the base of proposal `p` has another value in channel `c` now. JSON null equals SQL's NULL. */
+/**
+ * A column of the base of proposal `p` has another value in channel `c` now. JSON null equals SQL's
+ * NULL.
+ */
 const IS_OUTDATED = sql`EXISTS (SELECT 1 FROM json_each(p.base) AS was WHERE was.value IS NOT (
 	SELECT now.value FROM json_each(json_object(${baseNow})) AS now WHERE now.key = was.key))`;
 
@@ -62,8 +66,9 @@ interface ProposalFilter {
 }
 
 /**
- * Proposals of an app, waiting ones first, then by age; for loading beside the decision. Waiting and other ones are each read from an index in
- * their order, no further than the page, and only the rows of the page are looked at closely.
+ * Proposals of an app, waiting ones first, then by age; for loading beside the decision. Waiting
+ * and other ones are each read from an index in their order, no further than the page, and only the
+ * rows of the page are looked at closely.
  */
 export function proposalsPage(
 	publicAppId: string,
@@ -174,7 +179,10 @@ export function channelHas(appId: AppId, channelId: ChannelId, values: ChannelVa
 	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND NOT ${differsFrom(values)})`;
 }
 
-/** Guard condition: the proposer could still promote to the channel, because the key is valid, or the person has a promoting role. */
+/**
+ * Guard condition: the proposer could still promote to the channel, because the key is valid, or
+ * the person has a promoting role.
+ */
 export function proposerMayPromote(
 	orgId: OrgId,
 	appId: AppId,
@@ -204,8 +212,9 @@ export interface ManifestDifference {
 }
 
 /**
- * Returns no row unless both bundles have manifests. The + before EXISTS keeps SQLite from testing it once per file, as a join, and the +
- * before app_id keeps the app's index out: it would read the files of all bundles.
+ * Returns no row unless both bundles have manifests. The + before EXISTS keeps SQLite from testing
+ * it once per file, as a join, and the + before app_id keeps the app's index out: it would read the
+ * files of all bundles.
  */
 export function manifestDifference(
 	appId: AppId,

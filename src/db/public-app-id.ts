@@ -1,6 +1,6 @@
 /**
- * Finds an app by its public id. The column ignores case, because people type ids and would confuse two
- * that differ only in case.
+ * Finds an app by its public id. The column ignores case, because people type ids and would confuse
+ * two that differ only in case.
  */
 import { type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";

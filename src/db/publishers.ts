@@ -1,6 +1,7 @@
 /**
- * Statements about trusted publishers, the keys that CI jobs get from them, spent identity tokens, and the public keys of issuers. A
- * publisher and its key are deleted together; the publisher of an app acts only in the organization of the app.
+ * Statements about trusted publishers, the keys that CI jobs get from them, spent identity tokens,
+ * and the public keys of issuers. A publisher and its key are deleted together; the publisher of an
+ * app acts only in the organization of the app.
  */
 import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -101,7 +102,10 @@ interface PublisherBinding {
 	readonly createdAtMs: number;
 }
 
-/** The role of a publisher on one channel, which ends with the channel or with the publisher's role on the app. */
+/**
+ * The role of a publisher on one channel, which ends with the channel or with the publisher's role
+ * on the app.
+ */
 export function insertPublisherChannel(binding: PublisherBinding, channel: string): CompiledQuery {
 	const { id, keyId, orgId, appId, role, parentId, createdAtMs } = binding;
 	const place = query.selectFrom("channels").where("app_id", "=", appId).where("name", "=", channel);
@@ -118,7 +122,10 @@ export function insertPublisherChannel(binding: PublisherBinding, channel: strin
 	})).compile();
 }
 
-/** A publisher that an identity token may be for, with what the exchange needs to know of its app and key. */
+/**
+ * A publisher that an identity token may be for, with what the exchange needs to know of its app
+ * and key.
+ */
 export interface CandidateRow extends ListedPublisherRow {
 	readonly public_app_id: string;
 	readonly org_id: string;
@@ -127,8 +134,8 @@ export interface CandidateRow extends ListedPublisherRow {
 }
 
 /**
- * Live publishers of the issuer whose repository, or at least its owner, is among the token's claims. Deleted apps and organizations have
- * none.
+ * Live publishers of the issuer whose repository, or at least its owner, is among the token's
+ * claims. Deleted apps and organizations have none.
  * @param anchors `name=value` of the token's claims
  */
 export function candidatePublishers(
@@ -150,12 +157,18 @@ export function candidatePublishers(
 		ORDER BY is_anchored DESC, created_at_ms, id LIMIT ${limit}`.compile(query);
 }
 
-/** The provider of any publisher that names the issuer; no row: none does, so its keys are not fetched. */
+/**
+ * The provider of any publisher that names the issuer; no row: none does, so its keys are not
+ * fetched.
+ */
 export function publisherOfIssuer(issuer: string): CompiledQuery<Pick<PublisherRow, "provider">> {
 	return query.selectFrom("publishers").select("provider").where("issuer", "=", issuer).limit(1).compile();
 }
 
-/** Guard: the publisher is as it was read, its app is still in the organization of its key, and the organization is not deleted. */
+/**
+ * Guard: the publisher is as it was read, its app is still in the organization of its key, and the
+ * organization is not deleted.
+ */
 export function publisherMints({ id, updated_at_ms }: CandidateRow) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM publishers p INNER JOIN apps a ON a.id = p.app_id
 		INNER JOIN api_keys k ON k.id = p.api_key_id AND k.org_id = a.owner_org
@@ -227,7 +240,10 @@ export function issuerKeysOf(issuer: string): CompiledQuery<IssuerKeysRow> {
 		.compile();
 }
 
-/** Takes the right to fetch the issuer's keys now; no row returns while another request took it since `notSinceMs`. */
+/**
+ * Takes the right to fetch the issuer's keys now; no row returns while another request took it
+ * since `notSinceMs`.
+ */
 export function claimFetch(issuer: string, nowMs: number, notSinceMs: number): CompiledQuery<{ issuer: string }> {
 	return query
 		.insertInto("issuer_keys")
@@ -257,10 +273,15 @@ export function storeIssuerKeys(issuer: string, keys: string, nowMs: number): Co
 
 /** An expired key of a CI job is reported as expired for this time, and as invalid afterwards. */
 const CI_KEY_ERROR_MS = DAY_MS;
-/** Per run of the clean-up: strangers cause them, so there may be many, and no other row depends on them. */
+/**
+ * Per run of the clean-up: strangers cause them, so there may be many, and no other row depends on
+ * them.
+ */
 const MOST_OLD_ROWS = 5_000;
 
-/** Deletes expired keys of jobs and spent tokens, and the keys of issuers that no publisher names. */
+/**
+ * Deletes expired keys of jobs and spent tokens, and the keys of issuers that no publisher names.
+ */
 export function deleteOldIdentities(nowMs: number): CompiledQuery[] {
 	const keys = query
 		.selectFrom("ci_keys")

@@ -1,6 +1,7 @@
 /**
- * The count of each quota, as SQL for a guard of the batch that adds to it. The guard runs after the write and reads its result, so concurrent
- * requests never exceed a quota together. What may be many is kept in the rows of the app and of the organization (usage-triggers.ts).
+ * The count of each quota, as SQL for a guard of the batch that adds to it. The guard runs after
+ * the write and reads its result, so concurrent requests never exceed a quota together. What may be
+ * many is kept in the rows of the app and of the organization (usage-triggers.ts).
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -98,7 +99,10 @@ export const bundlesOfPreviewKey = (appId: AppId, holder: Holder): Quota =>
 		sql`(SELECT count(*) FROM bundles WHERE ${madeBy(appId, holder)} AND deleted_at_ms IS NULL)`,
 	);
 
-/** Stored or registered bytes of the app's bundles, and those of resumable uploads of bundles without a registered size. */
+/**
+ * Stored or registered bytes of the app's bundles, and those of resumable uploads of bundles
+ * without a registered size.
+ */
 const storageOfPreviewKey = (appId: AppId, holder: Holder, nowMs: number): Quota =>
 	quota(
 		"storage_bytes_per_preview_key",
@@ -139,7 +143,10 @@ interface AppUsageRow {
 	readonly open_uploads: number;
 }
 
-/** A page of an organization's apps with the counts of each, the largest first; for loading beside the decision. */
+/**
+ * A page of an organization's apps with the counts of each, the largest first; for loading beside
+ * the decision.
+ */
 export function appUsagePage(orgId: string, nowMs: number, limit: number, offset: number): CompiledQuery<AppUsageRow> {
 	return sql<AppUsageRow>`SELECT a.id, a.app_id, a.name, a.storage_bytes,
 			a.channel_count AS channels, a.bundle_count AS bundles,

@@ -1,7 +1,8 @@
 /**
- * The release timeline of an app: the histories of its channels and the proposals that wait or were turned down, in one order of time.
- * A position in it is the time, the source and the row, so a page begins exactly behind the last one while new entries arrive. Each source
- * reads its index by time from there, and at most a page.
+ * The release timeline of an app: the histories of its channels and the proposals that wait or were
+ * turned down, in one order of time. A position in it is the time, the source and the row, so a
+ * page begins exactly behind the last one while new entries arrive. Each source reads its index by
+ * time from there, and at most a page.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { query } from "./client";
@@ -175,8 +176,8 @@ export interface ReleaseMarkerRow {
 }
 
 /**
- * The first release of each version on the main channel, newest first: the public channel with the lowest id, as the dashboard chooses it.
- * For loading beside the decision.
+ * The first release of each version on the main channel, newest first: the public channel with the
+ * lowest id, as the dashboard chooses it. For loading beside the decision.
  */
 export function releaseMarkers(publicAppId: string): CompiledQuery<ReleaseMarkerRow> {
 	const app = appIdOf(publicAppId);

@@ -1,13 +1,15 @@
 /**
- * The reports that clean-up deletes from telemetry databases: those of an app whose row is deleted in the main database, and those that are
- * stored before their app, unless its creation ends.
+ * The reports that clean-up deletes from telemetry databases: those of an app whose row is deleted
+ * in the main database, and those that are stored before their app, unless its creation ends.
  */
 import { type CompiledQuery, type RawBuilder, type SqlBool, sql } from "kysely";
 import { MINUTE_MS } from "../domain/time";
 import { insertEach, jsonList, query, reportQuery } from "./client";
 import { REPORT_TABLES } from "./telemetry-databases";
 
-/** A consumer that read the app before its removal has ended by then, and stores no more reports. */
+/**
+ * A consumer that read the app before its removal has ended by then, and stores no more reports.
+ */
 const CONSUMER_MS = 20 * MINUTE_MS;
 /** Rows of each table that one step deletes. */
 export const MOST_DELETED_ROWS = 1_000;

@@ -1,6 +1,6 @@
 /**
- * Seals stored texts again with the current signing secret after a rotation, so that the older secret can be removed. Reads nothing while
- * only one secret is configured.
+ * Seals stored texts again with the current signing secret after a rotation, so that the older
+ * secret can be removed. Reads nothing while only one secret is configured.
  */
 import type { CompiledQuery } from "kysely";
 import { openKey, sealKey } from "../authz/secrets";
@@ -20,7 +20,9 @@ export interface SealedRows<Row extends { readonly id: string }> {
 	readonly name: string;
 	/** Rows that another secret than this one sealed. */
 	select(secretId: string, limit: number): CompiledQuery<Row>;
-	/** The statement that replaces the sealed texts of the row, unless they changed since it was read. */
+	/**
+	 * The statement that replaces the sealed texts of the row, unless they changed since it was read.
+	 */
 	replace(row: Row, sealAgain: SealAgain): Promise<CompiledQuery>;
 }
 

@@ -1,6 +1,7 @@
 /**
- * Statements on staged rollouts. `channels` has what devices are offered, `rollouts` has the course of each rollout. Every batch that
- * changes a channel's rollout runs `followRollout` after the change, so the two tables cannot disagree.
+ * Statements on staged rollouts. `channels` has what devices are offered, `rollouts` has the course
+ * of each rollout. Every batch that changes a channel's rollout runs `followRollout` after the
+ * change, so the two tables cannot disagree.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
@@ -18,8 +19,8 @@ import { appIdOf } from "./public-app-id";
 import type { ChannelsTable, RolloutsTable } from "./schema";
 
 /**
- * Condition on rollout `r` and channel `c`: the device predates the rollout. Compares days, because the row of a device may have the time of a
- * later message of its first day.
+ * Condition on rollout `r` and channel `c`: the device predates the rollout. Compares days, because
+ * the row of a device may have the time of a later message of its first day.
  */
 export const predatesRollout = (createdAtMs: RawBuilder<unknown>) =>
 	sql`c.rollout_count_new_devices = 1 OR ${createdAtMs} < r.started_at_ms - r.started_at_ms % ${sql.lit(DAY_MS)}`;
@@ -31,8 +32,10 @@ const { version_id: _stable, ...noRollout } = defaultsOf(SERVED_FIELDS);
 export const NO_ROLLOUT = { ...NO_NOTICE, ...noRollout } as const satisfies ChannelValues;
 
 /**
- * Ends, starts or updates the channel's rollout; run it after the write to the channel and its history, whose newest entry begins a new rollout. A changed share starts a step. A resumed rollout is
- * judged only by later reports, because the person who resumed it has seen the earlier ones.
+ * Ends, starts or updates the channel's rollout; run it after the write to the channel and its
+ * history, whose newest entry begins a new rollout. A changed share starts a step. A resumed
+ * rollout is judged only by later reports, because the person who resumed it has seen the earlier
+ * ones.
  */
 export function followRollout(appId: AppId, channel: ChannelId | { readonly name: string }, nowMs: number) {
 	const isChannel = typeof channel === "object" ? sql`c.name = ${channel.name}` : sql`c.id = ${channel}`;
@@ -56,8 +59,9 @@ export function followRollout(appId: AppId, channel: ChannelId | { readonly name
 }
 
 /**
- * Applies changed eligibility rules to the excluded devices of a rollout. Looser rules count devices that were offered the bundle earlier;
- * stricter rules keep the devices that count already. Reads at most the devices that the consumer records.
+ * Applies changed eligibility rules to the excluded devices of a rollout. Looser rules count
+ * devices that were offered the bundle earlier; stricter rules keep the devices that count already.
+ * Reads at most the devices that the consumer records.
  */
 export function recountExcluded(appId: AppId, channelId: ChannelId): CompiledQuery {
 	const isOldEnough = predatesRollout(sql`n.device_created_at_ms`);
@@ -100,7 +104,10 @@ export interface ActiveRolloutRow
 	/** Devices that count and were offered the bundle: in total, and since the step began. */
 	readonly served: number;
 	readonly served_since_step: number;
-	/** Devices that count by the outcome of their last report, within the window and after the rollout was resumed. */
+	/**
+	 * Devices that count by the outcome of their last report, within the window and after the rollout
+	 * was resumed.
+	 */
 	readonly installed: number;
 	readonly failed: number;
 	/** Sum of both since the step began. */
@@ -122,19 +129,26 @@ const reportedSince = (column: string) =>
 	sql`CASE WHEN ${sql.ref(column)} >= d.first_served_at_ms THEN ${sql.ref(column)} ELSE 0 END`;
 const [installedAtMs, failedAtMs] = [reportedSince("d.installed_at_ms"), reportedSince("d.failed_at_ms")];
 
-/** The outcome of a device `d` of a rollout. A failure with or after the installation is one; an earlier one was followed by a successful attempt. */
+/**
+ * The outcome of a device `d` of a rollout. A failure with or after the installation is one; an
+ * earlier one was followed by a successful attempt.
+ */
 export const OUTCOME_OF_DEVICE = {
 	isFailed: sql`(${failedAtMs}) >= max(1, ${installedAtMs})`,
 	/** NULL without a report. */
 	reportedAtMs: sql`nullif(max(${failedAtMs}, ${installedAtMs}), 0)`,
 } as const;
 
-/** Active rollouts with their counts. `which` is a condition on `c` (channels), `r` (rollouts) and `a` (apps). */
+/**
+ * Active rollouts with their counts. `which` is a condition on `c` (channels), `r` (rollouts) and
+ * `a` (apps).
+ */
 function activeRolloutsWhere(which: RawBuilder<unknown>, nowMs: number): RawBuilder<ActiveRolloutRow> {
 	const { isFailed, reportedAtMs } = OUTCOME_OF_DEVICE;
 	const isInstalled = sql`NOT (${isFailed}) AND ${installedAtMs} > 0`;
 	const sinceMs = sql`max(r.judged_from_ms, coalesce(${nowMs} - c.auto_pause_window_minutes * 60000, 0))`;
-	// A crash is reported at the next start. One whose app ended before the bundle was set was not of this bundle.
+	// A crash is reported at the next start. One whose app ended before the bundle was set was not of
+	// this bundle.
 	const isOfBundle = sql`coalesce(d.exit_at_device_ms >= d.set_at_device_ms, 1)`;
 	const signalledSince = (column: string) => sql`(${isInstalled}) AND (${reportedSince(column)}) >= max(1, ${sinceMs})`;
 	const counts = sql`FILTER (WHERE d.not_counted IS NULL)`;
@@ -160,7 +174,8 @@ function activeRolloutsWhere(which: RawBuilder<unknown>, nowMs: number): RawBuil
 
 /** Running rollouts that were not checked since, the least recently checked first. */
 export function dueRollouts(checkedBeforeMs: number, limit: number, nowMs: number): CompiledQuery<ActiveRolloutRow> {
-	// Rollouts of deleted organizations are left out before the limit, because they are never checked and would stay first.
+	// Rollouts of deleted organizations are left out before the limit, because they are never checked
+	// and would stay first.
 	const due = sql`r.id IN (SELECT due.id FROM rollouts due JOIN channels u ON u.id = due.channel_id AND u.rollout_id = due.id
 		JOIN apps ON apps.id = due.app_id JOIN organizations home ON home.id = apps.owner_org AND home.deleted_at_ms IS NULL
 		WHERE due.ended_at_ms IS NULL AND u.rollout_enabled = 1 AND u.rollout_paused_at_ms IS NULL
@@ -237,7 +252,10 @@ export function rolloutChecked(
 	);
 }
 
-/** Recipients of an organization's rollout notices: its management address, or else the first members with one of the roles. */
+/**
+ * Recipients of an organization's rollout notices: its management address, or else the first
+ * members with one of the roles.
+ */
 export function noticeRecipients(
 	orgId: OrgId,
 	roles: readonly string[],
@@ -253,7 +271,9 @@ export function noticeRecipients(
 			ORDER BY b.created_at_ms, u.id LIMIT ${limit})`.compile(query);
 }
 
-/** Deletes reports that arrived before an offer, because no earlier check can still be in the Queue. */
+/**
+ * Deletes reports that arrived before an offer, because no earlier check can still be in the Queue.
+ */
 export function deleteEarlyOutcomes(reportedBeforeMs: number, limit: number): CompiledQuery {
 	const reportedAtMs = sql<number>`max(coalesce(installed_at_ms, 0), coalesce(failed_at_ms, 0), coalesce(crashed_at_ms, 0), coalesce(errored_at_ms, 0))`;
 	return query
@@ -274,7 +294,10 @@ export function deleteEarlyOutcomes(reportedBeforeMs: number, limit: number): Co
 		.compile();
 }
 
-/** Deletes devices of rollouts that ended before the time, then rollouts without devices; each at most `limit` rows. */
+/**
+ * Deletes devices of rollouts that ended before the time, then rollouts without devices; each at
+ * most `limit` rows.
+ */
 export function deleteEndedRollouts(endedBeforeMs: number, limit: number): readonly [CompiledQuery, CompiledQuery] {
 	return [
 		sql`DELETE FROM rollout_devices WHERE (rollout_id, device_id) IN (SELECT d.rollout_id, d.device_id

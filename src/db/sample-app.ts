@@ -1,5 +1,6 @@
 /**
- * Statements that write the history of a sample app, a few for each table: rows are JSON arrays, and columns say how a value is read.
+ * Statements that write the history of a sample app, a few for each table: rows are JSON arrays,
+ * and columns say how a value is read.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -13,7 +14,10 @@ type Value = string | number | null;
 type Kind = "value" | "bundle" | "channel";
 type SampleRow = readonly Value[];
 
-/** One statement for each thousand rows. Values have the order of the columns; each row belongs to the app. */
+/**
+ * One statement for each thousand rows. Values have the order of the columns; each row belongs to
+ * the app.
+ */
 export function insertSample<Table extends keyof Schema>(
 	appId: AppId,
 	table: Table,
@@ -39,8 +43,8 @@ export function insertSampleReports<Table extends Exclude<keyof TelemetrySchema,
 }
 
 /**
- * Takes as many ids of channels for the caller alone, because the reports of an app are stored before its channels. In the batch before them;
- * the last statement answers with the first id.
+ * Takes as many ids of channels for the caller alone, because the reports of an app are stored
+ * before its channels. In the batch before them; the last statement answers with the first id.
  */
 export function reserveChannelIds(count: number): readonly [CompiledQuery, CompiledQuery<{ first_id: number }>] {
 	return [
@@ -57,7 +61,10 @@ export function insertReportedVersions(appId: AppId, versions: readonly string[]
 		ON CONFLICT DO NOTHING`.compile(query);
 }
 
-/** After its history and its rollouts, in which each bundle is rolled out once on a channel: the release of each entry and rollout. */
+/**
+ * After its history and its rollouts, in which each bundle is rolled out once on a channel: the
+ * release of each entry and rollout.
+ */
 export function sampleReleases(appId: AppId): CompiledQuery[] {
 	const begun = (
 		of: string,

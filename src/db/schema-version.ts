@@ -1,5 +1,6 @@
 /**
- * The newest migration of the database by its ledger of migrations, for GET /ok and the status of the service.
+ * The newest migration of the database by its ledger of migrations, for GET /ok and the status of
+ * the service.
  */
 import { sql } from "kysely";
 import { query } from "./client";

@@ -1,6 +1,7 @@
 /**
- * The row types of every table, for Kysely. They must equal schema.sql and the migrations (test/worker/storage/schema.test.ts compares all
- * three). Booleans are 0 or 1, times are epoch milliseconds.
+ * The row types of every table, for Kysely. They must equal schema.sql and the migrations
+ * (test/worker/storage/schema.test.ts compares all three). Booleans are 0 or 1, times are epoch
+ * milliseconds.
  */
 
 import type {

@@ -1,6 +1,7 @@
 /**
- * Statements about sessions and the activity log of an account. A session is found by the hash of its token. Every statement names the
- * account of the session, except the one that ends a session by its token.
+ * Statements about sessions and the activity log of an account. A session is found by the hash of
+ * its token. Every statement names the account of the session, except the one that ends a session
+ * by its token.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import { SESSION_IDLE_MS } from "../authz/session";
@@ -59,7 +60,10 @@ export function deleteSessions(userId: string, exceptId: string | undefined): Co
 		.compile();
 }
 
-/** Ends the session with this token, of any account, if the condition holds: a browser that signs in again replaces its session. */
+/**
+ * Ends the session with this token, of any account, if the condition holds: a browser that signs in
+ * again replaces its session.
+ */
 export function deleteSessionByToken(tokenHash: string, condition: RawBuilder<boolean>): CompiledQuery {
 	return query.deleteFrom("sessions").where("token_hash", "=", tokenHash).where(condition).compile();
 }

@@ -1,6 +1,7 @@
 /**
- * Statements of signing in: pending attempts, single-use links, and identities at providers. An attempt or a link is found by the hash of
- * its token. The first verification of an address removes the credentials that were added to its account before.
+ * Statements of signing in: pending attempts, single-use links, and identities at providers. An
+ * attempt or a link is found by the hash of its token. The first verification of an address removes
+ * the credentials that were added to its account before.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { DAY_MS, MINUTE_MS } from "../domain/time";
@@ -15,22 +16,29 @@ const MOST_TRIES = 5;
 interface Bounds {
 	/** Wrong codes in a day after which no more codes are sent. */
 	readonly failedTriesADay: number;
-	/** Codes sent within the lifetime of a code, and within a day; limits the mail that an address receives. */
+	/**
+	 * Codes sent within the lifetime of a code, and within a day; limits the mail that an address
+	 * receives.
+	 */
 	readonly codesAtOnce: number;
 	readonly codesADay: number;
 }
 
 /** Limits of one requester. */
 const PER_REQUESTER: Bounds = { failedTriesADay: 25, codesAtOnce: 3, codesADay: 20 };
-/** Limits of all unrecognized requesters together: at most 100 guesses a day at a code of six digits. */
+/**
+ * Limits of all unrecognized requesters together: at most 100 guesses a day at a code of six
+ * digits.
+ */
 const ALL_STRANGERS: Bounds = { failedTriesADay: 100, codesAtOnce: 10, codesADay: 60 };
 
 /** Prefix of the id of a browser in which the address was verified. */
 const BROWSER = "browser ";
 
 /**
- * The requester of a code, stored as `asked_by`. A browser in which the address was verified before has its own limits, so that strangers
- * cannot use up the limits of the address's owner. Strangers are limited per network and all together.
+ * The requester of a code, stored as `asked_by`. A browser in which the address was verified before
+ * has its own limits, so that strangers cannot use up the limits of the address's owner. Strangers
+ * are limited per network and all together.
  */
 export const askedByBrowser = (id: string) => `${BROWSER}${id}`;
 export const askedByAccount = (userId: string) => `account ${userId}`;
@@ -47,7 +55,10 @@ export interface NewAttempt {
 	readonly askedBy?: string;
 }
 
-/** Inserts an attempt and returns a row, or inserts nothing if an attempt that sends mail would exceed its limits. */
+/**
+ * Inserts an attempt and returns a row, or inserts nothing if an attempt that sends mail would
+ * exceed its limits.
+ */
 export function beginAttempt(attempt: NewAttempt, nowMs: number): CompiledQuery<{ begun: number }> {
 	const { tokenHash, kind, userId, email, secret, expiresAtMs, askedBy } = attempt;
 	const isWithin = (those: RawBuilder<boolean>, bounds: Bounds) => {
@@ -74,7 +85,10 @@ export function beginAttempt(attempt: NewAttempt, nowMs: number): CompiledQuery<
 	return insertIf("sign_in_attempts", row, isAllowed).returning(sql<number>`1`.as("begun")).compile();
 }
 
-/** Counts a try with a code. Run before the code is compared, so that concurrent guesses are counted one by one. */
+/**
+ * Counts a try with a code. Run before the code is compared, so that concurrent guesses are counted
+ * one by one.
+ */
 export function countTry(tokenHash: string, kind: AttemptKind, nowMs: number): CompiledQuery {
 	return (
 		query
@@ -199,8 +213,9 @@ export function accountIs({ id, email }: AccountRow) {
 }
 
 /**
- * Marks the address as verified. Credentials added before the first verification may belong to an invitee who never owned the address,
- * so all are removed, unless this browser is already signed in to the account.
+ * Marks the address as verified. Credentials added before the first verification may belong to an
+ * invitee who never owned the address, so all are removed, unless this browser is already signed in
+ * to the account.
  */
 export function markEmailVerified(
 	userId: AccountId,

@@ -1,6 +1,7 @@
 /**
- * Statements about signing keys, the public keys that an organization's bundles are verified with, and about the policy that requires it.
- * Only this file decides whether a bundle counts as signed, by the keys that are registered at that moment.
+ * Statements about signing keys, the public keys that an organization's bundles are verified with,
+ * and about the policy that requires it. Only this file decides whether a bundle counts as signed,
+ * by the keys that are registered at that moment.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -29,7 +30,10 @@ export function signingRulesOfApp(publicAppId: string): CompiledQuery<{ signing_
 		.compile();
 }
 
-/** A condition on bundle `b` of app `a`. A bundle with a manifest is signed if every hash of the manifest is, because devices prefer it to the zip. */
+/**
+ * A condition on bundle `b` of app `a`. A bundle with a manifest is signed if every hash of the
+ * manifest is, because devices prefer it to the zip.
+ */
 const IS_SIGNED = isSignedFor(sql`a.owner_org`);
 /** The same for the keys of another organization than the app's. */
 function isSignedFor(orgId: RawBuilder<unknown>) {
@@ -37,14 +41,19 @@ function isSignedFor(orgId: RawBuilder<unknown>) {
 	AND (b.manifest_signed_by IS b.signed_by OR NOT EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id)))`;
 }
 
-/** For guards: the organization requires no signatures, or a registered key verified each bundle. */
+/**
+ * For guards: the organization requires no signatures, or a registered key verified each bundle.
+ */
 export function bundlesAreSigned(appId: AppId, bundleIds: readonly number[]) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM bundles b JOIN apps a ON a.id = b.app_id JOIN organizations o ON o.id = a.owner_org
 		WHERE b.app_id = ${appId} AND b.id IN ${jsonList(JSON.stringify(bundleIds))}
 			AND o.require_signed_bundles = 1 AND NOT ${IS_SIGNED})`;
 }
 
-/** `key_id` of the registered key that verified the row's bundle; null if none did. For rows of `bundles` joined with `apps`. */
+/**
+ * `key_id` of the registered key that verified the row's bundle; null if none did. For rows of
+ * `bundles` joined with `apps`.
+ */
 export const signerOfBundle = sql<
 	string | null
 >`(SELECT substr(k.public_key, 1, 20) FROM bundles b JOIN apps a ON a.id = b.app_id
@@ -88,7 +97,10 @@ export function unsignedChannels(orgId: string, withoutKeyId: string, limit: num
 		ORDER BY a.app_id, c.name, b.id LIMIT ${limit}`.compile(query);
 }
 
-/** Channels of an offered app with bundles that no key of the receiver verified; for loading beside the decision. */
+/**
+ * Channels of an offered app with bundles that no key of the receiver verified; for loading beside
+ * the decision.
+ */
 export function unsignedChannelsOfOffer(publicAppId: string, limit: number): CompiledQuery<UnsignedChannel> {
 	return sql<UnsignedChannel>`SELECT a.app_id, c.name AS channel, b.name AS version, count(*) OVER () AS total
 		FROM app_transfers t JOIN organizations o ON o.id = t.to_org AND o.require_signed_bundles = 1
@@ -137,7 +149,10 @@ export function policyHasSigningKey(orgId: OrgId) {
 		OR EXISTS (SELECT 1 FROM signing_keys k WHERE k.org_id = o.id)))`;
 }
 
-/** Limits for the key ids of one answer, and for the devices counted for one. Reports are not verified, so strangers can invent key ids. */
+/**
+ * Limits for the key ids of one answer, and for the devices counted for one. Reports are not
+ * verified, so strangers can invent key ids.
+ */
 const MOST_COUNTED_KEYS = 50;
 export const MOST_COUNTED_DEVICES = 10_000;
 
@@ -147,7 +162,9 @@ export interface DevicesOfKey {
 	readonly devices: number;
 }
 
-/** In the telemetry database: key ids that devices of the app report, with the number of devices. */
+/**
+ * In the telemetry database: key ids that devices of the app report, with the number of devices.
+ */
 export function devicesByKey(appId: AppId): CompiledQuery<DevicesOfKey> {
 	const next = (after: RawBuilder<unknown>) => sql`(SELECT min(key_id) FROM devices INDEXED BY devices_by_key
 		WHERE app_id = ${appId} AND key_id > ${after})`;

@@ -1,7 +1,8 @@
 /**
- * The statements that read a whole app for update checks: its channels, the bundles that these serve, the overrides of devices, and the names
- * of its ready bundles. They are constant text (`plain`), because the first check of an isolate runs them. Apps of deleted organizations are
- * not found.
+ * The statements that read a whole app for update checks: its channels, the bundles that these
+ * serve, the overrides of devices, and the names of its ready bundles. They are constant text
+ * (`plain`), because the first check of an isolate runs them. Apps of deleted organizations are not
+ * found.
  */
 import type { CompiledQuery, Selectable } from "kysely";
 import { plain } from "./plain";
@@ -13,9 +14,15 @@ export const MOST_HELD_OVERRIDES = 5_000;
 export const MOST_ZIP_ONLY = 1_000;
 /** Names of ready bundles; those of an app with more are looked up one by one. */
 export const MOST_HELD_NAMES = 500;
-/** Channels of an app that is read whole at once; one with more is read from its stored snapshot, if there is one. */
+/**
+ * Channels of an app that is read whole at once; one with more is read from its stored snapshot, if
+ * there is one.
+ */
 export const MOST_AT_ONCE = 300;
-/** Bundles and files whose manifests are part of a stored snapshot; other manifests are read on demand. */
+/**
+ * Bundles and files whose manifests are part of a stored snapshot; other manifests are read on
+ * demand.
+ */
 export const MOST_STORED_MANIFESTS = 20;
 export const MOST_STORED_FILES = 10_000;
 
@@ -118,7 +125,8 @@ const TEXTS = {
 			UNION ALL SELECT version_id FROM device_overrides WHERE app_id = ${APP_ID})`,
 	overrides: `SELECT device_id, channel_id, version_id FROM device_overrides
 		WHERE app_id = ${APP_ID} LIMIT ${MOST_HELD_OVERRIDES + 1}`,
-	// Implied by the status, but the planner needs the last condition to use the partial index of names.
+	// Implied by the status, but the planner needs the last condition to use the partial index of
+	// names.
 	names: `SELECT name FROM bundles WHERE app_id = ${APP_ID} AND status = 'ready' AND deleted_at_ms IS NULL
 		LIMIT ${MOST_HELD_NAMES + 1}`,
 	zipOnly: `SELECT device_id, version_id FROM zip_only_devices WHERE app_id = ${APP_ID} AND ended_at_ms IS NULL
@@ -150,7 +158,10 @@ export function manifestsOf(
 	return plain(TEXTS.files, publicAppId, JSON.stringify(bundleIds));
 }
 
-/** Changes with the statements, so that an object that was stored by another version of the Worker is not read. */
+/**
+ * Changes with the statements, so that an object that was stored by another version of the Worker
+ * is not read.
+ */
 export const SNAPSHOT_FORMAT: string = formatOf(Object.values(TEXTS).join());
 
 function formatOf(text: string): string {

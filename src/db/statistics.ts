@@ -1,7 +1,7 @@
 /**
- * Queries of statistics. Each statement is bounded by its range of days: one row per day and app for totals, storage and sketches, and the
- * versions and channels in use for the tables by bundle. The database adds up; the caller merges sketches and histograms, because SQLite
- * cannot.
+ * Queries of statistics. Each statement is bounded by its range of days: one row per day and app
+ * for totals, storage and sketches, and the versions and channels in use for the tables by bundle.
+ * The database adds up; the caller merges sketches and histograms, because SQLite cannot.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -57,7 +57,10 @@ export interface SketchOfDay {
 	readonly sketch: string;
 }
 
-/** A Worker has 128 MB for everything; a sketch is 22 kB at most, so these are a thousand of the largest. */
+/**
+ * A Worker has 128 MB for everything; a sketch is 22 kB at most, so these are a thousand of the
+ * largest.
+ */
 export const MOST_SKETCH_BYTES = 24 * 1024 * 1024;
 
 /** In the main database. */
@@ -123,8 +126,9 @@ export function dailySketches(appIds: readonly string[], range: DayRange): Compi
 }
 
 /**
- * Sketches of days whose slots are not merged yet; `device_count` of dailyTotals has the other days. None if there are too many to merge in
- * one request: the last clean-up has counted these days, too.
+ * Sketches of days whose slots are not merged yet; `device_count` of dailyTotals has the other
+ * days. None if there are too many to merge in one request: the last clean-up has counted these
+ * days, too.
  */
 export function openSketches(appIds: readonly string[], range: DayRange): CompiledQuery<SketchOfDay> {
 	return sql<SketchOfDay>`WITH open AS MATERIALIZED (
@@ -162,7 +166,10 @@ export interface VersionRow {
 	readonly amount: number;
 }
 
-/** Devices whose version changed on the day, by their last one; of days before sketches by version, all devices. */
+/**
+ * Devices whose version changed on the day, by their last one; of days before sketches by version,
+ * all devices.
+ */
 export function dailyVersions(appId: AppId, range: DayRange): CompiledQuery<VersionRow> {
 	return reportQuery
 		.selectFrom("daily_counts")

@@ -1,6 +1,6 @@
 /**
- * The time of the last clean-up, for `npm run doctor`: one row, which each run overwrites. A run that the platform ends early leaves the time of
- * the run before it.
+ * The time of the last clean-up, for `npm run doctor`: one row, which each run overwrites. A run
+ * that the platform ends early leaves the time of the run before it.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { query } from "./client";

@@ -1,6 +1,7 @@
 /**
- * Clean-up of tables that have no index for what is looked for: each run reads the next rows in the order of a key, from the position at which
- * the run before it ended. An idle run reads one range of rows, whatever the size of the table. A run that finds much continues.
+ * Clean-up of tables that have no index for what is looked for: each run reads the next rows in the
+ * order of a key, from the position at which the run before it ended. An idle run reads one range
+ * of rows, whatever the size of the table. A run that finds much continues.
  */
 import { type CompiledQuery, type RawBuilder, type SqlBool, sql } from "kysely";
 import { type Database, query } from "./client";
@@ -27,7 +28,8 @@ const MOST_RANGES = 10;
 const WORTH_CONTINUING = 10;
 
 /**
- * Two round trips for each range: its end, and what is removed from it together with the new position.
+ * Two round trips for each range: its end, and what is removed from it together with the new
+ * position.
  * @param removals the statements for the rows of a range; the last one deletes them
  */
 export async function walk(

@@ -1,6 +1,7 @@
 /**
- * Telemetry databases have the reports of apps: devices, counts and statistics. The database of an app is chosen when the app is created and
- * stored in its row, so that databases can be added later; no app moves.
+ * Telemetry databases have the reports of apps: devices, counts and statistics. The database of an
+ * app is chosen when the app is created and stored in its row, so that databases can be added
+ * later; no app moves.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { Deps } from "../deps";
@@ -29,7 +30,10 @@ export function telemetryD1({ telemetry }: Pick<Deps, "telemetry">, binding: str
 	return found;
 }
 
-/** Tables of reports with an app, and the columns that identify a row within the app, in the order of the primary key. */
+/**
+ * Tables of reports with an app, and the columns that identify a row within the app, in the order
+ * of the primary key.
+ */
 export const REPORT_TABLES = [
 	{ name: "devices", key: ["device_id"] },
 	{ name: "daily_counts", key: ["day", "version_name", "channel_name", "metric"] },

@@ -1,6 +1,7 @@
 /**
- * Reads of telemetry databases, for requests and jobs whose decision is in the main database. Each names the app by an id that a decision or
- * the main database returned. Only devices and statistics need an answer; everything else does without one rather than wait.
+ * Reads of telemetry databases, for requests and jobs whose decision is in the main database. Each
+ * names the app by an id that a decision or the main database returned. Only devices and statistics
+ * need an answer; everything else does without one rather than wait.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -14,7 +15,10 @@ export function openTelemetry(deps: Pick<Deps, "telemetry">, binding: string): D
 	return openDb(telemetryD1(deps, binding), "first-primary");
 }
 
-/** Reads reports of several apps: at the same time from each database, which gets the ids of its apps. */
+/**
+ * Reads reports of several apps: at the same time from each database, which gets the ids of its
+ * apps.
+ */
 export function readOfApps<Result>(
 	deps: Pick<Deps, "telemetry">,
 	apps: readonly { readonly id: string; readonly telemetry_binding: string }[],
@@ -33,7 +37,10 @@ export function readOfApps<Result>(
 /** How long requests wait that also have an answer without the database. */
 const PATIENCE_MS = 500;
 
-/** @returns the rows of the last statement; undefined if the database fails, or does not answer in time */
+/**
+ * @returns the rows of the last statement; undefined if the database fails, or does not answer in
+ * time
+ */
 export async function tryTelemetry<Row>(
 	deps: Pick<Deps, "telemetry" | "deadline" | "log">,
 	binding: string,

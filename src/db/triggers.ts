@@ -1,10 +1,12 @@
 /**
- * The one installer of triggers. A trigger sees every statement, including those of a Worker of another release, so what it writes cannot be left out.
- * The name of each ends with a hash of its text: a changed text is another trigger, which replaces the one of the release before.
+ * The one installer of triggers. A trigger sees every statement, including those of a Worker of
+ * another release, so what it writes cannot be left out. The name of each ends with a hash of its
+ * text: a changed text is another trigger, which replaces the one of the release before.
  *
- * Triggers are installed through the binding and not by migrations, because `wrangler d1 migrations apply --remote` has cut them at their semicolons
- * (https://github.com/cloudflare/workers-sdk/issues/15178): by a local start, by the first isolate that asks an empty change feed, by the creation of a
- * webhook, and by the scheduled clean-up.
+ * Triggers are installed through the binding and not by migrations, because `wrangler d1 migrations
+ * apply --remote` has cut them at their semicolons
+ * (https://github.com/cloudflare/workers-sdk/issues/15178): by a local start, by the first isolate
+ * that asks an empty change feed, by the creation of a webhook, and by the scheduled clean-up.
  */
 import crc32 from "crc-32";
 import type { CompiledQuery } from "kysely";
@@ -45,7 +47,8 @@ export const triggerNames = (): CompiledQuery<{ name: string }> => plain(TRIGGER
 
 /**
  * @param installed names of the triggers that the database has
- * @returns the statements, for one batch, after which it has exactly those of this release; none if it has them
+ * @returns the statements, for one batch, after which it has exactly those of this release; none if
+ * it has them
  */
 export function installation(installed: readonly string[]): string[] {
 	const groups = groupsWithNames();
@@ -67,10 +70,16 @@ export const missingTriggers = (installed: readonly string[]): number =>
 export const installedWith = (rows: readonly { readonly name: string }[]): CompiledQuery[] =>
 	installation(rows.map(({ name }) => name)).map((statement) => plain(statement));
 
-/** For the scheduled clean-up, before the jobs that rely on triggers: a new or restored database lacks them. */
+/**
+ * For the scheduled clean-up, before the jobs that rely on triggers: a new or restored database
+ * lacks them.
+ */
 export const tendTriggers = ({ d1 }: Pick<Deps, "d1">): Promise<void> => install(openDb(d1, "first-primary"), []);
 
-/** Begins the change feed of a database without rows of it: its first row shows that the triggers exist. */
+/**
+ * Begins the change feed of a database without rows of it: its first row shows that the triggers
+ * exist.
+ */
 export const startFeed = (db: Database): Promise<void> => install(db, FEED_ROWS);
 
 async function install(db: Database, afterwards: readonly string[]): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * Statements about uploads, the delta store and garbage, which link D1 to the objects in R2. Their order is explained in
- * src/storage/objects.ts.
+ * Statements about uploads, the delta store and garbage, which link D1 to the objects in R2. Their
+ * order is explained in src/storage/objects.ts.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -52,7 +52,10 @@ const uploadRows = () =>
 			signingRules(sql.ref("apps.owner_org")).as("signing_rules"),
 		]);
 
-/** An upload by its id, unless its organization is deleted. The rights of its uploader are in `uploaderStatement`. */
+/**
+ * An upload by its id, unless its organization is deleted. The rights of its uploader are in
+ * `uploaderStatement`.
+ */
 export function uploadByLink(
 	id: string,
 ): CompiledQuery<UploadWithBundle & { readonly uploader_name: string; readonly stored_bytes: number }> {
@@ -134,14 +137,19 @@ export function insertUploadForNewBundle(
 	})).compile();
 }
 
-/** For guards: upload, app and organization still exist; they may be deleted while bytes come in. */
+/**
+ * For guards: upload, app and organization still exist; they may be deleted while bytes come in.
+ */
 export function uploadExists(appId: AppId, uploadId: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM uploads INNER JOIN apps ON apps.id = uploads.app_id
 		INNER JOIN organizations ON organizations.id = apps.owner_org
 		WHERE uploads.app_id = ${appId} AND uploads.id = ${uploadId} AND organizations.deleted_at_ms IS NULL)`;
 }
 
-/** For guards, after `uploaderStatement` allowed it: the uploader has not lost its key, its job or its role since. */
+/**
+ * For guards, after `uploaderStatement` allowed it: the uploader has not lost its key, its job or
+ * its role since.
+ */
 export function uploaderMayUpload(uploadId: string, nowMs: number) {
 	const isLive = (table: string) => sql`coalesce(${sql.ref(`${table}.expires_at_ms`)}, ${nowMs} + 1) > ${nowMs}`;
 	const holds = sql`${grantsAll(["app.upload_bundle"])} AND b.org_id = a.owner_org
@@ -154,7 +162,10 @@ export function uploaderMayUpload(uploadId: string, nowMs: number) {
 		AND (u.created_by_job IS NULL OR EXISTS (SELECT 1 FROM ci_keys t WHERE t.key_hash = u.created_by_job AND ${isLive("t")})))`;
 }
 
-/** Links that were given to the old secret of a key end with it, because its replacement may be the answer to a leak. */
+/**
+ * Links that were given to the old secret of a key end with it, because its replacement may be the
+ * answer to a leak.
+ */
 export function endUploadLinks(orgId: OrgId, key: { readonly id: string; readonly user_id: string }, atMs: number) {
 	return query
 		.updateTable("uploads")
@@ -184,7 +195,10 @@ export function completeUpload(appId: AppId, uploadId: string, nowMs: number): C
 		.compile();
 }
 
-/** Marks the objects or prefixes of the SELECT as garbage, one in each row. An earlier mark starts again. */
+/**
+ * Marks the objects or prefixes of the SELECT as garbage, one in each row. An earlier mark starts
+ * again.
+ */
 export function selectedToGarbage(prefixes: RawBuilder<unknown>, nowMs: number): CompiledQuery {
 	const times = { created_at_ms: nowMs, due_at_ms: nowMs };
 	const found = query.selectFrom(sql<{ object_prefix: string }>`(${prefixes})`.as("found")).where(sql<boolean>`true`);
@@ -197,7 +211,10 @@ export function toGarbage(objectPrefix: string, nowMs: number): CompiledQuery {
 	return selectedToGarbage(sql`SELECT ${objectPrefix} AS object_prefix`, nowMs);
 }
 
-/** Before bytes are stored under the prefix: they are removed at that time, unless `dropGarbage` runs in the batch that names them. */
+/**
+ * Before bytes are stored under the prefix: they are removed at that time, unless `dropGarbage`
+ * runs in the batch that names them.
+ */
 export function toGarbageLater(objectPrefix: string, nowMs: number, dueAtMs: number): CompiledQuery {
 	return query
 		.insertInto("garbage_objects")
@@ -209,7 +226,9 @@ export function dropGarbage(objectPrefix: string): CompiledQuery {
 	return query.deleteFrom("garbage_objects").where("object_prefix", "=", objectPrefix).compile();
 }
 
-/** The stored bytes of bundles, before their rows drop the reference. The condition names the app. */
+/**
+ * The stored bytes of bundles, before their rows drop the reference. The condition names the app.
+ */
 export function bytesOfBundlesToGarbage(which: RawBuilder<unknown>, nowMs: number): CompiledQuery {
 	return selectedToGarbage(
 		sql`SELECT object_key AS object_prefix FROM bundles WHERE ${which} AND object_key IS NOT NULL`,
@@ -217,7 +236,10 @@ export function bytesOfBundlesToGarbage(which: RawBuilder<unknown>, nowMs: numbe
 	);
 }
 
-/** Everything that unfinished uploads of bundles stored, before their rows are deleted. `bundles` is `= 5` or `IN (…)`. */
+/**
+ * Everything that unfinished uploads of bundles stored, before their rows are deleted. `bundles` is
+ * `= 5` or `IN (…)`.
+ */
 export function uploadsOfBundlesToGarbage(appId: AppId, bundles: RawBuilder<unknown>, nowMs: number): CompiledQuery {
 	return selectedToGarbage(
 		sql`SELECT object_prefix FROM uploads WHERE +app_id = ${appId} AND bundle_id ${bundles} AND completed_at_ms IS NULL`,
@@ -249,14 +271,17 @@ export function deleteOpenUploadsOfBundle(appId: AppId, bundleId: number): Compi
 }
 
 /**
- * The path of a private file of a key in the delta store: files of preview keys, and files that cannot be checked against their path
- * (src/domain/bundles/delta-path.ts). Shared paths begin with `orgs/`, so the two never collide, and no other key's update contains private files.
+ * The path of a private file of a key in the delta store: files of preview keys, and files that
+ * cannot be checked against their path (src/domain/bundles/delta-path.ts). Shared paths begin with
+ * `orgs/`, so the two never collide, and no other key's update contains private files.
  */
 export function ownDeltaPath(path: string, keyId: string): string {
 	return `${keyId}:${path}`;
 }
 
-/** Stores a file under its path. If the path already has a file, that one is kept and claimed again. */
+/**
+ * Stores a file under its path. If the path already has a file, that one is kept and claimed again.
+ */
 export function upsertDeltaObject(
 	appId: AppId,
 	values: { readonly path: string; readonly objectKey: string; readonly sizeBytes: number },

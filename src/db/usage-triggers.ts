@@ -1,6 +1,7 @@
 /**
- * Triggers that keep what quotas count in the rows of apps and organizations, so that a quota reads one row, and that mark bindings of keys of
- * other organizations. Their texts follow the names (triggers.ts).
+ * Triggers that keep what quotas count in the rows of apps and organizations, so that a quota reads
+ * one row, and that mark bindings of keys of other organizations. Their texts follow the names
+ * (triggers.ts).
  */
 
 const STORED = (row: "NEW" | "OLD") =>

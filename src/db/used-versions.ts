@@ -1,6 +1,7 @@
 /**
- * Versions that devices got. A device that has the bytes of a version loads no others under the same version, and one on which it failed never
- * tries it again, so the version stays taken after its bundle is deleted. Previews are exempt: preview channels, and channels that were neither
+ * Versions that devices got. A device that has the bytes of a version loads no others under the
+ * same version, and one on which it failed never tries it again, so the version stays taken after
+ * its bundle is deleted. Previews are exempt: preview channels, and channels that were neither
  * public nor protected and are deleted together with their bundle.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
@@ -11,13 +12,18 @@ import { appIdOf } from "./public-app-id";
 /** `bundles.used_by` of a bundle that several channels served, or that was set for a device. */
 const MORE_THAN_A_CHANNEL = sql.lit(0);
 
-/** For guards: no deleted bundle of this version was live, or set for a device, outside of previews. */
+/**
+ * For guards: no deleted bundle of this version was live, or set for a device, outside of previews.
+ */
 export function versionIsUnused(appId: AppId, version: string) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM bundles
 		WHERE app_id = ${appId} AND name = ${version} AND used_by IS NOT NULL AND deleted_at_ms IS NOT NULL)`;
 }
 
-/** How many bundles took the version after it was used, the first one and deleted ones included; for loading beside the decision. */
+/**
+ * How many bundles took the version after it was used, the first one and deleted ones included; for
+ * loading beside the decision.
+ */
 export function usesOfVersion(publicAppId: string, version: string): CompiledQuery<{ readonly uses: number }> {
 	const app = appIdOf(publicAppId);
 	const bundles = query
@@ -45,7 +51,10 @@ export function markUsedByChannel(appId: AppId, name: string): CompiledQuery {
 		WHERE bundles.id IN (c.version_id, c.rollout_version_id)`.compile(query);
 }
 
-/** Notes that the bundle is set for a device. Testers get bundles of previews, whose versions become free again. */
+/**
+ * Notes that the bundle is set for a device. Testers get bundles of previews, whose versions become
+ * free again.
+ */
 export function markUsedByDevice(appId: AppId, bundleId: number): CompiledQuery {
 	return query
 		.updateTable("bundles")
@@ -57,7 +66,10 @@ export function markUsedByDevice(appId: AppId, bundleId: number): CompiledQuery 
 		.compile();
 }
 
-/** Frees the versions of bundles that only this channel served, before both are deleted as a preview is. */
+/**
+ * Frees the versions of bundles that only this channel served, before both are deleted as a preview
+ * is.
+ */
 export function freeVersionsOf(appId: AppId, channelId: ChannelId): CompiledQuery {
 	const own = query
 		.selectFrom("channels")

@@ -1,6 +1,7 @@
 /**
- * Statements about deliveries of events to webhooks. A consumer claims due deliveries before it sends them: the claim leases them, so that
- * another consumer does not send them as well, and a delivery whose consumer crashed is due again when its lease ends.
+ * Statements about deliveries of events to webhooks. A consumer claims due deliveries before it
+ * sends them: the claim leases them, so that another consumer does not send them as well, and a
+ * delivery whose consumer crashed is due again when its lease ends.
  */
 
 import { type CompiledQuery, type Selectable, sql } from "kysely";
@@ -30,7 +31,9 @@ export function dueWebhooks(nowMs: number, limit: number): CompiledQuery<{ webho
 		.compile();
 }
 
-/** Due deliveries of all organizations, counted up to a limit, and since when the oldest one waits. */
+/**
+ * Due deliveries of all organizations, counted up to a limit, and since when the oldest one waits.
+ */
 export function dueDeliveries(nowMs: number, most: number): CompiledQuery<{ due: number; oldest_ms: number | null }> {
 	return query
 		.selectFrom(
@@ -146,7 +149,10 @@ export function settleDelivery(claim: string, result: AttemptResult): CompiledQu
 		.compile();
 }
 
-/** Notes since when the attempts of a webhook fail; null: the last one did not. Costs no row if nothing changes. */
+/**
+ * Notes since when the attempts of a webhook fail; null: the last one did not. Costs no row if
+ * nothing changes.
+ */
 export function noteFailing(webhookId: string, sinceMs: number | null): CompiledQuery {
 	return query
 		.updateTable("webhooks")
@@ -242,7 +248,9 @@ export function deliveriesOf(
 		.compile();
 }
 
-/** Deliveries of a webhook since a time, by their state; no more than `most` of each are counted. */
+/**
+ * Deliveries of a webhook since a time, by their state; no more than `most` of each are counted.
+ */
 export function deliveryCounts(
 	orgId: string,
 	webhookId: string,
@@ -308,9 +316,19 @@ export function testDelivery(
 		query
 			.insertInto("webhook_deliveries")
 			.values({
-				...{ id: ids.delivery, org_id: orgId, webhook_id: webhookId, event_id: ids.event, state: "pending" },
-				...{ attempts: 0, next_attempt_at_ms: nowMs, claim: null, status_code: null, duration_ms: null, error: null },
-				...{ last_attempt_at_ms: null, created_at_ms: nowMs },
+				id: ids.delivery,
+				org_id: orgId,
+				webhook_id: webhookId,
+				event_id: ids.event,
+				state: "pending",
+				attempts: 0,
+				next_attempt_at_ms: nowMs,
+				claim: null,
+				status_code: null,
+				duration_ms: null,
+				error: null,
+				last_attempt_at_ms: null,
+				created_at_ms: nowMs,
 			})
 			.compile(),
 	];

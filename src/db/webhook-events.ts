@@ -1,5 +1,6 @@
 /**
- * Statements about events of webhooks that no audit entry causes (src/db/webhook-triggers.ts has the others).
+ * Statements about events of webhooks that no audit entry causes (src/db/webhook-triggers.ts has
+ * the others).
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { EventType } from "../domain/webhooks/event-types";
@@ -13,8 +14,9 @@ const wants = (type: EventType): RawBuilder<unknown> =>
 	sql`w.disabled_at_ms IS NULL AND (w.events = '[]' OR EXISTS (SELECT 1 FROM json_each(w.events) WHERE value = ${type}))`;
 
 /**
- * Reports that a device runs each of the bundles, once for each bundle, if any webhook that takes the event is older than the bundle. The second
- * statement says whether any webhook wants this event.
+ * Reports that a device runs each of the bundles, once for each bundle, if any webhook that takes
+ * the event is older than the bundle. The second statement says whether any webhook wants this
+ * event.
  * @param bundles public ids of apps and versions, as devices report them
  * @param createdAfterMs older bundles are not reported
  */

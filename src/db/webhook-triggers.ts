@@ -1,6 +1,7 @@
 /**
- * The one place that turns an audit entry into an event. A trigger sees every entry, whichever code writes it, in the batch of the change: a
- * change and its event cannot disagree. An organization without an enabled webhook gets no row.
+ * The one place that turns an audit entry into an event. A trigger sees every entry, whichever code
+ * writes it, in the batch of the change: a change and its event cannot disagree. An organization
+ * without an enabled webhook gets no row.
  */
 import { OPERATION_OF_ACTION, RECORD_OF_TARGET } from "../domain/webhooks/audit-records";
 import { type AuditRule, EVENT_TYPES, eventOf, PROMOTING_FIELDS } from "../domain/webhooks/event-types";
@@ -38,7 +39,10 @@ const RULES = EVENT_TYPES.flatMap((type) => {
 }).sort((one, other) => one.rank - other.rank);
 
 const TYPE = `CASE ${RULES.map(({ type, condition }) => `WHEN ${condition} THEN '${type}'`).join("\n\t\t\t")} END`;
-/** The record of an audit entry, and what happened to it; NULL: no record of those that webhooks know. */
+/**
+ * The record of an audit entry, and what happened to it; NULL: no record of those that webhooks
+ * know.
+ */
 const RECORD_TYPE = `${RECORD_OF_TARGET("NEW.target_type", "NEW.action")} || '.' || ${OPERATION_OF_ACTION("NEW.action")}`;
 const TABLE_OF_TYPE = (type: string) => `substr(${type}, 1, instr(${type}, '.') - 1)`;
 const IS_RECORD_EVENT = `${TABLE_OF_TYPE("NEW.type")} IN (${RECORD_TABLES.map((table) => `'${table}'`).join(", ")})`;

@@ -1,6 +1,6 @@
 /**
- * Statements about the webhooks of an organization. The address and the secrets of a webhook are sealed; a change of them is guarded by the
- * sealed text that it replaces.
+ * Statements about the webhooks of an organization. The address and the secrets of a webhook are
+ * sealed; a change of them is guarded by the sealed text that it replaces.
  */
 import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
 import type { OrgId } from "../authz/decide";

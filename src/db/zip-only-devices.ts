@@ -1,8 +1,10 @@
 /**
- * Devices that are offered the zip of a bundle, because its single files failed on them twice. Snapshots hold them, so a check reads nothing.
- * Anybody can report in the name of a device, so the marks are bounded: a mark is for one bundle; an app has at most `MOST_ZIP_ONLY`, of which
- * the devices that are known the longest stay, and so invented ones push none of them out; a network has at most `MOST_PER_NETWORK` for a
- * bundle; and a device is marked once in ten minutes, an app is reloaded for at most thirty marks and their ends in that time.
+ * Devices that are offered the zip of a bundle, because its single files failed on them twice.
+ * Snapshots hold them, so a check reads nothing. Anybody can report in the name of a device, so the
+ * marks are bounded: a mark is for one bundle; an app has at most `MOST_ZIP_ONLY`, of which the
+ * devices that are known the longest stay, and so invented ones push none of them out; a network
+ * has at most `MOST_PER_NETWORK` for a bundle; and a device is marked once in ten minutes, an app
+ * is reloaded for at most thirty marks and their ends in that time.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { MINUTE_MS } from "../domain/time";
@@ -79,7 +81,9 @@ function trim(appIds: readonly string[] | undefined, nowMs: number): readonly Co
 	];
 }
 
-/** Snapshots are loaded again, so that checks know the marks; beyond the bound with the next run. */
+/**
+ * Snapshots are loaded again, so that checks know the marks; beyond the bound with the next run.
+ */
 function publish(nowMs: number): readonly CompiledQuery[] {
 	return [
 		query
@@ -125,7 +129,10 @@ export function markZipOnly(failures: readonly DeltaFailure[], nowMs: number): r
 	return [insertMarks(failures, nowMs), ...trim(appIds, nowMs), ...publish(nowMs)];
 }
 
-/** An installed bundle ends the mark. Checks know only published marks, so the app is reloaded for no others. */
+/**
+ * An installed bundle ends the mark. Checks know only published marks, so the app is reloaded for
+ * no others.
+ */
 export function endZipOnly(installed: readonly InstalledBundle[], nowMs: number): readonly CompiledQuery[] {
 	const list = JSON.stringify(installed.map(({ appId, deviceId, version }) => [appId, deviceId, version]));
 	const marked = sql`FROM json_each(${list}) CROSS JOIN apps ON ${NAMED_APP}

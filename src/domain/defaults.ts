@@ -1,7 +1,7 @@
 /**
- * Periods that people read about: the server acts on them, and command help, screens and guides name them. Screens and commands
- * import them; test/unit/documents.test.ts finds them in the guides. Quotas are in quotas.ts, a channel's defaults in
- * updates/channel-fields.ts.
+ * Periods that people read about: the server acts on them, and command help, screens and guides
+ * name them. Screens and commands import them; test/unit/documents.test.ts finds them in the
+ * guides. Quotas are in quotas.ts, a channel's defaults in updates/channel-fields.ts.
  */
 
 /** Days without a push, upload or promotion after which a preview closes. */

@@ -1,6 +1,6 @@
 /**
- * Policies of an organization for API keys. Pure, and the only implementation: creation, change and every use of a key call it, so none is
- * more lenient than another.
+ * Policies of an organization for API keys. Pure, and the only implementation: creation, change and
+ * every use of a key call it, so none is more lenient than another.
  */
 import { DAY_MS } from "./time";
 
@@ -28,8 +28,8 @@ export interface PolicedKey {
 export const MOST_EXPIRATION_DAYS = 365;
 
 /**
- * The first policy that the key violates. `max_apikey_expiration_days` is measured from `nowMs`, so a valid key never has more days left
- * than allowed; a key without an expiry counts as infinite.
+ * The first policy that the key violates. `max_apikey_expiration_days` is measured from `nowMs`, so
+ * a valid key never has more days left than allowed; a key without an expiry counts as infinite.
  */
 export function brokenPolicy(policy: KeyPolicy, key: PolicedKey, nowMs: number): KeyPolicyName | undefined {
 	if (policy.enforceHashed && !key.hashed) return "enforce_hashed_api_keys";

@@ -1,6 +1,7 @@
 /**
- * Quotas of organizations, apps, keys and accounts. The defaults leave room for ordinary use, including a busy CI, and bound the effect of
- * a mistake or a stolen key. The variable QUOTAS (src/config.ts) changes them.
+ * Quotas of organizations, apps, keys and accounts. The defaults leave room for ordinary use,
+ * including a busy CI, and bound the effect of a mistake or a stolen key. The variable QUOTAS
+ * (src/config.ts) changes them.
  */
 export const DEFAULT_QUOTAS = {
 	organizations_per_account: 100,
@@ -76,7 +77,10 @@ export const QUOTA_TEXTS: Readonly<Record<QuotaName, { readonly counts: string; 
 	},
 };
 
-/** True when the database is nearly full: no more telemetry is stored, because people and CI need the rest. */
+/**
+ * True when the database is nearly full: no more telemetry is stored, because people and CI need
+ * the rest.
+ */
 export function isTelemetryFull(maxBytes: number, databaseBytes: number | undefined): boolean {
 	return databaseBytes !== undefined && databaseBytes >= maxBytes;
 }

@@ -1,6 +1,6 @@
 /**
- * Compact memory of many devices: a map that evicts the least recently used entries, and hashes instead of texts. The isolate's random seed
- * prevents prepared collisions.
+ * Compact memory of many devices: a map that evicts the least recently used entries, and hashes
+ * instead of texts. The isolate's random seed prevents prepared collisions.
  */
 
 const PRIME = 0x01000193;

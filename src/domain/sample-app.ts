@@ -1,6 +1,7 @@
 /**
- * The sample app of an organization: an app with made-up history, which its public id marks everywhere. The id contains a part of the app's
- * UUID, so no real device asks for it, and POST /app gives such an id to no other app.
+ * The sample app of an organization: an app with made-up history, which its public id marks
+ * everywhere. The id contains a part of the app's UUID, so no real device asks for it, and POST
+ * /app gives such an id to no other app.
  */
 const PREFIX = "sample.capstan.";
 const ID_LENGTH = 12;

@@ -1,6 +1,7 @@
 /**
- * Secrets of a deployment. One signs and seals; all configured ones verify and open. A rotation (`npm run rotate-secret`) therefore has no
- * outage: the new secret is deployed everywhere before it signs.
+ * Secrets of a deployment. One signs and seals; all configured ones verify and open. A rotation
+ * (`npm run rotate-secret`) therefore has no outage: the new secret is deployed everywhere before
+ * it signs.
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
@@ -20,7 +21,10 @@ export type Secrets = readonly [Secret, ...Secret[]];
 
 const SHAPE = /^([0-9a-f]{64})(?:@(\d{1,12}))?$/;
 
-/** Parses 64 lower-case hexadecimal digits, then optionally `@` and the epoch seconds from which the secret signs. */
+/**
+ * Parses 64 lower-case hexadecimal digits, then optionally `@` and the epoch seconds from which the
+ * secret signs.
+ */
 export function parseSecret(text: string): Secret | undefined {
 	const [, hex, fromSeconds = "0"] = SHAPE.exec(text) ?? [];
 	if (hex === undefined) return undefined;
@@ -57,7 +61,9 @@ export function firstSecret(secrets: Secrets): Secret {
 	return secrets.reduce((first, secret) => (secret.signsFromMs < first.signsFromMs ? secret : first));
 }
 
-/** Constant-time comparison of a given text with a secret. Only the length of the secret may leak. */
+/**
+ * Constant-time comparison of a given text with a secret. Only the length of the secret may leak.
+ */
 export function isSameText(given: string, expected: string): boolean {
 	const [left, right] = [utf8ToBytes(given), utf8ToBytes(expected)];
 	return left.length === right.length && crypto.subtle.timingSafeEqual(left, right);

@@ -1,5 +1,6 @@
 /**
- * Durations, in milliseconds unless the name says otherwise. Imports nothing, so that `npm start` loads it before the server.
+ * Durations, in milliseconds unless the name says otherwise. Imports nothing, so that `npm start`
+ * loads it before the server.
  */
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;

@@ -1,7 +1,8 @@
 /**
- * The cookies of a sign-in. The prefix `__Host-` makes browsers enforce HTTPS, this host and every path. Browsers refuse the prefix without
- * HTTPS, so a run on loopback uses a plain name; it is read only there, because a page on a sibling host could set it. Signing in needs
- * HTTPS at any other address.
+ * The cookies of a sign-in. The prefix `__Host-` makes browsers enforce HTTPS, this host and every
+ * path. Browsers refuse the prefix without HTTPS, so a run on loopback uses a plain name; it is
+ * read only there, because a page on a sibling host could set it. Signing in needs HTTPS at any
+ * other address.
  */
 import { ApiError } from "../errors";
 

@@ -1,11 +1,15 @@
 /**
- * Tables as CSV (RFC 4180: commas, CRLF, a header, quotes doubled). Spreadsheets run cells that begin like a formula, and names come from
- * strangers, so such a text gets an apostrophe before it, which marks it as text. Numbers stay numbers.
+ * Tables as CSV (RFC 4180: commas, CRLF, a header, quotes doubled). Spreadsheets run cells that
+ * begin like a formula, and names come from strangers, so such a text gets an apostrophe before it,
+ * which marks it as text. Numbers stay numbers.
  */
 
 export type CsvCell = string | number | boolean | null;
 
-/** Also after blanks and invisible characters, and in the full-width forms, which spreadsheets read alike. */
+/**
+ * Also after blanks and invisible characters, and in the full-width forms, which spreadsheets read
+ * alike.
+ */
 const FORMULA_START = /^[\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠]|^[\t\r\n]/u;
 
 function csvText(text: string): string {

@@ -1,6 +1,6 @@
 /**
- * The memory of an isolate that requests of devices use: snapshots, buffered events and limits. It loads neither the router nor the query
- * builder; isolate.ts adds what management requests need.
+ * The memory of an isolate that requests of devices use: snapshots, buffered events and limits. It
+ * loads neither the router nor the query builder; isolate.ts adds what management requests need.
  */
 import type { Deps } from "../deps";
 import { createFailedFiles, type FailedFiles } from "../domain/updates/failed-files";

@@ -1,6 +1,7 @@
 /**
- * One endpoint is one value: method, path, access, input, answer. Routes, openapi.json, the authorization tests, the role matrix and the
- * typed client are derived from these values. `access` has no default, so an endpoint that declares none does not compile.
+ * One endpoint is one value: method, path, access, input, answer. Routes, openapi.json, the
+ * authorization tests, the role matrix and the typed client are derived from these values. `access`
+ * has no default, so an endpoint that declares none does not compile.
  */
 import type * as v from "valibot";
 import type { OwnWorkOnly, Scope, Target } from "../authz/decide";
@@ -43,27 +44,35 @@ export interface Input<Path extends string, Query, Body> {
 /** Access rule of an endpoint. */
 export type Access<Row, Endpoint = unknown> =
 	/**
-	 * No key is needed; the text says why. Reads of D1 are limited by address, unless the handler first proves that the request is
-	 * permitted (`isProven`).
+	 * No key is needed; the text says why. Reads of D1 are limited by address, unless the handler
+	 * first proves that the request is permitted (`isProven`).
 	 */
 	| { readonly public: string; readonly isProven?: true }
-	/** Every valid key or session; the text says how the answer is limited to what the caller may see. */
+	/**
+	 * Every valid key or session; the text says how the answer is limited to what the caller may see.
+	 */
 	| { readonly anyKey: string }
-	/** A person with a session and no key, on their own account; the text says how it is limited to that. */
+	/**
+	 * A person with a session and no key, on their own account; the text says how it is limited to
+	 * that.
+	 */
 	| { readonly ownSession: string }
 	/** A permission that belongs to no organization. */
 	| { readonly globalPermission: GlobalPermission }
 	/** One permission on one target. */
 	| { readonly permission: Permission; readonly scope: ScopeSource<Row> }
 	/**
-	 * `choose` returns the needed ones of the listed permissions, given the request, its caller and target, and the loaded rows. It is
-	 * called for valid requests only.
+	 * `choose` returns the needed ones of the listed permissions, given the request, its caller and
+	 * target, and the loaded rows. It is called for valid requests only.
 	 */
 	| {
 			readonly permissions: readonly [Permission, ...Permission[]];
 			readonly scope: ScopeSource<Row>;
 			readonly choose: (endpoint: Endpoint) => readonly [Permission, ...Permission[]];
-			/** True: a missing permission on the narrowest target is 403 even if only the wider target is visible. */
+			/**
+			 * True: a missing permission on the narrowest target is 403 even if only the wider target is
+			 * visible.
+			 */
 			readonly neverHidden?: true;
 	  };
 
@@ -116,7 +125,9 @@ export class Reply<Body> {
 	) {}
 }
 
-/** Media type of a body that is not JSON, such as `application/zip`. The handler returns a Response. */
+/**
+ * Media type of a body that is not JSON, such as `application/zip`. The handler returns a Response.
+ */
 export interface RawAnswer {
 	readonly contentType: string;
 	readonly description: string;
@@ -129,13 +140,18 @@ export interface HeaderDescription {
 	readonly example: string;
 }
 
-/** Further forms of a request, which clients of another service send. They are translated before anything else looks at the request. */
+/**
+ * Further forms of a request, which clients of another service send. They are translated before
+ * anything else looks at the request.
+ */
 export interface RequestForms {
 	/** The request in the endpoint's own form. */
 	readonly read?: (raw: RawInput) => RawInput;
 	/** The endpoint of the same path that the request is for, if it is another one. */
 	readonly instead?: (raw: RawInput) => AnyEndpoint | undefined;
-	/** Names of unknown fields that the endpoint's own client always sends, and that ask for nothing. */
+	/**
+	 * Names of unknown fields that the endpoint's own client always sends, and that ask for nothing.
+	 */
 	readonly expected?: readonly string[];
 	/** Names of accepted fields whose values have no effect. */
 	readonly withoutEffect?: (raw: RawInput) => readonly string[];
@@ -170,9 +186,14 @@ interface EndpointDefinition<
 	>;
 	/** Schema of the query string, and of the body with `queryOrBody`. */
 	readonly query?: Query;
-	/** The parameters may come as a JSON body, as stock clients send them with DELETE; contradictions are 400. */
+	/**
+	 * The parameters may come as a JSON body, as stock clients send them with DELETE; contradictions
+	 * are 400.
+	 */
 	readonly queryOrBody?: true;
-	/** Schema of the JSON body. Without one the body is left unread, so that the handler can stream it. */
+	/**
+	 * Schema of the JSON body. Without one the body is left unread, so that the handler can stream it.
+	 */
 	readonly body?: Body;
 	/** The body may also be a form (`application/x-www-form-urlencoded`), whose fields are texts. */
 	readonly formBody?: true;
@@ -183,15 +204,21 @@ interface EndpointDefinition<
 	/** For programs that use keys: cookies are ignored. */
 	readonly keyOnly?: true;
 	/**
-	 * For actions whose effect outlives the session: a person must have signed in within the last 15 minutes, with a passkey where it is
-	 * `"passkey"`. A function decides per request. Keys are exempt.
+	 * For actions whose effect outlives the session: a person must have signed in within the last 15
+	 * minutes, with a passkey where it is `"passkey"`. A function decides per request. Keys are
+	 * exempt.
 	 */
 	readonly recentSignIn?: true | "passkey" | ((input: Input<Path, Query, Body>) => RecentSignIn);
-	/** Largest JSON body, bytes. Default 1 MiB; more is only for callers that hold the endpoint's permission somewhere. */
+	/**
+	 * Largest JSON body, bytes. Default 1 MiB; more is only for callers that hold the endpoint's
+	 * permission somewhere.
+	 */
 	readonly bodyLimitBytes?: number;
 	/** Other methods that are answered alike; for an answer that depends on nothing of the request. */
 	readonly alsoMethods?: readonly Method[];
-	/** A POST that only reads (its query does not fit a URL). The snapshot cache is not invalidated. */
+	/**
+	 * A POST that only reads (its query does not fit a URL). The snapshot cache is not invalidated.
+	 */
 	readonly safe?: true;
 	/** Unknown fields are 400, because the request gives rights. Deletions refuse them in any case. */
 	readonly refusesUnknown?: true;
@@ -205,8 +232,9 @@ interface EndpointDefinition<
 	readonly errors: readonly ErrorCode[];
 	readonly example: EndpointExample;
 	/**
-	 * Reads in the same round trip as the principal, by name; undefined for a statement that this request does not need. Each statement
-	 * carries its tenant in its own WHERE, and its rows are dropped unless the decision allows the request.
+	 * Reads in the same round trip as the principal, by name; undefined for a statement that this
+	 * request does not need. Each statement carries its tenant in its own WHERE, and its rows are
+	 * dropped unless the decision allows the request.
 	 */
 	readonly load?: (input: Input<Path, Query, Body>, nowMs: number, keyHash: string) => Load;
 	readonly handle: (
@@ -262,8 +290,7 @@ interface EndpointTypes<Method_ extends Method, Path extends string, Query, Body
 /**
  * Declares an endpoint.
  *
- * @example
- * export const deleteChannel = endpoint({
+ * @example export const deleteChannel = endpoint({
  *   method: "DELETE", path: "/channel", access: { permission: "channel.delete", scope: channelScope(...) }, ...
  * });
  */

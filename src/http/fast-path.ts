@@ -1,7 +1,8 @@
 /**
- * Fast paths of devices: plain requests are answered before the router, which is not loaded, so that the first request of an isolate is cheap,
- * too. A feature reads its plain bodies and answers them (`FastEndpoint`); every other request (from a browser, with a wrong or missing field)
- * is left to its endpoint. Tests hold the answers of both equal.
+ * Fast paths of devices: plain requests are answered before the router, which is not loaded, so
+ * that the first request of an isolate is cheap, too. A feature reads its plain bodies and answers
+ * them (`FastEndpoint`); every other request (from a browser, with a wrong or missing field) is
+ * left to its endpoint. Tests hold the answers of both equal.
  */
 import { type Database, openDb } from "../db/batch";
 import { transportSecurity } from "../domain/network/transport-security";
@@ -41,8 +42,8 @@ export interface FastAnswer {
 export interface FastEndpoint {
 	readonly path: string;
 	/**
-	 * Undefined: the endpoint must read the body. The answer is a promise only if something must be awaited, because each promise around a
-	 * check costs time.
+	 * Undefined: the endpoint must read the body. The answer is a promise only if something must be
+	 * awaited, because each promise around a check costs time.
 	 * @throws {ApiError} `too_many_requests` or `service_unavailable`
 	 */
 	readonly answer: (asked: FastRequest, state: DeviceState) => FastAnswer | Promise<FastAnswer> | undefined;
@@ -57,7 +58,8 @@ export function limitedDatabase({ deps, strangers }: DeviceState, address: strin
 
 /**
  * @param route answers requests whose body shows that they are not plain
- * @param create creates the answer; at the start of an isolate the runtime allows no response with a body
+ * @param create creates the answer; at the start of an isolate the runtime allows no response with
+ * a body
  */
 export function createFastPath(
 	state: DeviceState,
@@ -137,7 +139,10 @@ export function createFastPath(
 	};
 }
 
-/** The origin as URLs write it. The last one is cached, because nearly all requests of an isolate have the same. */
+/**
+ * The origin as URLs write it. The last one is cached, because nearly all requests of an isolate
+ * have the same.
+ */
 function createOriginReader(): (text: string) => string {
 	let last = { text: "", origin: "" };
 	return (text) => {
@@ -147,8 +152,9 @@ function createOriginReader(): (text: string) => string {
 }
 
 /**
- * The headers of every answer, in one object for the last origin: a response copies them, which takes less time than reading them from a new
- * object. There is no X-Request-Id, which takes 2 % of a check, because nothing is logged of an answer; errors have one.
+ * The headers of every answer, in one object for the last origin: a response copies them, which
+ * takes less time than reading them from a new object. There is no X-Request-Id, which takes 2 % of
+ * a check, because nothing is logged of an answer; errors have one.
  */
 function createCommonHeaders(): (origin: string) => Headers {
 	let last: { readonly origin: string; readonly headers: Headers } | undefined;
@@ -162,8 +168,9 @@ function createCommonHeaders(): (origin: string) => Headers {
 }
 
 /**
- * Rebuilds the request after its body was read. If decoding replaced invalid UTF-8, an invalid byte is passed on, so that the endpoint
- * refuses the body. Known gap: a character that was cut off after three bytes looks like a U+FFFD that was sent.
+ * Rebuilds the request after its body was read. If decoding replaced invalid UTF-8, an invalid byte
+ * is passed on, so that the endpoint refuses the body. Known gap: a character that was cut off
+ * after three bytes looks like a U+FFFD that was sent.
  */
 function withBody(request: Request, text: string): Request {
 	const isReplaced =

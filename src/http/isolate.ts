@@ -1,5 +1,6 @@
 /**
- * The environment of a request: its bindings, and the state in the memory of its isolate, such as caches, buffers and counters.
+ * The environment of a request: its bindings, and the state in the memory of its isolate, such as
+ * caches, buffers and counters.
  */
 import type { Hono, Context as HonoContext } from "hono";
 import type { Deps } from "../deps";

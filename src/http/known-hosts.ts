@@ -1,9 +1,10 @@
 /**
- * The hosts under which the server answers. A request under another name would get links, mails and audiences of identity tokens for that
- * name, which somebody else may own.
+ * The hosts under which the server answers. A request under another name would get links, mails and
+ * audiences of identity tokens for that name, which somebody else may own.
  *
- * A deployment without PUBLIC_URL knows no name of its own and relies on Cloudflare, which routes only the names of the account to it.
- * Requests of devices are answered under every name, because an address in a store build cannot be corrected.
+ * A deployment without PUBLIC_URL knows no name of its own and relies on Cloudflare, which routes
+ * only the names of the account to it. Requests of devices are answered under every name, because
+ * an address in a store build cannot be corrected.
  */
 import type { Deps } from "../deps";
 import { ApiError } from "../errors";

@@ -1,11 +1,14 @@
 /**
- * Gives the records of the API names in its document, so that generated clients have a type for each. A name is taken from one operation, and
- * every equal schema of the document refers to it.
+ * Gives the records of the API names in its document, so that generated clients have a type for
+ * each. A name is taken from one operation, and every equal schema of the document refers to it.
  */
 
 type Json = Record<string, unknown>;
 
-/** By name: the operation whose first answer has the schema. The items of a list, and the first choice of several, are meant. */
+/**
+ * By name: the operation whose first answer has the schema. The items of a list, and the first
+ * choice of several, are meant.
+ */
 const NAMES: Readonly<Record<string, readonly [path: string, method: string]>> = {
 	Organization: ["/organization", "get"],
 	Member: ["/organization/members", "get"],
@@ -33,7 +36,9 @@ function recordOf(schema: unknown): Json | undefined {
 	return schema.type === "object" ? schema : undefined;
 }
 
-/** The same for a record in a list and for one that is an answer, which may have `ignored` as well. */
+/**
+ * The same for a record in a list and for one that is an answer, which may have `ignored` as well.
+ */
 function textOf(record: Json | undefined): string {
 	const { ignored: _, ...properties } = isObject(record?.properties) ? record.properties : {};
 	return JSON.stringify({ ...record, properties });

@@ -1,5 +1,6 @@
 /**
- * Generates the OpenAPI document from the endpoint list. It runs in the generator and in a test; the Worker serves the generated file.
+ * Generates the OpenAPI document from the endpoint list. It runs in the generator and in a test;
+ * the Worker serves the generated file.
  */
 import { toJsonSchema } from "@valibot/to-json-schema";
 import type * as v from "valibot";
@@ -272,7 +273,10 @@ function successContent({ response, rawResponse, example }: AnyEndpoint): Json {
 	};
 }
 
-/** An answer that is an object names the ignored fields of its request; records in lists are left as they are. */
+/**
+ * An answer that is an object names the ignored fields of its request; records in lists are left as
+ * they are.
+ */
 function withIgnored(schema: Json): Json {
 	if (Array.isArray(schema.anyOf)) return { ...schema, anyOf: schema.anyOf.map(withIgnored) };
 	if (schema.type !== "object" || typeof schema.properties !== "object") return schema;
@@ -330,7 +334,10 @@ function failures(endpoint: AnyEndpoint): Json {
 	);
 }
 
-/** Checks that JSON Schema cannot express; the error text describes them. Any other loss fails the generator. */
+/**
+ * Checks that JSON Schema cannot express; the error text describes them. Any other loss fails the
+ * generator.
+ */
 const LEFT_TO_ERRORS = ["check", "partial_check", "trim", "to_lower_case", "transform"];
 
 function schemaOf(schema: v.GenericSchema, typeMode: "input" | "output"): Json {

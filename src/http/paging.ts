@@ -1,6 +1,7 @@
 /**
- * Paging of lists: `page` counts from 0, a page holds 50 items by default, and `Link: rel="next"` exists while more follow. One extra row
- * is read to know that. The last page has the number of items in `X-Total-Count`. A page past the end is an empty list.
+ * Paging of lists: `page` counts from 0, a page holds 50 items by default, and `Link: rel="next"`
+ * exists while more follow. One extra row is read to know that. The last page has the number of
+ * items in `X-Total-Count`. A page past the end is an empty list.
  */
 import { Reply } from "./endpoint";
 import { PAGE_SIZE } from "./schemas";
@@ -20,7 +21,8 @@ export function pageReply<Row, Item>(
 ): Reply<Item[]> {
 	const items = rows.slice(0, size).map(item);
 	if (rows.length <= size) {
-		// The last page says how long the list is, without counting it. A page past the end does not know.
+		// The last page says how long the list is, without counting it. A page past the end does not
+		// know.
 		const total = page === 0 || items.length > 0 ? { "X-Total-Count": String(page * size + items.length) } : {};
 		return new Reply(200, items, total);
 	}

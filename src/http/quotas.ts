@@ -1,5 +1,6 @@
 /**
- * Writes within quotas: guards at the end of the batch count what the batch created, and abort it where that exceeds a quota.
+ * Writes within quotas: guards at the end of the batch count what the batch created, and abort it
+ * where that exceeds a quota.
  */
 import { sql } from "kysely";
 import { type Database, guard, type Statement } from "../db/client";

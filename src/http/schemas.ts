@@ -1,6 +1,6 @@
 /**
- * Field types of requests and answers. Unknown fields of a request are ignored, and an optional field that is null is absent (`optional`),
- * unless null has a meaning (`nullable`).
+ * Field types of requests and answers. Unknown fields of a request are ignored, and an optional
+ * field that is null is absent (`optional`), unless null has a meaning (`nullable`).
  */
 
 import parseVersion from "semver/functions/parse";
@@ -24,7 +24,8 @@ export function optional<const Schema extends v.GenericSchema>(schema: Schema) {
 }
 
 /**
- * A list whose length is checked before its items, because an answer names each wrong item. The document of the API has the items and the length.
+ * A list whose length is checked before its items, because an answer names each wrong item. The
+ * document of the API has the items and the length.
  */
 export function shortList<const Item extends v.GenericSchema>(item: Item, most: number, message: string) {
 	const list = v.pipe(v.array(item), v.maxLength(most, message));
@@ -61,8 +62,8 @@ export const uuid = v.pipe(
 );
 
 /**
- * The id of a device as a caller names it. Updaters send UUIDs, which are compared in lower case; other ids may be prepared for clients
- * that have their own.
+ * The id of a device as a caller names it. Updaters send UUIDs, which are compared in lower case;
+ * other ids may be prepared for clients that have their own.
  */
 export const deviceIdOfRequest = v.pipe(
 	v.string(),
@@ -286,7 +287,9 @@ export const customRoleName = v.pipe(
 
 const isTrue = v.literal(true);
 
-/** Settings of POST /channel that end a refusal of update checks (`ChannelSettings` of the domain). */
+/**
+ * Settings of POST /channel that end a refusal of update checks (`ChannelSettings` of the domain).
+ */
 export const refusalSettings = {
 	ios: v.optional(isTrue),
 	android: v.optional(isTrue),

@@ -1,6 +1,7 @@
 /**
- * Reads the target of an authorization decision: a statement in the same batch as the principal, and the target that its row describes.
- * Sources read the raw request, because the decision precedes validation.
+ * Reads the target of an authorization decision: a statement in the same batch as the principal,
+ * and the target that its row describes. Sources read the raw request, because the decision
+ * precedes validation.
  */
 import type { CompiledQuery } from "kysely";
 import type { Target } from "../authz/decide";
@@ -25,7 +26,10 @@ export interface ScopeSource<Row> {
 	readonly target: (row: Row) => Target | null;
 	/** The issue when the request names no target although its schema allows that. */
 	readonly missing?: RequestIssue;
-	/** One answer for "does not exist" and "not visible to the caller"; without a request, the usual one. */
+	/**
+	 * One answer for "does not exist" and "not visible to the caller"; without a request, the usual
+	 * one.
+	 */
 	readonly hidden: (raw?: RawInput) => ApiError;
 }
 
@@ -92,8 +96,9 @@ export function orgScope(path: string, deleted = false): ScopeSource<{ id: strin
 }
 
 /**
- * The first organization, whose owners are the operator. Strangers and members of other organizations get the same answer, and so does everyone
- * while it is deleted, because bindings in a deleted organization cover only requests that restore it.
+ * The first organization, whose owners are the operator. Strangers and members of other
+ * organizations get the same answer, and so does everyone while it is deleted, because bindings in
+ * a deleted organization cover only requests that restore it.
  */
 export const operatorScope: ScopeSource<{ id: string }> = {
 	statement: () =>
@@ -149,7 +154,10 @@ export function appScope(path: string): ScopeSource<AppScopeRow> {
 	};
 }
 
-/** The channels of an app by the public id at `path`; visible to holders of a role on one of them as well. */
+/**
+ * The channels of an app by the public id at `path`; visible to holders of a role on one of them as
+ * well.
+ */
 export function channelsScope(path: string): ScopeSource<AppScopeRow> {
 	const app = appScope(path);
 	return { ...app, target: (row) => ({ orgId: row.owner_org, appId: row.id, anyChannel: true }) };
@@ -169,7 +177,10 @@ export const CHANNEL_SCOPE_COLUMNS = [
 	"channels.protected as channel_protected",
 ] as const;
 
-/** A channel of an app, by name (`{ name: path }`) or id (`{ id: path }`). A missing channel is no target. */
+/**
+ * A channel of an app, by name (`{ name: path }`) or id (`{ id: path }`). A missing channel is no
+ * target.
+ */
 export function channelScope(
 	appPath: string,
 	channel: { name: string } | { id: string },

@@ -1,6 +1,6 @@
 /**
- * Turns the output of a handler into a response, which names the ignored fields of the request. In diagnostics the output must match the
- * declared schema and statuses.
+ * Turns the output of a handler into a response, which names the ignored fields of the request. In
+ * diagnostics the output must match the declared schema and statuses.
  */
 import * as v from "valibot";
 import type { Database } from "../db/client";
@@ -8,12 +8,16 @@ import type { Deps } from "../deps";
 import { type AnyEndpoint, isRaw, Reply } from "./endpoint";
 import { IGNORED_HEADER, namesForHeader, shownNames } from "./pipeline/unknown-fields";
 
-/** An answer that the endpoint does not declare; thrown in diagnostics only, so that a test fails. */
+/**
+ * An answer that the endpoint does not declare; thrown in diagnostics only, so that a test fails.
+ */
 class UndeclaredAnswer extends Error {
 	override readonly name = "UndeclaredAnswer";
 }
 
-/** The limit on a key or session, and its period. The platform does not tell how much of it is left. */
+/**
+ * The limit on a key or session, and its period. The platform does not tell how much of it is left.
+ */
 function limitHeaders({ requestLimits: { perKey } }: Deps): Record<string, string> {
 	const { limit, periodSeconds } = perKey;
 	if (limit === undefined) return {};

@@ -1,9 +1,11 @@
 /**
- * A deployment as a place for backups: wrangler for the databases, and Cloudflare's API for the bucket, because wrangler lists no objects and
- * starts a process for each. A database answers no other query while Cloudflare exports it.
+ * A deployment as a place for backups: wrangler for the databases, and Cloudflare's API for the
+ * bucket, because wrangler lists no objects and starts a process for each. A database answers no
+ * other query while Cloudflare exports it.
  *
- * What `wrangler d1 export` gets wrong is put right here: the order of tables, and texts with line breaks (src/operator/backup-sql.ts). It
- * cannot carry NULs in texts and integers beyond 2^53, which the product does not store.
+ * What `wrangler d1 export` gets wrong is put right here: the order of tables, and texts with line
+ * breaks (src/operator/backup-sql.ts). It cannot carry NULs in texts and integers beyond 2^53,
+ * which the product does not store.
  */
 import { createReadStream } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -77,12 +79,20 @@ export async function openAccountPlace({
 		return answer.results;
 	};
 	return {
-		...{ name: `the deployment ${name} on the account ${accountId}`, option },
+		name: `the deployment ${name} on the account ${accountId}`,
+		option,
 		databases: project.databases.map(({ binding }) => ({
 			binding,
 			kind: binding === DATABASE_BINDING ? "main" : "telemetry",
 		})),
-		...{ secretIds: [], concurrency: CONCURRENCY, project, wrangler, deployment, databaseIds, isRunning, query },
+		secretIds: [],
+		concurrency: CONCURRENCY,
+		project,
+		wrangler,
+		deployment,
+		databaseIds,
+		isRunning,
+		query,
 		async execute(binding, sql) {
 			await query(binding, sql);
 		},
@@ -136,7 +146,10 @@ async function tokenOf(wrangler: Wrangler): Promise<string> {
 
 type Api = (url: string, init: () => RequestInit) => Promise<Response>;
 
-/** Repeats requests that are too many, and those that fail in the network or in Cloudflare. Every request is safe to repeat. */
+/**
+ * Repeats requests that are too many, and those that fail in the network or in Cloudflare. Every
+ * request is safe to repeat.
+ */
 function apiOf(send: typeof fetch, token: string): Api {
 	return async (url, init) => {
 		for (let attempt = 1; ; attempt++) {
@@ -209,7 +222,10 @@ async function* rowsOf(path: string, tables: readonly Table[], exact: ReadonlyMa
 
 const keyOf = (table: Table, value: (column: string) => string) => table.key.map(value).join(", ");
 
-/** Texts that the export confuses, by table, column and key. Only columns that have a line break are read again. */
+/**
+ * Texts that the export confuses, by table, column and key. Only columns that have a line break are
+ * read again.
+ */
 async function ambiguousRows(
 	path: string,
 	tables: readonly Table[],

@@ -1,6 +1,6 @@
 /**
- * The first admin key and the sign-in link of a local run or a deployment. A key file that an interrupted first run left is used again, so
- * that the next run finishes with the same key.
+ * The first admin key and the sign-in link of a local run or a deployment. A key file that an
+ * interrupted first run left is used again, so that the next run finishes with the same key.
  */
 import { randomBytes } from "node:crypto";
 import { hashKey, type MintedKey, mintKey, mintSignInLinkToken } from "../authz/secrets";

@@ -1,6 +1,6 @@
 /**
- * `npm run app-ids`: lists the ids of deleted apps that stay reserved for their organizations in a deployment, or releases one, for example
- * because its organization no longer exists.
+ * `npm run app-ids`: lists the ids of deleted apps that stay reserved for their organizations in a
+ * deployment, or releases one, for example because its organization no longer exists.
  */
 import { fileURLToPath } from "node:url";
 import { sql } from "kysely";

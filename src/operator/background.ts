@@ -1,6 +1,7 @@
 /**
- * `npm start -- --background`: starts the server as a detached process that continues after the command ends. It logs into the state
- * directory and reports its progress over IPC until it serves requests or fails.
+ * `npm start -- --background`: starts the server as a detached process that continues after the
+ * command ends. It logs into the state directory and reports its progress over IPC until it serves
+ * requests or fails.
  */
 import { spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync } from "node:fs";

@@ -1,6 +1,7 @@
 /**
- * The SQL text of a backup, for databases that take no parameters. A row is a list of SQLite literals, which keep every type exactly: numbers in JSON would lose
- * integers beyond 2^53. No statement is longer than D1 accepts: a longer row is inserted with empty texts, which further
+ * The SQL text of a backup, for databases that take no parameters. A row is a list of SQLite
+ * literals, which keep every type exactly: numbers in JSON would lose integers beyond 2^53. No
+ * statement is longer than D1 accepts: a longer row is inserted with empty texts, which further
  * statements append to. These statements are correct only while the database has no triggers.
  */
 import { Failure } from "./failure";
@@ -22,7 +23,10 @@ export interface TableShape {
 
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
-/** Selects the columns of a table as SQLite literals. `quote` ends a text at its first NUL, so such a text is written as bytes. */
+/**
+ * Selects the columns of a table as SQLite literals. `quote` ends a text at its first NUL, so such
+ * a text is written as bytes.
+ */
 export function selectLiterals({ name, columns }: TableShape): string {
 	const literals = columns.map((column) => {
 		const value = quoted(column);
@@ -32,7 +36,10 @@ export function selectLiterals({ name, columns }: TableShape): string {
 	return `SELECT ${literals.join(", ")} FROM ${quoted(name)}`;
 }
 
-/** The text of a literal; undefined for one of another type, and for a text that was written as bytes. */
+/**
+ * The text of a literal; undefined for one of another type, and for a text that was written as
+ * bytes.
+ */
 export function textOf(literal: string | undefined): string | undefined {
 	return literal?.startsWith("'") === true ? literal.slice(1, -1).replaceAll("''", "'") : undefined;
 }
@@ -40,8 +47,9 @@ export function textOf(literal: string | undefined): string | undefined {
 const REPLACED = /^(replace\()?(replace\()?('(?:[^']|'')*')((?:,'\\[nr]',char\(1[03]\)\))*)$/;
 
 /**
- * The literal of an exported value. D1 writes a text with line breaks as `replace('a\nb','\n',char(10))`.
- * A text that has both a line break and the two characters of its escape cannot be read back: see `ambiguousTexts`.
+ * The literal of an exported value. D1 writes a text with line breaks as
+ * `replace('a\nb','\n',char(10))`. A text that has both a line break and the two characters of its
+ * escape cannot be read back: see `ambiguousTexts`.
  */
 function plainLiteral(value: string): string {
 	if (!value.startsWith("replace(")) return value;
@@ -145,7 +153,10 @@ function piecesOf(literal: string, tooLong: () => Failure): string[] {
 	return pieces;
 }
 
-/** Divides SQL text that arrives in chunks into statements, without their semicolons. The text has no comments and no triggers. */
+/**
+ * Divides SQL text that arrives in chunks into statements, without their semicolons. The text has
+ * no comments and no triggers.
+ */
 export async function* statementsOf(chunks: AsyncIterable<string> | Iterable<string>): AsyncGenerator<string> {
 	let rest = "";
 	let scanned = 0;
@@ -181,7 +192,10 @@ interface InsertedRow {
 
 const INSERT = /^INSERT INTO\s+("(?:[^"]|"")*"|\w+)\s*(?:\(([^()]*)\))?\s*VALUES\s*\(/i;
 
-/** The row of an INSERT statement as `wrangler d1 export` writes it; undefined for another statement. */
+/**
+ * The row of an INSERT statement as `wrangler d1 export` writes it; undefined for another
+ * statement.
+ */
 export function insertedRow(statement: string): InsertedRow | undefined {
 	const head = INSERT.exec(statement);
 	if (head === null) {

@@ -1,12 +1,14 @@
 /**
- * `npm run backup`: writes the databases and the bucket of an installation to a directory, while the installation runs.
+ * `npm run backup`: writes the databases and the bucket of an installation to a directory, while
+ * the installation runs.
  *
- * The databases come first, the main one before those of reports: an app that only a telemetry database knows does no harm, and
- * the consumer of reports creates a missing one. The objects come last: a row drops its object before the object is removed, so an
- * object that is missing belongs to a row that has changed since, and the databases are read again. What stays missing was lost.
+ * The databases come first, the main one before those of reports: an app that only a telemetry
+ * database knows does no harm, and the consumer of reports creates a missing one. The objects come
+ * last: a row drops its object before the object is removed, so an object that is missing belongs
+ * to a row that has changed since, and the databases are read again. What stays missing was lost.
  *
- * An object is fetched once, because no key is used twice. Objects that no row names any more are removed from the directory after
- * the manifest is written.
+ * An object is fetched once, because no key is used twice. Objects that no row names any more are
+ * removed from the directory after the manifest is written.
  */
 import { appendFile, mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -108,16 +110,26 @@ export async function backup({ place, directory, nowMs, progress }: BackupOption
 	);
 	const totalBytes = kept.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
 	await writeManifest(directory, {
-		...{ format: FORMAT, version: VERSION, createdAt, snapshot, databases },
+		format: FORMAT,
+		version: VERSION,
+		createdAt,
+		snapshot,
+		databases,
 		objects: { ...list, count: kept.length, totalBytes },
 		secretIds: [...secretIds].sort(),
 		missingObjects: missing,
 	});
 	const removedObjects = await prune(directory, snapshot, new Set(kept.map(({ key }) => objectPath(key))));
 	return {
-		...{ directory, createdAt, objects: kept.length, objectBytes: totalBytes },
+		directory,
+		createdAt,
+		objects: kept.length,
+		objectBytes: totalBytes,
 		rows: databases.flatMap(({ tables }) => tables).reduce((sum, { rows }) => sum + rows, 0),
-		...{ fetchedObjects: fetched.objects, removedObjects, missingObjects: missing, secretIds: [...secretIds].sort() },
+		fetchedObjects: fetched.objects,
+		removedObjects,
+		missingObjects: missing,
+		secretIds: [...secretIds].sort(),
 		seconds: Math.round((nowMs() - startedMs) / 100) / 10,
 	};
 }
@@ -269,7 +281,9 @@ async function fetchObject(place: Place, directory: string, key: string, path: s
 	const { sizeBytes, sha256 } = await writeBackupFile(directory, path, content.body);
 	const { contentType, metadata } = content;
 	return {
-		...{ key, sizeBytes, sha256 },
+		key,
+		sizeBytes,
+		sha256,
 		...(contentType === undefined ? {} : { contentType }),
 		...(metadata === undefined || Object.keys(metadata).length === 0 ? {} : { metadata }),
 	} satisfies BackupObject;

@@ -1,6 +1,7 @@
 /**
- * Builds the static assets (openapi.json, /docs, the guides, sign-in, invitation, dashboard). They load nothing from elsewhere, so
- * they work offline. Also bundles the Worker for local runs, and the command of cli/.
+ * Builds the static assets (openapi.json, /docs, the guides, sign-in, invitation, dashboard). They
+ * load nothing from elsewhere, so they work offline. Also bundles the Worker for local runs, and
+ * the command of cli/.
  */
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -31,7 +32,10 @@ const DOCS_SCRIPT = `SwaggerUIBundle({
 const STRICT =
 	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** Pages load nothing from elsewhere. /docs/api allows inline styles, because Swagger UI sets styles on elements. */
+/**
+ * Pages load nothing from elsewhere. /docs/api allows inline styles, because Swagger UI sets styles
+ * on elements.
+ */
 const ASSET_HEADERS = `/*
   X-Content-Type-Options: nosniff
   Referrer-Policy: no-referrer
@@ -55,7 +59,10 @@ ${["/docs", ...GUIDE_NAMES.map((name) => `/docs/${name}`)].map((path) => `${path
   Cache-Control: public, max-age=31536000, immutable
 `;
 
-/** Every path of the dashboard serves its one page, which routes by itself. Some programs request the icon by its old name. */
+/**
+ * Every path of the dashboard serves its one page, which routes by itself. Some programs request
+ * the icon by its old name.
+ */
 const ASSET_REDIRECTS = "/dashboard/* /dashboard/ 200\n/favicon.ico /favicon.svg 301\n";
 
 /** Updates dist/assets. Writes only files that changed, because another run may be serving them. */
@@ -102,7 +109,10 @@ export async function buildAssets(): Promise<void> {
 	await removeOldFiles(Object.keys(files));
 }
 
-/** Files of earlier builds would be served still: a static asset comes before an endpoint of its path. */
+/**
+ * Files of earlier builds would be served still: a static asset comes before an endpoint of its
+ * path.
+ */
 async function removeOldFiles(current: readonly string[]): Promise<void> {
 	for (const entry of await readdir(ASSETS_DIRECTORY, { recursive: true, withFileTypes: true })) {
 		const path = join(entry.parentPath, entry.name);
@@ -145,8 +155,9 @@ export const WORKER_DIRECTORY = join(PROJECT_DIRECTORY, "dist/worker");
 export const WORKER_ENTRY = join(WORKER_DIRECTORY, ENTRY);
 
 /**
- * The Worker as ES modules, bundled with the same conditions as wrangler. Code that is imported on demand is in separate modules. Names of
- * functions are not kept, because keeping them takes 7 % of the CPU time of a check.
+ * The Worker as ES modules, bundled with the same conditions as wrangler. Code that is imported on
+ * demand is in separate modules. Names of functions are not kept, because keeping them takes 7 % of
+ * the CPU time of a check.
  */
 export async function buildWorker(options: { readonly minify?: boolean } = {}): Promise<WorkerBuild> {
 	const { unstable_readConfig } = await import("wrangler");

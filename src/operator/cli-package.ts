@@ -1,6 +1,7 @@
 /**
- * The `capstan` command of cli/: one file without dependencies, and the npm package that the server offers. The same sources give the same
- * bytes, because the address of a package holds a hash of them (src/features/service/command-package.ts).
+ * The `capstan` command of cli/: one file without dependencies, and the npm package that the server
+ * offers. The same sources give the same bytes, because the address of a package holds a hash of
+ * them (src/features/service/command-package.ts).
  */
 import { chmod, mkdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";

@@ -1,5 +1,6 @@
 /**
- * Builds dashboard/ with Vite. The build is cached in dist/dashboard beside a hash of its sources, so that a second start builds nothing.
+ * Builds dashboard/ with Vite. The build is cached in dist/dashboard beside a hash of its sources,
+ * so that a second start builds nothing.
  */
 import { execFile } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
@@ -50,8 +51,9 @@ async function hashOfSources(projectDirectory: string): Promise<string> {
 const run = promisify(execFile);
 
 /**
- * Builds into a temporary folder and renames it, because another process may be reading or building the same. Runs in its own process,
- * because the environment of this one (a test, say) would change the build.
+ * Builds into a temporary folder and renames it, because another process may be reading or building
+ * the same. Runs in its own process, because the environment of this one (a test, say) would change
+ * the build.
  */
 async function build(projectDirectory: string, directory: string, hash: string): Promise<void> {
 	const output = `${directory}.${randomUUID()}`;

@@ -1,6 +1,7 @@
 /**
- * `npm run dead-messages`: lists Queue messages of a deployment that failed in every attempt, sends them again, or drops them. Every command
- * is safe to repeat, because consuming a message twice counts it once.
+ * `npm run dead-messages`: lists Queue messages of a deployment that failed in every attempt, sends
+ * them again, or drops them. Every command is safe to repeat, because consuming a message twice
+ * counts it once.
  */
 import { fileURLToPath } from "node:url";
 import { type Chosen, type DeadMessage, deadMessages, dropDeadMessages, resendDeadMessages } from "../db/dead-messages";

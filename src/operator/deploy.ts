@@ -1,11 +1,14 @@
 /**
- * `npm run deploy`: deploys everything to the user's own Cloudflare account without questions. Every step first checks what exists, so a
- * second run changes only the code, and the next run finishes an interrupted one.
+ * `npm run deploy`: deploys everything to the user's own Cloudflare account without questions.
+ * Every step first checks what exists, so a second run changes only the code, and the next run
+ * finishes an interrupted one.
  *
- * Resources of somebody else, and databases of a development build, are refused before anything changes (survey.ts).
+ * Resources of somebody else, and databases of a development build, are refused before anything
+ * changes (survey.ts).
  *
- * Two things are never lost: a secret is created only if Cloudflare reports that there is none, and the admin key (src/operator/first-key.ts) is
- * on this machine's disk before the database has its hash. The key's text never leaves this machine.
+ * Two things are never lost: a secret is created only if Cloudflare reports that there is none, and
+ * the admin key (src/operator/first-key.ts) is on this machine's disk before the database has its
+ * hash. The key's text never leaves this machine.
  */
 import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
@@ -237,7 +240,10 @@ export async function createDatabase(wrangler: Wrangler, name: string, at: reado
 
 const secretsCommand = (name: string): readonly string[] => ["secret", "list", "--name", name, "--format", "json"];
 
-/** An error is not the same as no secret: replacing the secret would make every sealed key unreadable. */
+/**
+ * An error is not the same as no secret: replacing the secret would make every sealed key
+ * unreadable.
+ */
 async function hasSecret(wrangler: Wrangler, name: string): Promise<boolean> {
 	const command = secretsCommand(name);
 	const finished = await wrangler(command);
@@ -271,7 +277,10 @@ async function readAddress(outputPath: string): Promise<string | undefined> {
 	return undefined;
 }
 
-/** Prints the key and the link only to terminals, because many people can read the output of a pipeline. */
+/**
+ * Prints the key and the link only to terminals, because many people can read the output of a
+ * pipeline.
+ */
 async function announce(
 	{ url, key, signInToken, notice }: Deployed,
 	{ option }: Deployment,

@@ -1,9 +1,11 @@
 /**
- * A deployment: the Worker of a name, with its resources and settings. `wrangler.toml` is what a release delivers and is changed for no
- * deployment; `deployments/<name>.toml`, which git ignores, has what differs. Every remote command merges both here, so that an upgrade is
- * `git pull && npm run deploy`.
+ * A deployment: the Worker of a name, with its resources and settings. `wrangler.toml` is what a
+ * release delivers and is changed for no deployment; `deployments/<name>.toml`, which git ignores,
+ * has what differs. Every remote command merges both here, so that an upgrade is `git pull && npm
+ * run deploy`.
  *
- * Resources are named after the Worker unless the settings name them, so that two deployments in an account share none.
+ * Resources are named after the Worker unless the settings name them, so that two deployments in an
+ * account share none.
  */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -19,7 +21,10 @@ export interface Deployment {
 	readonly rawConfig: Unstable_RawConfig;
 	/** Below the project. */
 	readonly settingsFile: string;
-	/** The option with which other commands find this deployment, after a space; empty for the default one. */
+	/**
+	 * The option with which other commands find this deployment, after a space; empty for the default
+	 * one.
+	 */
 	readonly option: string;
 	/** Has its admin key. */
 	readonly stateDirectory: string;
@@ -69,7 +74,9 @@ export function readDeployment(
 	const name = settings.name ?? (isOther ? file : (delivered.name ?? DEFAULT_NAME));
 	const base = withNamespaces(name === delivered.name ? delivered : renamed(delivered, name), name);
 	return {
-		...{ name, settingsFile, misplaced },
+		name,
+		settingsFile,
+		misplaced,
 		rawConfig: merged(base, settings) as Unstable_RawConfig,
 		option: isOther ? ` --name=${file}` : "",
 		stateDirectory: isOther ? join(state, FOLDER, file) : state,
@@ -127,7 +134,10 @@ function renamed(config: Unstable_RawConfig, name: string): Unstable_RawConfig {
 	};
 }
 
-/** The limits of an account share their counters by number, so two deployments must have different ones. */
+/**
+ * The limits of an account share their counters by number, so two deployments must have different
+ * ones.
+ */
 function withNamespaces(config: Unstable_RawConfig, worker: string): Unstable_RawConfig {
 	const numberOf = (limit: string) =>
 		1 + Number.parseInt(createHash("sha256").update(`${worker} ${limit}`).digest("hex").slice(0, 7), 16);
@@ -149,7 +159,9 @@ function identityOf(entry: unknown): unknown {
 	return IDENTITIES.map((key) => entry[key]).find((value) => value !== undefined);
 }
 
-/** Tables are merged key by key, lists of named entries entry by entry; anything else is replaced. */
+/**
+ * Tables are merged key by key, lists of named entries entry by entry; anything else is replaced.
+ */
 function merged(base: unknown, own: unknown): unknown {
 	if (Array.isArray(base) && Array.isArray(own)) {
 		if (own.some((entry) => identityOf(entry) === undefined)) return own;

@@ -1,6 +1,7 @@
 /**
- * The pages of /docs: a front page with a quickstart, the guides, and the API reference, all with the same navigation and search. Without script
- * everything can be read; the search needs it. Only the reference, which Swagger UI draws, may set inline styles.
+ * The pages of /docs: a front page with a quickstart, the guides, and the API reference, all with
+ * the same navigation and search. Without script everything can be read; the search needs it. Only
+ * the reference, which Swagger UI draws, may set inline styles.
  */
 import { marked } from "marked";
 import { MARK } from "../domain/words/mark";
@@ -64,7 +65,10 @@ const plain = (text: string) =>
 		.replaceAll("&quot;", '"')
 		.replaceAll("&amp;", "&");
 
-/** The addresses by which examples name the server; src/pages/docs.js shows that of the server that serves the page instead. */
+/**
+ * The addresses by which examples name the server; src/pages/docs.js shows that of the server that
+ * serves the page instead.
+ */
 const EXAMPLE_SERVERS = /(?<!PUBLIC_URL = &quot;)https?:\/\/(?:127\.0\.0\.1:8787|updates\.example\.com)(?![\w.])/g;
 
 function html(markdown: string): string {
@@ -145,7 +149,10 @@ export function guidePage(name: GuideName, markdown: string): string {
 	return frame({ name, title, body: html(markdown), sections: sectionsOf(markdown) });
 }
 
-/** The front page. The quickstart is the commands of the guide to the first update, which the tests run. */
+/**
+ * The front page. The quickstart is the commands of the guide to the first update, which the tests
+ * run.
+ */
 export function frontPage(firstUpdate: string): string {
 	const commandsOf = (heading: string) => {
 		const text = sectionsOf(firstUpdate).find(({ title }) => title.includes(heading))?.markdown ?? "";

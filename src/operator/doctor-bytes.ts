@@ -1,7 +1,8 @@
 /**
- * Checks of `npm run doctor` on the bytes of bundles: a line about the newest live ones in every run, and with `--deep` a comparison of all rows with
- * all objects, in both directions. Objects are only removed with `--repair`, and only if they are older than any upload that may still
- * be under way. Rows are never changed: their devices get 410, and the same bytes can be put back.
+ * Checks of `npm run doctor` on the bytes of bundles: a line about the newest live ones in every
+ * run, and with `--deep` a comparison of all rows with all objects, in both directions. Objects are
+ * only removed with `--repair`, and only if they are older than any upload that may still be under
+ * way. Rows are never changed: their devices get 410, and the same bytes can be put back.
  */
 import { DAY_MS } from "../domain/time";
 import type { DoctorOptions, Finding, Status } from "./doctor-types";

@@ -1,6 +1,7 @@
 /**
- * The checks of `npm run doctor`: what an installation answers from outside, at the address that devices use, and what it reports to its
- * operator. Each check is one finding with the remedy. A check that could not run reports that and is no additional failure.
+ * The checks of `npm run doctor`: what an installation answers from outside, at the address that
+ * devices use, and what it reports to its operator. Each check is one finding with the remedy. A
+ * check that could not run reports that and is no additional failure.
  */
 import type { ConfigVariables } from "../config";
 import { liveBundles } from "./doctor-bytes";
@@ -145,8 +146,14 @@ function schema({ schema: own, isLocal }: DoctorOptions, name: unknown): Finding
 /** An update check of a device, with an app that does not exist. */
 async function updateCheck(probe: Probe): Promise<Finding> {
 	const body = JSON.stringify({
-		...{ app_id: UNKNOWN_APP, device_id: "00000000-0000-4000-8000-000000000000", version_name: "builtin" },
-		...{ version_build: "1.0.0", platform: "android", plugin_version: "8.51.23", is_emulator: false, is_prod: true },
+		app_id: UNKNOWN_APP,
+		device_id: "00000000-0000-4000-8000-000000000000",
+		version_name: "builtin",
+		version_build: "1.0.0",
+		platform: "android",
+		plugin_version: "8.51.23",
+		is_emulator: false,
+		is_prod: true,
 	});
 	const answer = await probe("POST", "/updates", { headers: { "content-type": "application/json" }, body });
 	const check = "update check";

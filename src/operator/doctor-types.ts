@@ -1,6 +1,6 @@
 /**
- * The input of the checks of `npm run doctor` and their results. `Status` follows src/features/service/status.ts; a field that an earlier
- * release does not answer may be undefined.
+ * The input of the checks of `npm run doctor` and their results. `Status` follows
+ * src/features/service/status.ts; a field that an earlier release does not answer may be undefined.
  */
 export interface Finding {
 	readonly check: string;
@@ -14,7 +14,10 @@ export interface DoctorOptions {
 	/** The admin key; undefined if this machine has none. */
 	readonly key: string | undefined;
 	readonly isLocal: boolean;
-	/** The option that names the deployment to other commands, after a space; empty for the default one. */
+	/**
+	 * The option that names the deployment to other commands, after a space; empty for the default
+	 * one.
+	 */
 	readonly option: string;
 	/** Release and newest migration of this checkout. */
 	readonly version: string;
@@ -32,7 +35,10 @@ export interface AccountFacts {
 	/** Names of the deployment's secrets. */
 	readonly secrets: readonly string[];
 	readonly worker: string;
-	/** The Workers that consume each queue that this one consumes; undefined for a queue that does not exist. */
+	/**
+	 * The Workers that consume each queue that this one consumes; undefined for a queue that does not
+	 * exist.
+	 */
 	readonly consumers: Readonly<Record<string, readonly string[] | undefined>>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Checks of `npm run doctor` on work that the Worker does later: the queues and their consumers, dead messages, webhooks and the clean-up. Each is
- * one finding with the remedy.
+ * Checks of `npm run doctor` on work that the Worker does later: the queues and their consumers,
+ * dead messages, webhooks and the clean-up. Each is one finding with the remedy.
  */
 import { MINUTE_MS } from "../domain/time";
 import type { AccountFacts, DoctorOptions, Finding, Status } from "./doctor-types";
@@ -21,7 +21,10 @@ export function queue({ nowMs }: DoctorOptions, { queue: backlog }: Status): Fin
 	return { check, state: "failed", detail, remedy };
 }
 
-/** The account knows who consumes a queue; where the runtime counts no backlog, nothing else shows that nobody does. */
+/**
+ * The account knows who consumes a queue; where the runtime counts no backlog, nothing else shows
+ * that nobody does.
+ */
 export function consumers({ option }: DoctorOptions, account: AccountFacts | undefined): Finding {
 	const check = "consumers";
 	if (account === undefined) {

@@ -1,6 +1,7 @@
 /**
- * `npm run doctor`: examines a deployment or a local run from outside and prints one line per check, with the remedy below a line that is not
- * ok. Only `--repair` changes anything. The exit code is 1 if a check failed.
+ * `npm run doctor`: examines a deployment or a local run from outside and prints one line per
+ * check, with the remedy below a line that is not ok. Only `--repair` changes anything. The exit
+ * code is 1 if a check failed.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -77,9 +78,13 @@ export async function runDoctor({
 	const isLocal = local === true || ["localhost", "127.0.0.1", "[::1]"].includes(new URL(url).hostname);
 	const key = process.env.CAPSTAN_KEY || (await stored(isLocal ? "admin.key" : "deployed-admin.key"));
 	const examined = await examine({
-		...{ url: new URL(url).origin, isLocal, nowMs, version: VERSION, option: deployment?.option ?? "" },
-		...{ schema: await newestMigration("src/db/migrations") },
-		...{ telemetrySchema: await newestMigration("src/db/telemetry-migrations") },
+		url: new URL(url).origin,
+		isLocal,
+		nowMs,
+		version: VERSION,
+		option: deployment?.option ?? "",
+		schema: await newestMigration("src/db/migrations"),
+		telemetrySchema: await newestMigration("src/db/telemetry-migrations"),
 		key: key === "" ? undefined : key,
 		account: async () => (deployment === undefined ? undefined : accountFacts(wrangler, deployment)),
 		...(fetch === undefined ? {} : { fetch }),

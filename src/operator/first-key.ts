@@ -1,6 +1,7 @@
 /**
- * The first organization, its admin key and sign-in links of a deployment, through SQL for `wrangler d1 execute`. Arguments of a program are
- * visible in the process list, and SQL is an argument, so it has only hashes of keys and tokens. The key is on this machine's disk before the
+ * The first organization, its admin key and sign-in links of a deployment, through SQL for
+ * `wrangler d1 execute`. Arguments of a program are visible in the process list, and SQL is an
+ * argument, so it has only hashes of keys and tokens. The key is on this machine's disk before the
  * database has its hash.
  */
 import { randomUUID } from "node:crypto";
@@ -39,7 +40,10 @@ export interface KeyState {
 
 type DeployedKey =
 	| { readonly state: "created" | "kept"; readonly text: string }
-	/** The deployment has an organization, but the key file is missing or belongs to another deployment. */
+	/**
+	 * The deployment has an organization, but the key file is missing or belongs to another
+	 * deployment.
+	 */
 	| { readonly state: "elsewhere" };
 
 /** @throws {Failure} with the remedy */
@@ -59,7 +63,8 @@ export async function ensureKey(wrangler: Wrangler, options: KeyOptions): Promis
 		if (row === undefined) throw new Failure("The database did not answer. Run npm run deploy again.");
 		return row;
 	};
-	// D1 runs the statements of one command as a batch. A file would be imported, and the database answers nobody meanwhile.
+	// D1 runs the statements of one command as a batch. A file would be imported, and the database
+	// answers nobody meanwhile.
 	const write = async (statements: Parameters<typeof sqlText>[0]) => {
 		await must(wrangler, [...execute, "--command", sqlText(statements)]);
 	};

@@ -1,6 +1,6 @@
 /**
- * Secrets of the installation that the operator gives in the environment, because Cloudflare does not show them. A malformed one is refused before
- * anything is changed.
+ * Secrets of the installation that the operator gives in the environment, because Cloudflare does
+ * not show them. A malformed one is refused before anything is changed.
  */
 import { parseSecret, SECRET_NAMES } from "../domain/secrets";
 import { Failure } from "./failure";

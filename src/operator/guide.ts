@@ -1,6 +1,7 @@
 /**
- * The guides: src/docs/<name>.md, which docs-pages.ts serves as HTML at /docs/<name>. The table of roles and the definitions of the figures are
- * generated from the source, so that a guide cannot contradict the service.
+ * The guides: src/docs/<name>.md, which docs-pages.ts serves as HTML at /docs/<name>. The table of
+ * roles and the definitions of the figures are generated from the source, so that a guide cannot
+ * contradict the service.
  */
 import { PERMISSIONS, ROLE_NAMES, ROLES } from "../authz/permissions";
 
@@ -12,7 +13,10 @@ interface Guide {
 
 const guides = <const Names extends Readonly<Record<string, Guide>>>(names: Names) => names;
 
-/** The guides in the order of the navigation of /docs, in groups: first those for the app, then those for the service. */
+/**
+ * The guides in the order of the navigation of /docs, in groups: first those for the app, then
+ * those for the service.
+ */
 export const GUIDE_GROUPS = {
 	"Your app": guides({
 		"first-update": { title: "First update", text: "From your app to an update on a device, in five steps." },

@@ -1,6 +1,7 @@
 /**
- * The Worker's modules and bindings for local runs, kept in dist beside a hash of their sources, so that a start without a
- * change loads neither the bundler nor wrangler (two seconds of CPU). `npm run build` writes it.
+ * The Worker's modules and bindings for local runs, kept in dist beside a hash of their sources, so
+ * that a start without a change loads neither the bundler nor wrangler (two seconds of CPU). `npm
+ * run build` writes it.
  */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -12,7 +13,10 @@ import type { WorkerModules } from "./build";
 import { PROJECT_DIRECTORY } from "./project";
 import { putFile } from "./put-file";
 
-/** Bindings of wrangler.toml as Miniflare takes them. Named, because wrangler's own type of them has an index signature. */
+/**
+ * Bindings of wrangler.toml as Miniflare takes them. Named, because wrangler's own type of them has
+ * an index signature.
+ */
 export type Bindings = Pick<
 	V4WorkerOptions,
 	"bindings" | "compatibilityDate" | "compatibilityFlags" | "d1Databases" | "r2Buckets" | "ratelimits"

@@ -1,6 +1,7 @@
 /**
- * Opens the database of a local run: integrity, migrations, the first organization with its admin key, and a sign-in link. The admin key is
- * written to disk before its hash is inserted, so the next start finishes a run that crashed between the two.
+ * Opens the database of a local run: integrity, migrations, the first organization with its admin
+ * key, and a sign-in link. The admin key is written to disk before its hash is inserted, so the
+ * next start finishes a run that crashed between the two.
  */
 import { randomUUID } from "node:crypto";
 import type { D1Database } from "@cloudflare/workers-types";
@@ -38,7 +39,10 @@ export async function openDatabase(db: D1Database, paths: StatePaths, kind?: Dat
 	}
 }
 
-/** A row has an object key only after its object was stored, so a missing object means that the bucket was lost. Checks the newest one. */
+/**
+ * A row has an object key only after its object was stored, so a missing object means that the
+ * bucket was lost. Checks the newest one.
+ */
 export async function refuseLostBytes(
 	db: D1Database,
 	bucket: { head(key: string): Promise<unknown> },
@@ -77,14 +81,18 @@ export async function bootstrap(
 		await run(db, statements);
 		const replaced = await db.prepare("SELECT 1 FROM organizations WHERE id = ?").bind(organizationId).first();
 		return {
-			...{ created: false, adminKey: key.text },
+			created: false,
+			adminKey: key.text,
 			...(replaced === null ? {} : { notice: FIRST_ORGANIZATION_REPLACED }),
 		};
 	}
 	return { created: false, adminKey: keptKey };
 }
 
-/** A sign-in link for the operator, or for the account with this address; undefined if the operator's account is not known. */
+/**
+ * A sign-in link for the operator, or for the account with this address; undefined if the
+ * operator's account is not known.
+ */
 export async function createSignInLink(
 	db: D1Database,
 	origin: string,

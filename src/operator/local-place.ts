@@ -1,6 +1,7 @@
 /**
- * The state of a local run as a place for backups. It is opened by a runtime of its own without the Worker, so a backup needs no stopped product:
- * SQLite lets both processes read, and a batch of D1 reads all tables at one moment.
+ * The state of a local run as a place for backups. It is opened by a runtime of its own without the
+ * Worker, so a backup needs no stopped product: SQLite lets both processes read, and a batch of D1
+ * reads all tables at one moment.
  */
 import type { D1Database, R2Bucket } from "@cloudflare/workers-types";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
@@ -25,10 +26,16 @@ interface LocalOptions {
 export async function openLocalPlace({ name, directory, bindings, secretIds }: LocalOptions): Promise<LocalPlace> {
 	const miniflare = new Miniflare(
 		convertV4MiniflareOptions({
-			...{ modules: true, script: "export default {}", cf: false, host: "127.0.0.1", port: 0 },
+			modules: true,
+			script: "export default {}",
+			cf: false,
+			host: "127.0.0.1",
+			port: 0,
 			// Named after bindings, as src/operator/serve.ts does.
 			d1Databases: Object.fromEntries(bindings.map((binding) => [binding, binding])),
-			...{ r2Buckets: { BUNDLES: "BUNDLES" }, resourcePersistencePath: directory, log: new Log(LogLevel.ERROR) },
+			r2Buckets: { BUNDLES: "BUNDLES" },
+			resourcePersistencePath: directory,
+			log: new Log(LogLevel.ERROR),
 		}),
 	);
 	await miniflare.ready;

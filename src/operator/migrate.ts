@@ -1,6 +1,7 @@
 /**
- * Applies migrations to a local database, with the files and the ledger table of `wrangler d1 migrations apply`. Migrations and
- * their ledger entries are one batch, so interrupted migrations are applied again.
+ * Applies migrations to a local database, with the files and the ledger table of `wrangler d1
+ * migrations apply`. Migrations and their ledger entries are one batch, so interrupted migrations
+ * are applied again.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -26,7 +27,10 @@ export class UnknownMigration extends Error {
 	override readonly name = "UnknownMigration";
 }
 
-/** The database has the migrations of a build from before the first release, which no release continues. */
+/**
+ * The database has the migrations of a build from before the first release, which no release
+ * continues.
+ */
 export class DevelopmentDatabase extends Error {
 	override readonly name = "DevelopmentDatabase";
 }

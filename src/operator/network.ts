@@ -9,7 +9,9 @@ import { isCode } from "./state";
 export const LOOPBACK = "127.0.0.1";
 export const EVERY_ADDRESS = "0.0.0.0";
 
-/** Container bridges, virtual machines and tunnels, which a phone in the same Wi-Fi cannot reach. */
+/**
+ * Container bridges, virtual machines and tunnels, which a phone in the same Wi-Fi cannot reach.
+ */
 const VIRTUAL_INTERFACE = /^(docker|br-|veth|virbr|vmnet|vboxnet|utun|tun|tap|wg|zt|tailscale|bridge|llw|awdl)/;
 
 /** This machine's IPv4 addresses, physical networks first. */
@@ -70,8 +72,8 @@ export interface LoopbackForwarder {
 }
 
 /**
- * Forwards loopback to a run that is bound to another address, because browsers allow sign-in over plain HTTP only on loopback, and the
- * runtime listens on a single address.
+ * Forwards loopback to a run that is bound to another address, because browsers allow sign-in over
+ * plain HTTP only on loopback, and the runtime listens on a single address.
  *
  * @param port 0: any free one, which the run has to take as well
  */

@@ -1,6 +1,7 @@
 /**
- * The OpenAPI document, which the build serves as /openapi.json, and its short form for reviewers: test/api-surface.txt has an operation in each
- * line, so that a changed right, field or status is seen in a diff.
+ * The OpenAPI document, which the build serves as /openapi.json, and its short form for reviewers:
+ * test/api-surface.txt has an operation in each line, so that a changed right, field or status is
+ * seen in a diff.
  */
 import { allEndpoints } from "../endpoints";
 import { openApiDocument } from "../http/openapi";
@@ -35,7 +36,10 @@ interface Document {
 /** Every answer that is an object may have it. */
 const IGNORED = "ignored";
 
-/** Each operation with its permission, its query and body (`?` after optional fields), and the fields of its answers by status. */
+/**
+ * Each operation with its permission, its query and body (`?` after optional fields), and the
+ * fields of its answers by status.
+ */
 export function apiSurface(text: string): string {
 	const { paths, components }: Document = JSON.parse(text);
 	const fieldsOf = (schema: Schema | undefined): string => {

@@ -1,5 +1,6 @@
 /**
- * Reads the options of an operator command. A wrong one is named, with the way to the help, and nothing is done.
+ * Reads the options of an operator command. A wrong one is named, with the way to the help, and
+ * nothing is done.
  */
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { Failure } from "./failure";
@@ -16,7 +17,10 @@ export function readOptions<const Config extends ParseArgsConfig>(command: strin
 	}
 }
 
-/** The first sentence of Node's message; the others tell about arguments that our commands do not take. */
+/**
+ * The first sentence of Node's message; the others tell about arguments that our commands do not
+ * take.
+ */
 function problemOf(error: unknown): string {
 	const message = error instanceof Error ? error.message : "";
 	return message.split(/\.\s|\n/)[0]?.replace(/\.$/, "") || "Unknown option";

@@ -1,6 +1,7 @@
 /**
- * A place that has the databases and the bucket of an installation: the state of a local run (local-place.ts) or an account (account-place.ts). Backup,
- * restore and the deep check of doctor know only this interface, so that both places are treated alike.
+ * A place that has the databases and the bucket of an installation: the state of a local run
+ * (local-place.ts) or an account (account-place.ts). Backup, restore and the deep check of doctor
+ * know only this interface, so that both places are treated alike.
  */
 import { quoted, selectLiterals, type TableShape } from "./backup-sql";
 import { Failure } from "./failure";
@@ -37,7 +38,9 @@ export const LOCAL_OPTION = " --local";
 export interface Place {
 	/** For messages, such as "the state directory /srv/capstan". */
 	readonly name: string;
-	/** The option with which other commands find it, after a space; empty for the default deployment. */
+	/**
+	 * The option with which other commands find it, after a space; empty for the default deployment.
+	 */
 	readonly option: string;
 	/** The main database first. */
 	readonly databases: readonly PlaceDatabase[];
@@ -74,7 +77,9 @@ export interface Schema {
 
 const OWN_TABLES = "name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_cf\\_%' ESCAPE '\\'";
 
-/** Reads the schema of a database without its triggers, which must not run while rows are restored. */
+/**
+ * Reads the schema of a database without its triggers, which must not run while rows are restored.
+ */
 export async function schemaOf(place: Pick<Place, "query">, binding: string): Promise<Schema> {
 	const objects = await place.query<{ type: string; name: string; sql: string }>(
 		binding,
@@ -119,7 +124,10 @@ function insertable(tables: readonly Table[]): Table[] {
 	return ordered;
 }
 
-/** Counters of AUTOINCREMENT: without them, a restored database would give the id of a deleted channel again. */
+/**
+ * Counters of AUTOINCREMENT: without them, a restored database would give the id of a deleted
+ * channel again.
+ */
 export const SEQUENCES: Table = {
 	name: "sqlite_sequence",
 	sql: "",

@@ -45,7 +45,9 @@ interface OpenOptions {
 	readonly fetch?: typeof fetch | undefined;
 }
 
-/** @throws {Failure} if a database does not exist, and if the Worker that runs uses other resources */
+/**
+ * @throws {Failure} if a database does not exist, and if the Worker that runs uses other resources
+ */
 export async function openDeployment(
 	deployment: Deployment,
 	{ wrangler = installedWrangler(), removes = false, fetch }: OpenOptions = {},

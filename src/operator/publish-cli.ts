@@ -1,6 +1,7 @@
 /**
- * `npm run publish:cli`: publishes the capstan command to the npm registry, with the files that a server offers. The package names the
- * repository that it comes from, which a statement of provenance must match. `--dry-run` shows what would be published.
+ * `npm run publish:cli`: publishes the capstan command to the npm registry, with the files that a
+ * server offers. The package names the repository that it comes from, which a statement of
+ * provenance must match. `--dry-run` shows what would be published.
  */
 import { spawnSync } from "node:child_process";
 import { writeFile } from "node:fs/promises";

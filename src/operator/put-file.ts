@@ -1,5 +1,6 @@
 /**
- * Writes a file of the build only if it changed, and at once, because another run may be serving it.
+ * Writes a file of the build only if it changed, and at once, because another run may be serving
+ * it.
  */
 import { randomUUID } from "node:crypto";
 import { readFile, rename, writeFile } from "node:fs/promises";

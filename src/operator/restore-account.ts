@@ -1,6 +1,7 @@
 /**
- * Restores a backup into the databases and the bucket of an account, before the Worker is deployed. Cloudflare imports the SQL of a database as a whole;
- * its last statement is a mark, the row `restore` of `sweep_positions`, which is deleted when the databases and the bucket are complete.
+ * Restores a backup into the databases and the bucket of an account, before the Worker is deployed.
+ * Cloudflare imports the SQL of a database as a whole; its last statement is a mark, the row
+ * `restore` of `sweep_positions`, which is deleted when the databases and the bucket are complete.
  */
 import { createReadStream } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
@@ -73,8 +74,13 @@ export async function restoreAccount(
 			}
 		}
 		return {
-			...{ from: options.directory, createdAt: manifest.createdAt, rows, storedObjects, failedObjects },
-			...{ objects: manifest.objects.count, missingObjects: manifest.missingObjects },
+			from: options.directory,
+			createdAt: manifest.createdAt,
+			rows,
+			storedObjects,
+			failedObjects,
+			objects: manifest.objects.count,
+			missingObjects: manifest.missingObjects,
 			seconds: Math.round((Date.now() - startedMs) / 100) / 10,
 			next: onlyObjects ? [] : nextSteps(deployment, manifest.secretIds, given),
 		};
@@ -126,7 +132,10 @@ const positionText = (step: string, position: string) =>
 	`INSERT INTO sweep_positions (step, position) VALUES (${literal(step)}, ${literal(position)})
 		ON CONFLICT (step) DO UPDATE SET position = excluded.position;\n`;
 
-/** Keys are never used twice, so a bucket that has one of the backup is the installation's, or is being restored. */
+/**
+ * Keys are never used twice, so a bucket that has one of the backup is the installation's, or is
+ * being restored.
+ */
 async function isOwnBucket(place: AccountPlace, { directory, manifest }: RestoreOptions): Promise<boolean> {
 	const present = new Set<string>();
 	for await (const { key } of place.objects()) present.add(key);

@@ -1,5 +1,6 @@
 /**
- * The checks of a restore before it changes anything: the backup is whole, this release knows its migrations, and the secret opens what is sealed in it.
+ * The checks of a restore before it changes anything: the backup is whole, this release knows its
+ * migrations, and the secret opens what is sealed in it.
  */
 import { readdir } from "node:fs/promises";
 import { checkFile, linesOf, type Manifest, objectPath, readManifest } from "./backup-files";

@@ -1,6 +1,7 @@
 /**
- * Restores a backup into the state of `npm start`. The databases and the bucket are written to the directory `restoring` within the state directory,
- * the bucket is renamed into place first and the databases last: a state without databases is empty, so a restore that was killed begins again.
+ * Restores a backup into the state of `npm start`. The databases and the bucket are written to the
+ * directory `restoring` within the state directory, the bucket is renamed into place first and the
+ * databases last: a state without databases is empty, so a restore that was killed begins again.
  */
 import { createReadStream } from "node:fs";
 import { mkdir, readFile, rename, rm, stat } from "node:fs/promises";
@@ -24,7 +25,10 @@ export async function restoreState(options: RestoreOptions, stateDirectory: stri
 	const startedMs = Date.now();
 	const paths = statePaths(stateDirectory);
 	const summary = {
-		...{ from: options.directory, createdAt: manifest.createdAt, objects: manifest.objects.count, failedObjects: [] },
+		from: options.directory,
+		createdAt: manifest.createdAt,
+		objects: manifest.objects.count,
+		failedObjects: [],
 		missingObjects: manifest.missingObjects,
 	};
 	const seconds = () => Math.round((Date.now() - startedMs) / 100) / 10;
@@ -51,7 +55,9 @@ export async function restoreState(options: RestoreOptions, stateDirectory: stri
 		await rm(aside, { recursive: true, force: true });
 		await mkdir(aside, { mode: 0o700 });
 		const place = await openLocalPlace({
-			...{ name: stateDirectory, directory: aside, secretIds: [] },
+			name: stateDirectory,
+			directory: aside,
+			secretIds: [],
 			bindings: [...new Set([...databaseBindings(), ...manifest.databases.map(({ binding }) => binding)])],
 		});
 		let rows = 0;

@@ -1,11 +1,15 @@
 /**
- * `npm run restore`: fills an empty installation from a backup. Every file of the backup is checked before anything is changed.
+ * `npm run restore`: fills an empty installation from a backup. Every file of the backup is checked
+ * before anything is changed.
  *
- * - The state of `npm start` is built aside and renamed into place at the end, so a restore that was killed leaves an empty state.
- * - On an account, Cloudflare applies the SQL of a database as a whole, and a mark in each database says from which backup it is until all of
- *   them and the bucket are complete. The same command continues a restore that was killed.
- * - Rows are restored without triggers, which would count and announce them again. A local restore installs the triggers; the first request of
- *   a deployment does, because the change feed is empty. With a new feed, isolates invalidate what they cached.
+ * - The state of `npm start` is built aside and renamed into place at the end, so a restore that
+ *   was killed leaves an empty state.
+ * - On an account, Cloudflare applies the SQL of a database as a whole, and a mark in each database
+ *   says from which backup it is until all of them and the bucket are complete. The same command
+ *   continues a restore that was killed.
+ * - Rows are restored without triggers, which would count and announce them again. A local restore
+ *   installs the triggers; the first request of a deployment does, because the change feed is
+ *   empty. With a new feed, isolates invalidate what they cached.
  */
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -74,7 +78,9 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
 			const directory = resolve(given);
 			progress.step("checking the backup");
 			const options: RestoreOptions = {
-				...{ directory, progress, manifest: await checkedManifest(directory, progress) },
+				directory,
+				progress,
+				manifest: await checkedManifest(directory, progress),
 				withoutSecret: values["without-secret"] === true,
 				onlyObjects: values["missing-objects"] === true,
 			};

@@ -1,9 +1,10 @@
 /**
  * `npm run rotate-secret`: replaces the deployment's secret without an outage, in two runs.
  *
- * The first run adds a new secret that starts to sign ten minutes later, when every isolate has it. The second run, eight days later, removes the
- * old one: by then every link that it signed has expired, and automatic clean-up has sealed every stored key again. The old secret
- * is never read (Cloudflare does not show it), and it is never removed while anything still needs it.
+ * The first run adds a new secret that starts to sign ten minutes later, when every isolate has it.
+ * The second run, eight days later, removes the old one: by then every link that it signed has
+ * expired, and automatic clean-up has sealed every stored key again. The old secret is never read
+ * (Cloudflare does not show it), and it is never removed while anything still needs it.
  */
 import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
@@ -33,7 +34,10 @@ const SIGNS_AFTER_SECONDS = 10 * 60;
 /** Longer than the seven days of preview links, which are the longest-lived signed links. */
 const OLD_SECRET_LIFETIME_SECONDS = 8 * 24 * 60 * 60;
 
-/** State that the first run saves for the second, next to the admin key; it does not contain the secret itself. */
+/**
+ * State that the first run saves for the second, next to the admin key; it does not contain the
+ * secret itself.
+ */
 interface Rotation {
 	readonly name: string;
 	readonly secretId: string;
@@ -68,7 +72,8 @@ export async function rotateSecret(options: RotateOptions): Promise<void> {
 		const text = `${randomBytes(32).toString("hex")}@${signsFromSeconds}`;
 		const secretId = parseSecret(text)?.id ?? "";
 		await mkdir(stateDirectory, { recursive: true, mode: 0o700 });
-		// Written before the secret: an interrupted run leaves only this file, and the next run replaces it.
+		// Written before the secret: an interrupted run leaves only this file, and the next run replaces
+		// it.
 		await writePrivately(path, `${JSON.stringify({ name, secretId, signsFromSeconds } satisfies Rotation)}\n`);
 		await putSecret(wrangler, worker, name, text);
 		print(`Added ${name}. It signs from ${timeText(signsFromSeconds)} on. ${only} is still accepted.`);

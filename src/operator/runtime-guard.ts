@@ -1,6 +1,7 @@
 /**
- * Ends workerd if this process dies without cleaning up (SIGKILL, out of memory). Otherwise workerd would continue to serve, and the next
- * start, which takes over a stale lock, would open the same database.
+ * Ends workerd if this process dies without cleaning up (SIGKILL, out of memory). Otherwise workerd
+ * would continue to serve, and the next start, which takes over a stale lock, would open the same
+ * database.
  */
 import { execFile, spawn } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
@@ -8,7 +9,10 @@ import { promisify } from "node:util";
 
 const RUNTIME_NAME = "workerd";
 
-/** Waits for the end of the pipe, which closes with this process. Skips a process id that another program uses by then. */
+/**
+ * Waits for the end of the pipe, which closes with this process. Skips a process id that another
+ * program uses by then.
+ */
 const GUARD = `read -r _ && exit
 for pid; do
 	[ -r "/proc/$pid/comm" ] && [ "$(cat "/proc/$pid/comm")" != ${RUNTIME_NAME} ] && continue

@@ -10,7 +10,10 @@ const PARTS = {
 	telemetry: ["Each telemetry database", "The main database and each telemetry database"],
 } as const satisfies Record<DatabaseKind, readonly string[]>;
 
-/** @throws {Error} if the headings are others, because a table below such a heading would be in no database */
+/**
+ * @throws {Error} if the headings are others, because a table below such a heading would be in no
+ * database
+ */
 export function statementsOf(schema: string, kind: DatabaseKind): string {
 	const [, ...found] = schema.split(/^-- == (.*) ==$/m);
 	const texts = new Map<string, string>();

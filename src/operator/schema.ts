@@ -1,6 +1,6 @@
 /**
- * `npm run schema`: writes the first migration of each kind of database from schema.sql. A migration
- * that was released never changes, so the command refuses to write beside a second one.
+ * `npm run schema`: writes the first migration of each kind of database from schema.sql. A
+ * migration that was released never changes, so the command refuses to write beside a second one.
  */
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
 /**
- * Runs the product on this machine: the Worker with embedded D1, R2 and Queue. Bindings come from wrangler.toml, so that local runs and
- * deployments stay alike. `npm start`, the demo and the tests use it.
+ * Runs the product on this machine: the Worker with embedded D1, R2 and Queue. Bindings come from
+ * wrangler.toml, so that local runs and deployments stay alike. `npm start`, the demo and the tests
+ * use it.
  */
 
 import { rmSync } from "node:fs";
@@ -68,11 +69,17 @@ export interface ServeOptions {
 	readonly outboundService?: (request: Request) => Response | Promise<Response>;
 	/** Disables request limits, for tests. */
 	readonly unlimitedRequests?: boolean;
-	/** Module that wraps the Worker, which it imports as `./worker.js`. For tests that control clock and Queue. */
+	/**
+	 * Module that wraps the Worker, which it imports as `./worker.js`. For tests that control clock
+	 * and Queue.
+	 */
 	readonly entry?: string;
 	/** Replaces the admin key. */
 	readonly newAdminKey?: boolean;
-	/** E-mail address of the account to sign in, instead of the operator's. Using the link verifies the address. */
+	/**
+	 * E-mail address of the account to sign in, instead of the operator's. Using the link verifies the
+	 * address.
+	 */
 	readonly signInLinkFor?: string;
 }
 
@@ -114,7 +121,8 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 	const { host = LOOPBACK, onProgress = () => undefined } = options;
 	try {
 		await refuseTakenPort(host, options.port);
-		// Bound before the runtime, which then takes the same port: one that is free there need not be free on loopback.
+		// Bound before the runtime, which then takes the same port: one that is free there need not be
+		// free on loopback.
 		if (host !== EVERY_ADDRESS && !isLoopback(host)) forwarder = await forwardLoopback(host, options.port);
 		const port = forwarder?.port ?? options.port;
 		const secret = await readSecret(paths);
@@ -226,7 +234,8 @@ function miniflareOptions(
 			// Links use the host of the request, not the URL of a deployment.
 			PUBLIC_URL: "",
 			BUNDLES_URL: "",
-			// The runtime does not report the client's address. In a network, this placeholder matches no key's allow list.
+			// The runtime does not report the client's address. In a network, this placeholder matches no
+			// key's allow list.
 			CAPSTAN_CLIENT_ADDRESS: isLoopback(host) ? LOOPBACK : EVERY_ADDRESS,
 			CAPSTAN_MAIL_TO_TERMINAL: "true",
 			CAPSTAN_LOCAL_RUN: isLoopback(host) ? "loopback" : "network",
@@ -247,7 +256,8 @@ function miniflareOptions(
 			// Only where nobody else can name an address of this machine.
 			...(isLoopback(host)
 				? {
-						// Issuers of CI tokens, for trying trusted publishing out and for tests (src/domain/ci/issuer-url.ts).
+						// Issuers of CI tokens, for trying trusted publishing out and for tests
+						// (src/domain/ci/issuer-url.ts).
 						LOCAL_ISSUERS: { network: { allow: ["local"], tlsOptions: { trustBrowserCas: true } } },
 						// Receivers of webhooks (src/domain/webhooks/delivery.ts).
 						LOCAL_NETWORK: {
@@ -256,8 +266,8 @@ function miniflareOptions(
 					}
 				: {}),
 		},
-		// Requests go straight to the Worker, as on Cloudflare. Miniflare's own entry adds headers, answers errors with a stack and is
-		// slower (GET /ok: 1,550 instead of 2,180 requests a second).
+		// Requests go straight to the Worker, as on Cloudflare. Miniflare's own entry adds headers,
+		// answers errors with a stack and is slower (GET /ok: 1,550 instead of 2,180 requests a second).
 		unsafeDirectSockets: [{ host, port: options.port }],
 		// Named after bindings, so that renaming resources of a deployment does not hide local data.
 		d1Databases: namedByBinding(bindings.d1Databases),
@@ -284,8 +294,8 @@ function miniflareOptions(
 }
 
 /**
- * The Worker's way to the network. As on Cloudflare, it cannot reach private networks: workerd checks the address of every connection,
- * and Miniflare takes such a network only as a binding.
+ * The Worker's way to the network. As on Cloudflare, it cannot reach private networks: workerd
+ * checks the address of every connection, and Miniflare takes such a network only as a binding.
  */
 function outboundWorker(compatibilityDate: string | undefined): V4WorkerOptions {
 	return {

@@ -1,6 +1,6 @@
 /**
- * Compiled statements as SQL text for `wrangler d1 execute`, which takes no parameters. Every value becomes an SQLite literal, and other types
- * are rejected, so a value can never become SQL.
+ * Compiled statements as SQL text for `wrangler d1 execute`, which takes no parameters. Every value
+ * becomes an SQLite literal, and other types are rejected, so a value can never become SQL.
  */
 export interface Statement {
 	readonly sql: string;

@@ -1,6 +1,6 @@
 /**
- * `npm start`: serves the product on this machine until it is stopped. A problem that the operator can fix is one line on stderr with exit
- * code 1. Stopping ends every process that was started.
+ * `npm start`: serves the product on this machine until it is stopped. A problem that the operator
+ * can fix is one line on stderr with exit code 1. Stopping ends every process that was started.
  */
 import { relative, resolve } from "node:path";
 import util from "node:util";
@@ -36,7 +36,10 @@ const LINK_FOR = "--sign-in-link-for=";
 const FOR_NPM = ["--lan", "--background", "--new-admin-key"];
 const OPTIONS = new Set(["--help", "--lan", "--background", "--json", "--new-admin-key"]);
 
-/** Options without the separating `--`: `npm start --lan` gives them to npm, which passes them on as variables. */
+/**
+ * Options without the separating `--`: `npm start --lan` gives them to npm, which passes them on as
+ * variables.
+ */
 function takenByNpm(): readonly string[] {
 	if (process.env.npm_lifecycle_event !== "start") return [];
 	return FOR_NPM.filter((option) => process.env[`npm_config_${option.slice(2).replaceAll("-", "_")}`] === "true");
@@ -59,12 +62,22 @@ function announcementOf(capstan: RunningCapstan): Announcement {
 	const { url, pageUrl, networkUrls, adminKey, adminKeyPath, stateDirectory, created, migrationsApplied } = capstan;
 	const { signInLink = null, notice = null } = capstan;
 	return {
-		...{ url, pageUrl, networkUrls: [...networkUrls], adminKey: adminKey ?? null, adminKeyPath, signInLink, notice },
-		...{ stateDirectory, created, migrationsApplied: [...migrationsApplied] },
+		url,
+		pageUrl,
+		networkUrls: [...networkUrls],
+		adminKey: adminKey ?? null,
+		adminKeyPath,
+		signInLink,
+		notice,
+		stateDirectory,
+		created,
+		migrationsApplied: [...migrationsApplied],
 	};
 }
 
-/** Prints the link last, because people open it next. Prints the key and the link only to terminals. */
+/**
+ * Prints the link last, because people open it next. Prints the key and the link only to terminals.
+ */
 function announce(capstan: Announcement, isInBackground: boolean): void {
 	const { pageUrl, networkUrls, adminKey, adminKeyPath, created, signInLink, notice } = capstan;
 	const isTerminal = process.stdout.isTTY === true;
@@ -118,7 +131,9 @@ function shown(path: string): string {
 	return near.startsWith("..") ? path : near;
 }
 
-/** Replaces the handlers of wrangler and Miniflare, which end the process before anything is closed. */
+/**
+ * Replaces the handlers of wrangler and Miniflare, which end the process before anything is closed.
+ */
 function handleSignals(stop: () => void): void {
 	for (const signal of ["SIGINT", "SIGTERM"] as const) process.removeAllListeners(signal).on(signal, stop);
 }
@@ -180,7 +195,8 @@ async function main(): Promise<void> {
 	try {
 		const port = readPort();
 		const host = hostToServe(process.env.HOST ?? "", given.includes("--lan"));
-		// Loaded here, because it takes two seconds that help, a wrong option and a start in the background do not need.
+		// Loaded here, because it takes two seconds that help, a wrong option and a start in the
+		// background do not need.
 		const { serveCapstan } = await import("./serve");
 		const capstan = await serveCapstan({
 			stateDirectory,
@@ -208,7 +224,10 @@ async function main(): Promise<void> {
 	}
 }
 
-/** Machine-readable output. It omits the key and the sign-in link, because programs log their output. */
+/**
+ * Machine-readable output. It omits the key and the sign-in link, because programs log their
+ * output.
+ */
 function facts({ url, networkUrls, adminKeyPath, stateDirectory, created, migrationsApplied }: Announcement) {
 	return { url, networkUrls, adminKeyPath, stateDirectory, created, migrationsApplied };
 }

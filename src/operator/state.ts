@@ -1,6 +1,6 @@
 /**
- * The state directory of a local run: all persistent data. Two runs never share it. Damage is reported and never repaired by guessing, because
- * a wrong guess would lose keys or data.
+ * The state directory of a local run: all persistent data. Two runs never share it. Damage is
+ * reported and never repaired by guessing, because a wrong guess would lose keys or data.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, rmSync } from "node:fs";
@@ -26,9 +26,15 @@ export interface StatePaths {
 	readonly directory: string;
 	readonly adminKey: string;
 	readonly secretKey: string;
-	/** The operator's sign-in link. It is printed only to terminals, because other output ends up in logs. */
+	/**
+	 * The operator's sign-in link. It is printed only to terminals, because other output ends up in
+	 * logs.
+	 */
 	readonly signInLink: string;
-	/** Written at the end of the first run. From then on, a database without an organization is damaged. */
+	/**
+	 * Written at the end of the first run. From then on, a database without an organization is
+	 * damaged.
+	 */
 	readonly initialized: string;
 	readonly lock: string;
 	/** URL of the current run. */
@@ -72,18 +78,25 @@ export async function prepareState(paths: StatePaths): Promise<void> {
 	}
 }
 
-/** With the directories above it. The recursive mkdir of Node never ends where the system refuses to create one, such as in /proc. */
+/**
+ * With the directories above it. The recursive mkdir of Node never ends where the system refuses to
+ * create one, such as in /proc.
+ */
 async function createDirectory(directory: string): Promise<void> {
 	if (existsSync(directory)) return;
 	if (!existsSync(dirname(directory))) await createDirectory(dirname(directory));
 	await mkdir(directory, { mode: 0o700 });
 }
 
-/** Locks that this process holds. A lock file with our process id that is not listed here was left by an earlier process. */
+/**
+ * Locks that this process holds. A lock file with our process id that is not listed here was left
+ * by an earlier process.
+ */
 const held = new Set<string>();
 
 /**
- * Locks the directory for this process. A stale lock of an ended process is taken over, and our lock is removed when this process ends.
+ * Locks the directory for this process. A stale lock of an ended process is taken over, and our
+ * lock is removed when this process ends.
  * @returns a function that unlocks it
  */
 export async function lockState(paths: StatePaths): Promise<() => void> {
@@ -127,13 +140,18 @@ export async function runningProcess(paths: StatePaths): Promise<number | undefi
 	return (await isRunning(lock)) ? Number.parseInt(lock, 10) : undefined;
 }
 
-/** Address of the run that holds the directory; undefined if there is none or it is still starting. */
+/**
+ * Address of the run that holds the directory; undefined if there is none or it is still starting.
+ */
 export async function runningUrl(paths: StatePaths): Promise<string | undefined> {
 	if ((await runningProcess(paths)) === undefined) return undefined;
 	return (await readText(paths.url))?.trim();
 }
 
-/** Renames the stale lock before it removes it, and puts back a new lock of another process if it renamed that instead. */
+/**
+ * Renames the stale lock before it removes it, and puts back a new lock of another process if it
+ * renamed that instead.
+ */
 async function removeStaleLock(paths: StatePaths, left: string): Promise<void> {
 	const aside = `${paths.lock}.${randomUUID()}`;
 	try {
@@ -146,7 +164,10 @@ async function removeStaleLock(paths: StatePaths, left: string): Promise<void> {
 	await rm(aside, { force: true });
 }
 
-/** Whether the process that wrote the lock still runs. Compares its start time too, because process ids are reused, above all after a reboot. */
+/**
+ * Whether the process that wrote the lock still runs. Compares its start time too, because process
+ * ids are reused, above all after a reboot.
+ */
 async function isRunning(lock: string): Promise<boolean> {
 	const [pidText = "", started = ""] = lock.trim().split(" ");
 	const pid = Number(pidText);
@@ -186,8 +207,10 @@ const LOG_HEADER_BYTES = 32;
 const LOG_MAGIC = new Set([0x377f0682, 0x377f0683]);
 
 /**
- * Refuses files that are not SQLite databases or are truncated (https://sqlite.org/fileformat2.html, 1.3 and 4.1). This runs before workerd
- * starts, because workerd hangs on some of them and silently drops a broken log. The bucket's index is such a file too.
+ * Refuses files that are not SQLite databases or are truncated
+ * (https://sqlite.org/fileformat2.html, 1.3 and 4.1). This runs before workerd starts, because
+ * workerd hangs on some of them and silently drops a broken log. The bucket's index is such a file
+ * too.
  */
 export async function refuseBrokenDatabase(paths: StatePaths): Promise<void> {
 	for (const path of [...(await databaseFiles(paths.d1)), ...(await databaseFiles(paths.r2))]) {

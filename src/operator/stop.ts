@@ -1,5 +1,6 @@
 /**
- * `npm stop`: stops the run that uses the state directory, in the background or in another terminal, and waits for its end.
+ * `npm stop`: stops the run that uses the state directory, in the background or in another
+ * terminal, and waits for its end.
  */
 import { resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";

@@ -1,6 +1,7 @@
 /**
- * The resources of a deployment that an account already has: its Worker, databases, bucket and queues. Everything is looked at before a deployment changes
- * anything, and a resource of that name that belongs to somebody else stops it.
+ * The resources of a deployment that an account already has: its Worker, databases, bucket and
+ * queues. Everything is looked at before a deployment changes anything, and a resource of that name
+ * that belongs to somebody else stops it.
  */
 import type { Deployment } from "./deployment";
 import { Failure } from "./failure";
@@ -30,7 +31,10 @@ interface Survey {
 	readonly queues: ReadonlySet<string>;
 }
 
-/** Tables that every database of its kind has since the first migration, and that no other program has together. */
+/**
+ * Tables that every database of its kind has since the first migration, and that no other program
+ * has together.
+ */
 const OWN_TABLES = {
 	main: ["apps", "organizations", "app_reservations", "sweep_positions"],
 	telemetry: ["apps", "devices", "counted_ids", "sweep_positions"],
@@ -43,7 +47,10 @@ const tablesCommand = (binding: string) => sqlCommand(binding, "SELECT name FROM
 /** Names in the ledger of `wrangler d1 migrations apply`. */
 const ledgerCommand = (binding: string) => sqlCommand(binding, "SELECT name FROM d1_migrations");
 
-/** A row of `sweep_positions` with the name of the bucket that a restore has filled for the database. */
+/**
+ * A row of `sweep_positions` with the name of the bucket that a restore has filled for the
+ * database.
+ */
 export const RESTORED_BUCKET = "restored_bucket";
 const restoredText = `SELECT position AS name FROM sweep_positions WHERE step = '${RESTORED_BUCKET}'`;
 
@@ -62,7 +69,8 @@ export const surveyCommands = (name: string, { databases, bucketName, queues }: 
 ];
 
 /**
- * @param takesOver whether resources of others may be used and replaced; a Queue that another Worker consumes never
+ * @param takesOver whether resources of others may be used and replaced; a Queue that another
+ * Worker consumes never
  * @throws {Failure} that names each resource that is not this deployment's, and the remedies
  */
 export async function survey(
@@ -120,7 +128,10 @@ export async function survey(
 	return { databaseIds: ids, hasBucket: objects !== undefined, queues };
 }
 
-/** Ids by binding; those of databases that do not exist are undefined. Commands of wrangler get them as `RESOLVED_CONFIG`. */
+/**
+ * Ids by binding; those of databases that do not exist are undefined. Commands of wrangler get them
+ * as `RESOLVED_CONFIG`.
+ */
 export async function findDatabases(
 	wrangler: Wrangler,
 	rawConfig: Deployment["rawConfig"],
@@ -135,7 +146,8 @@ export async function findDatabases(
 
 /**
  * @returns whether a Worker of the deployment runs
- * @throws {Failure} if it uses another database or bucket, so that rows and objects of different installations would be compared
+ * @throws {Failure} if it uses another database or bucket, so that rows and objects of different
+ * installations would be compared
  */
 export async function checkWorker(
 	wrangler: Wrangler,

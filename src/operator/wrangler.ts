@@ -1,6 +1,6 @@
 /**
- * Runs wrangler as a child process, for one account, with the project's configuration and the ids of its resources. Errors of wrangler are
- * passed on with a remedy.
+ * Runs wrangler as a child process, for one account, with the project's configuration and the ids
+ * of its resources. Errors of wrangler are passed on with a remedy.
  */
 import { type SpawnOptions, spawn } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -76,10 +76,13 @@ export function installedWrangler({ isShown: showWrangler = false } = {}): Wrang
 			cwd: PROJECT_DIRECTORY,
 			env: {
 				...process.env,
-				...{ WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", ...environment },
+				WRANGLER_SEND_METRICS: "false",
+				WRANGLER_HIDE_BANNER: "true",
+				...environment,
 				...(isShown && process.stdout.isTTY ? { FORCE_COLOR: "1" } : {}),
 			},
-			// Without stdin, wrangler uses defaults instead of asking. Output that is shown is read as well, because errors need remedies.
+			// Without stdin, wrangler uses defaults instead of asking. Output that is shown is read as well,
+			// because errors need remedies.
 			stdio: ["ignore", "pipe", "pipe"],
 		};
 		const child = spawn(process.execPath, [program, ...command], settings);
@@ -192,8 +195,9 @@ export async function writeResolvedConfig(
 	databaseIds: Readonly<Record<string, string | undefined>>,
 ): Promise<void> {
 	const at = (path: string | undefined) => (path === undefined ? undefined : resolve(PROJECT_DIRECTORY, path));
-	// Without the build command, because assets and Worker are already built, and wrangler would bundle the Worker into one module, so that
-	// every isolate loads all of it. Absolute paths, because the file is in another folder.
+	// Without the build command, because assets and Worker are already built, and wrangler would
+	// bundle the Worker into one module, so that every isolate loads all of it. Absolute paths,
+	// because the file is in another folder.
 	const { build: _build, alias: _alias, minify: _minify, keep_names: _keepNames, ...rest } = config;
 	const resolved = {
 		...rest,

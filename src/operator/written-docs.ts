@@ -1,6 +1,7 @@
 /**
- * `npm run docs`: writes what documents derive from the code: the table of roles in src/docs/access.md and the definitions of figures in
- * src/docs/statistics.md. A test fails if one of them is out of date.
+ * `npm run docs`: writes what documents derive from the code: the table of roles in
+ * src/docs/access.md and the definitions of figures in src/docs/statistics.md. A test fails if one
+ * of them is out of date.
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";

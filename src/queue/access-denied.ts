@@ -1,7 +1,8 @@
 /**
- * Denied attempts as entries in the audit log of the organization or in the log of the account, because logs of the Worker are sampled.
- * Attackers choose their number, so it is bounded twice: an isolate reports each kind of attempt once an hour and a limited number in
- * total, and the consumer writes a limited number per log and hour.
+ * Denied attempts as entries in the audit log of the organization or in the log of the account,
+ * because logs of the Worker are sampled. Attackers choose their number, so it is bounded twice: an
+ * isolate reports each kind of attempt once an hour and a limited number in total, and the consumer
+ * writes a limited number per log and hour.
  */
 
 import { type CompiledQuery, sql } from "kysely";

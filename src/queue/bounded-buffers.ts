@@ -1,6 +1,7 @@
 /**
- * Events of devices in the isolate's memory, in one buffer for each app. All buffers together are bounded by bytes: when they are full, the
- * largest one loses its oldest event, so an app that floods costs no other app an event. Lost events are counted for their app.
+ * Events of devices in the isolate's memory, in one buffer for each app. All buffers together are
+ * bounded by bytes: when they are full, the largest one loses its oldest event, so an app that
+ * floods costs no other app an event. Lost events are counted for their app.
  */
 import { utf8Length } from "../db/chunks";
 import type { DeviceEvent } from "../messages";

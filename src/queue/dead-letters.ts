@@ -1,8 +1,9 @@
 /**
- * Messages that failed all retries. The Queue moves them to a dead letter queue, whose consumer writes them into `dead_messages`, where
- * they outlive the Queue's four days for inspection (src/operator/dead-messages.ts). Clean-up resends those marked with `resend`, without
- * counting anything twice. They are kept as long as their events would be counted. Device events are dropped while the database is nearly
- * full.
+ * Messages that failed all retries. The Queue moves them to a dead letter queue, whose consumer
+ * writes them into `dead_messages`, where they outlive the Queue's four days for inspection
+ * (src/operator/dead-messages.ts). Clean-up resends those marked with `resend`, without counting
+ * anything twice. They are kept as long as their events would be counted. Device events are dropped
+ * while the database is nearly full.
  */
 
 import { sql } from "kysely";
@@ -50,7 +51,10 @@ export async function bury(deps: Deps, messages: readonly DeadMessage[]): Promis
 	);
 }
 
-/** Resends marked messages, deletes those that are too old to be counted, and logs how many are left. */
+/**
+ * Resends marked messages, deletes those that are too old to be counted, and logs how many are
+ * left.
+ */
 export async function tendDeadMessages(deps: Deps): Promise<void> {
 	const db = openDb(deps.d1, "first-primary");
 	const tooOldMs = startOfDayMs(firstCountedDay(deps.config, deps.now()));

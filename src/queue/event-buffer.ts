@@ -1,11 +1,14 @@
 /**
- * Events of devices on their way to the Queue. Requests add events to the isolate's memory; later all of them are sent in as few messages as
- * possible, because each message costs: a second after a failure, a rollout event or one of an app's first installs of an hour; everything else
- * when nothing else came for 25 seconds, after three minutes at the latest, or at once when a message is half full. Messages that cannot be sent
- * are sent again a few times, and then with the next events.
+ * Events of devices on their way to the Queue. Requests add events to the isolate's memory; later
+ * all of them are sent in as few messages as possible, because each message costs: a second after a
+ * failure, a rollout event or one of an app's first installs of an hour; everything else when
+ * nothing else came for 25 seconds, after three minutes at the latest, or at once when a message is
+ * half full. Messages that cannot be sent are sent again a few times, and then with the next
+ * events.
  *
- * A device that reports what it reported before on the same day adds no event (repeated-reports.ts). Memory is bounded, and an app that floods
- * costs no other app an event (bounded-buffers.ts). Lost events are counted in their app's statistics.
+ * A device that reports what it reported before on the same day adds no event
+ * (repeated-reports.ts). Memory is bounded, and an app that floods costs no other app an event
+ * (bounded-buffers.ts). Lost events are counted in their app's statistics.
  */
 import { chunk } from "../db/chunks";
 import type { Deps } from "../deps";
@@ -19,15 +22,22 @@ import { createRepeatedReports } from "./repeated-reports";
 import { type SignalSource, signalSample } from "./signal-sample";
 
 const FLUSH_AFTER_MS = 1_000;
-/** Events that may wait are sent when nothing else came for so long: work after an answer may last 30 seconds, retries included. */
+/**
+ * Events that may wait are sent when nothing else came for so long: work after an answer may last
+ * 30 seconds, retries included.
+ */
 const FLUSH_SEEN_AFTER_MS = 25_000;
 const LONGEST_WAIT_MS = 3 * MINUTE_MS;
-/** Requests that follow each other keep the flush waiting; each of them could, but a timer costs. So a pause may be shorter by this time. */
+/**
+ * Requests that follow each other keep the flush waiting; each of them could, but a timer costs. So
+ * a pause may be shorter by this time.
+ */
 const POSTPONE_EVERY_MS = 2_000;
 const RETRY_AFTER_MS = [500, 1_000, 2_000];
 /**
- * Installs of an app that do not wait, by isolate and hour. People watch the first installs of a release. An isolate of a large fleet has more,
- * and a message for each of them would cost as much as those of all checks.
+ * Installs of an app that do not wait, by isolate and hour. People watch the first installs of a
+ * release. An isolate of a large fleet has more, and a message for each of them would cost as much
+ * as those of all checks.
  */
 export const URGENT_INSTALLS_AN_HOUR = 6;
 /** Apps whose urgent installs are counted. */

@@ -1,7 +1,8 @@
 /**
- * Removes garbage objects from R2. `garbage_objects` lists them, so a failed removal does no harm: the consumer of the Queue removes them within
- * seconds, and the clean-up what is left. Everything is removed twice, a day apart: an upload that was given up while its bytes arrived may
- * store them after the first removal, and no upload lasts a day.
+ * Removes garbage objects from R2. `garbage_objects` lists them, so a failed removal does no harm:
+ * the consumer of the Queue removes them within seconds, and the clean-up what is left. Everything
+ * is removed twice, a day apart: an upload that was given up while its bytes arrived may store them
+ * after the first removal, and no upload lasts a day.
  */
 import { sql } from "kysely";
 import { jsonList, openDb, query } from "../db/client";
@@ -41,7 +42,8 @@ export async function removeBytes(
 }
 
 /**
- * Removes what is due: the object first and its row second, so that a crash between the two is repeated.
+ * Removes what is due: the object first and its row second, so that a crash between the two is
+ * repeated.
  * @returns whether more garbage may be waiting
  * @throws {Error} when some objects could not be removed; the others were
  */

@@ -1,6 +1,7 @@
 /**
- * The end of a local run, whose Queue is in the memory of its runtime: reports of devices are sent and consumed before the runtime ends. `npm start`
- * asks for it by a scheduled event (`DRAIN`), which nobody can send from outside.
+ * The end of a local run, whose Queue is in the memory of its runtime: reports of devices are sent
+ * and consumed before the runtime ends. `npm start` asks for it by a scheduled event (`DRAIN`),
+ * which nobody can send from outside.
  */
 import type { Deps } from "../deps";
 import type { QueueMessage } from "../messages";

@@ -1,6 +1,7 @@
 /**
- * The last report of each device to this isolate: a repeated report adds no event. A repeat that an isolate does not notice costs an
- * event and nothing else, because the consumer counts a report once; so the memory is small and old devices leave it.
+ * The last report of each device to this isolate: a repeated report adds no event. A repeat that an
+ * isolate does not notice costs an event and nothing else, because the consumer counts a report
+ * once; so the memory is small and old devices leave it.
  */
 
 import { hashOf, recentMap } from "../domain/recent";
@@ -13,11 +14,20 @@ import type { CountedEvent, DeviceSeen, RolloutRuns, RolloutServed } from "../me
 const MOST_REPORTS = 20_000;
 /** Devices whose last rollout event is cached; about 150 bytes each. */
 const MOST_ROLLOUT_REPORTS = 20_000;
-/** Rollout events of a device are repeated once a period: an offer soon, because health depends on it; that a bundle still runs, rarely. */
+/**
+ * Rollout events of a device are repeated once a period: an offer soon, because health depends on
+ * it; that a bundle still runs, rarely.
+ */
 const ROLLOUT_PERIOD_MS = { rollout_served: 30 * MINUTE_MS, rollout_runs: DAY_MS } as const;
-/** Files of a download that fail together are one event in this time, and a device has hundreds of files. */
+/**
+ * Files of a download that fail together are one event in this time, and a device has hundreds of
+ * files.
+ */
 const CAUSE_PERIOD_MS = 5_000;
-/** Installs, downloads and failures of one device and day that an isolate accepts: no device installs so many bundles. */
+/**
+ * Installs, downloads and failures of one device and day that an isolate accepts: no device
+ * installs so many bundles.
+ */
 const MOST_REPORTS_A_DEVICE = 100;
 
 /** Hash of a field that a report does not have. */
@@ -27,7 +37,10 @@ interface LastReport {
 	/** Hash of the report's content. */
 	readonly hash: number;
 	readonly atMs: number;
-	/** Hashes of the last value of each field and of whether the version is the store build's; not every report has all fields. */
+	/**
+	 * Hashes of the last value of each field and of whether the version is the store build's; not
+	 * every report has all fields.
+	 */
 	readonly fields: readonly number[];
 	/** Counted reports of the device: the day times a thousand, plus their number on that day. */
 	counted: number;
@@ -47,7 +60,8 @@ export function createRepeatedReports(seed: number) {
 			const device = deviceKey(event);
 			const hash = hashOf(contentOf(event), seed);
 			const before = reports.get(device);
-			// An event that starts a version is sent even so: another isolate may have received a report in between.
+			// An event that starts a version is sent even so: another isolate may have received a report in
+			// between.
 			if (before?.hash === hash && event.moved !== true) return undefined;
 			const atMs = timeAfter(before, event.atMs);
 			const fields = fieldHashes(event, seed);
@@ -72,8 +86,9 @@ export function createRepeatedReports(seed: number) {
 		},
 
 		/**
-		 * Reports of a device about its downloads, in their order: those of one millisecond are a millisecond apart, as the consumer orders by
-		 * time. Undefined if the same cause was just reported, with no start or end of a download in between.
+		 * Reports of a device about its downloads, in their order: those of one millisecond are a
+		 * millisecond apart, as the consumer orders by time. Undefined if the same cause was just
+		 * reported, with no start or end of a download in between.
 		 */
 		downloadInOrder(event: CountedEvent): CountedEvent | undefined {
 			const { metric, cause, versionName, detail } = event;
@@ -105,7 +120,10 @@ export function createRepeatedReports(seed: number) {
 const deviceKey = ({ appId, deviceId }: { readonly appId: string; readonly deviceId: string }) =>
 	`${appId} ${deviceId}`;
 
-/** Reports of one request have the same time, but the consumer orders by time: the later one is a millisecond later. */
+/**
+ * Reports of one request have the same time, but the consumer orders by time: the later one is a
+ * millisecond later.
+ */
 function timeAfter(before: Pick<LastReport, "atMs"> | undefined, atMs: number): number {
 	const isSameTime = before !== undefined && atMs <= before.atMs && dayOf(before.atMs + 1) === dayOf(atMs);
 	return isSameTime ? before.atMs + 1 : atMs;
@@ -121,8 +139,9 @@ function differ(value: number, before: number): boolean {
 }
 
 /**
- * Everything in the event except for the time of day. Not JSON, because this runs on every check. A device that sends the separator inside
- * a text can make two of its states look the same, but no other device's.
+ * Everything in the event except for the time of day. Not JSON, because this runs on every check. A
+ * device that sends the separator inside a text can make two of its states look the same, but no
+ * other device's.
  */
 function contentOf(event: DeviceSeen): string {
 	const { platform, versionName, versionBuild, osVersion, pluginVersion, isProd, isEmulator, channelId } = event;

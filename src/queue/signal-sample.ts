@@ -1,7 +1,8 @@
 /**
- * Decides which health signals an isolate passes on: one per device, signal, bundle, network and hour, however many the app reports. A report from
- * another network never silences that of the device. Launches come with every start of every app, so of those beyond the first of the day a share of
- * the devices counts: percentiles need no more.
+ * Decides which health signals an isolate passes on: one per device, signal, bundle, network and
+ * hour, however many the app reports. A report from another network never silences that of the
+ * device. Launches come with every start of every app, so of those beyond the first of the day a
+ * share of the devices counts: percentiles need no more.
  */
 
 import { hashOf, recentMap } from "../domain/recent";

@@ -1,6 +1,7 @@
 /**
- * Wakes the consumer of due deliveries: one message for each webhook, so that a slow receiver delays no other. A lost message loses no
- * delivery, because clean-up wakes every webhook with due deliveries again.
+ * Wakes the consumer of due deliveries: one message for each webhook, so that a slow receiver
+ * delays no other. A lost message loses no delivery, because clean-up wakes every webhook with due
+ * deliveries again.
  */
 import { type Database, openDb, type Statement } from "../db/client";
 import { dueWebhooks, newlyDueWebhooks } from "../db/webhook-deliveries";
@@ -36,8 +37,8 @@ export async function wakeDueWebhooks(deps: Waking & Pick<Deps, "d1" | "now">): 
 const isAudited = ({ sql }: Statement) => /^\s*insert into "?audit_log/i.test(sql);
 
 /**
- * The database of a handler: a batch with an audit entry also asks which webhooks it made due, in the same round trip, and wakes them after the
- * answer. Other batches are unchanged.
+ * The database of a handler: a batch with an audit entry also asks which webhooks it made due, in
+ * the same round trip, and wakes them after the answer. Other batches are unchanged.
  */
 export function wakingWrites(
 	db: Database,

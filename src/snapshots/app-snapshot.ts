@@ -1,6 +1,7 @@
 /**
- * The snapshot of an app that update checks are answered from. Rows become domain objects here, once per load, so that no check
- * translates anything. A snapshot never changes after its load, except for the two lookup tables that start empty.
+ * The snapshot of an app that update checks are answered from. Rows become domain objects here,
+ * once per load, so that no check translates anything. A snapshot never changes after its load,
+ * except for the two lookup tables that start empty.
  */
 import type { AppId } from "../authz/decide";
 import type { SnapshotAppRow, SnapshotBundleRow, SnapshotChannelRow, SnapshotOverrideRow } from "../db/snapshot-load";
@@ -52,7 +53,10 @@ export interface AppSnapshot {
 	readonly hasRollout: boolean;
 	/** By device. Null: there are too many to hold. */
 	readonly overrides: ReadonlyMap<string, Override> | null;
-	/** Overrides that were looked up one by one, because there are too many to hold. Null: the device has none. */
+	/**
+	 * Overrides that were looked up one by one, because there are too many to hold. Null: the device
+	 * has none.
+	 */
 	readonly askedOverrides: Map<string, Override | null>;
 	/** The bundle of which the device is offered the zip, because its single files failed. */
 	readonly zipOnly: ReadonlyMap<string, number>;
@@ -68,7 +72,9 @@ interface ReadyVersions {
 	without(versions: readonly string[]): ReadyVersions;
 }
 
-/** Versions of an app with too many bundles that are cached one by one; at most 128 characters each. */
+/**
+ * Versions of an app with too many bundles that are cached one by one; at most 128 characters each.
+ */
 const MOST_READY_VERSIONS = 1_000;
 
 /** @param areAll no other version has a ready bundle */

@@ -1,14 +1,17 @@
 /**
- * Snapshots of apps in the isolate's memory, so that an update check needs no database. The change feed says which of them a change has
- * superseded: once in two seconds in the background, and before the answer if the last read is four seconds old. If the database does not
- * answer before the deadline of the check, the last good snapshot is used, and the answer states its age.
+ * Snapshots of apps in the isolate's memory, so that an update check needs no database. The change
+ * feed says which of them a change has superseded: once in two seconds in the background, and
+ * before the answer if the last read is four seconds old. If the database does not answer before
+ * the deadline of the check, the last good snapshot is used, and the answer states its age.
  *
- * A superseded snapshot is replaced by the stored one, which the request that made the change publishes; its manifests come with it, so the
- * replacement is complete or does not happen. An app that is not in memory is loaded from D1 in one round trip; if D1 does not answer, from its
- * last stored snapshot (loads.ts).
+ * A superseded snapshot is replaced by the stored one, which the request that made the change
+ * publishes; its manifests come with it, so the replacement is complete or does not happen. An app
+ * that is not in memory is loaded from D1 in one round trip; if D1 does not answer, from its last
+ * stored snapshot (loads.ts).
  *
- * A change in this isolate marks the app (`invalidate`): the next check asks the feed first and sees the change; other isolates see it within
- * four seconds. Only plain data is kept, nothing that belongs to a request.
+ * A change in this isolate marks the app (`invalidate`): the next check asks the feed first and
+ * sees the change; other isolates see it within four seconds. Only plain data is kept, nothing that
+ * belongs to a request.
  */
 
 import type { AppId } from "../authz/decide";
@@ -41,7 +44,10 @@ interface ChangedApp {
 
 const NO_APP: ReadSnapshot = { snapshot: null, ageMs: 0 };
 
-/** One for each isolate. The clock is read again after each answer of the database, because a check may have waited long. */
+/**
+ * One for each isolate. The clock is read again after each answer of the database, because a check
+ * may have waited long.
+ */
 export class SnapshotCache {
 	readonly #outside: Outside;
 	readonly #store = createSnapshotStore();
@@ -82,7 +88,10 @@ export class SnapshotCache {
 		this.#liveness = new SharedWork(outside);
 	}
 
-	/** The deadline of a check that begins now: until then it waits for the database, whatever it needs. */
+	/**
+	 * The deadline of a check that begins now: until then it waits for the database, whatever it
+	 * needs.
+	 */
 	deadline(publicAppId: string): number {
 		const isInMemory = this.#store.get(publicAppId) !== undefined;
 		const waitMs = this.#feed.isPaused() ? (isInMemory ? 0 : MOST_WAIT_MS) : isInMemory ? MOST_WAIT_MS : COLD_WAIT_MS;
@@ -91,8 +100,10 @@ export class SnapshotCache {
 
 	/**
 	 * @param db must read from the primary, because a replica may be behind the feed
-	 * @param waiter with a deadline, the app's last stored snapshot is used if the database does not answer
-	 * @throws {ApiError} `service_unavailable` if the database does not answer and nothing is in memory or stored, or `too_many_requests` if
+	 * @param waiter with a deadline, the app's last stored snapshot is used if the database does not
+	 * answer
+	 * @throws {ApiError} `service_unavailable` if the database does not answer and nothing is in
+	 * memory or stored, or `too_many_requests` if
 	 *   the address may not ask again
 	 */
 	async read(db: Database, publicAppId: string, waiter: Waiter): Promise<ReadSnapshot> {
@@ -103,7 +114,8 @@ export class SnapshotCache {
 	async readMany(db: Database, publicAppIds: readonly string[], waiter: Waiter): Promise<ReadSnapshot[]> {
 		const store = this.#store;
 		const feed = this.#feed;
-		// A check after a change of this isolate waits for the feed and shares the load of the app; other readers load it in one trip.
+		// A check after a change of this isolate waits for the feed and shares the load of the app; other
+		// readers load it in one trip.
 		const isUsable = ({ isUnconfirmed, mark }: CacheEntry) =>
 			waiter.deadlineMs === undefined ? !isUnconfirmed && feed.isAnswered(mark) : !isUnconfirmed || feed.isPaused();
 		const known = publicAppIds.map((id) => store.get(id)).filter((entry) => entry !== undefined && isUsable(entry));
@@ -123,9 +135,13 @@ export class SnapshotCache {
 		);
 	}
 
-	/** Loads from D1, or, if D1 does not answer before the deadline, takes the snapshots that were stored last. */
+	/**
+	 * Loads from D1, or, if D1 does not answer before the deadline, takes the snapshots that were
+	 * stored last.
+	 */
 	async #load(limited: Database, ids: readonly string[], waiter: Waiter): Promise<Map<string, CacheEntry | null>> {
-		// Apps in memory are read again because somebody changed something, which bounds these reads; they cost the address nothing.
+		// Apps in memory are read again because somebody changed something, which bounds these reads;
+		// they cost the address nothing.
 		const isHeld = ids.every((id) => this.#store.get(id)?.isUnconfirmed === false);
 		const db = isHeld ? (limited.unlimited ?? limited) : limited;
 		const byId = (entries: readonly (CacheEntry | null | undefined)[]) =>
@@ -179,7 +195,10 @@ export class SnapshotCache {
 		return entry.snapshot;
 	}
 
-	/** The app as the database has it now, for callers that must see their own last change from any isolate. */
+	/**
+	 * The app as the database has it now, for callers that must see their own last change from any
+	 * isolate.
+	 */
 	async readNow(db: Database, publicAppId: string): Promise<AppSnapshot | null> {
 		return (await this.#loads.load(db, [publicAppId]))[0]?.snapshot ?? null;
 	}
@@ -219,7 +238,8 @@ export class SnapshotCache {
 	}
 
 	/**
-	 * The files of a bundle, from memory or from the database; if that does not answer, as they were stored last.
+	 * The files of a bundle, from memory or from the database; if that does not answer, as they were
+	 * stored last.
 	 * @throws {ApiError} `service_unavailable` if they are not stored either
 	 */
 	async manifest(
@@ -237,7 +257,10 @@ export class SnapshotCache {
 		return stored;
 	}
 
-	/** Whether an app exists and its organization is not deleted, for signed links. If the database does not answer, the last answer holds. */
+	/**
+	 * Whether an app exists and its organization is not deleted, for signed links. If the database
+	 * does not answer, the last answer holds.
+	 */
 	async isLive(db: Database, appId: string, waitUntil: Waiter["waitUntil"]): Promise<boolean> {
 		const waiter = { waitUntil, deadlineMs: this.#outside.now() + MOST_WAIT_MS };
 		const known = this.#store.liveness(appId);
@@ -253,7 +276,8 @@ export class SnapshotCache {
 	}
 
 	async #readLiveness(limited: Database, appId: string): Promise<boolean> {
-		// The caller has verified a link of the app, and a limit on its address must not make a deleted app look alive.
+		// The caller has verified a link of the app, and a limit on its address must not make a deleted
+		// app look alive.
 		const db = limited.unlimited ?? limited;
 		const feed = this.#feed;
 		const read = feed.begin();
@@ -285,7 +309,8 @@ export class SnapshotCache {
 	}
 
 	/**
-	 * After a change in this isolate: stores the app for the other isolates, which load it from D1 themselves if that fails.
+	 * After a change in this isolate: stores the app for the other isolates, which load it from D1
+	 * themselves if that fails.
 	 * @param app its UUID is enough
 	 */
 	async publish({ publicId, id }: ChangedApp): Promise<void> {

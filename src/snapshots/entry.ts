@@ -1,6 +1,6 @@
 /**
- * Makes entries of the snapshot cache: from the rows of D1, or from a stored snapshot, whose app is compared with the wanted one. Stored
- * snapshots are made here, too.
+ * Makes entries of the snapshot cache: from the rows of D1, or from a stored snapshot, whose app is
+ * compared with the wanted one. Stored snapshots are made here, too.
  */
 import type { CompiledQuery } from "kysely";
 import type { ChangeRow } from "../db/changes";
@@ -14,7 +14,8 @@ import { bytesOf, type CachedManifest, type CacheEntry } from "./store";
 import { readSnapshotText, type StoredSnapshot, textOf } from "./text";
 
 /**
- * Reads an app as it is stored, with manifests: what changed since it was stored last, or everything.
+ * Reads an app as it is stored, with manifests: what changed since it was stored last, or
+ * everything.
  * @param stored the last stored content
  */
 export async function readContent(
@@ -35,7 +36,10 @@ export async function readContent(
 	return { changes, value: { token: rows.app.revision_token ?? "", text: textOf({ atMs, rows, manifests }) } };
 }
 
-/** The manifests of the bundles that most devices are offered: those of public channels first, then the newest ones. */
+/**
+ * The manifests of the bundles that most devices are offered: those of public channels first, then
+ * the newest ones.
+ */
 async function manifestsFor(
 	db: Database,
 	{ app, channels, bundles }: SnapshotRows,
@@ -71,7 +75,8 @@ export function entryFromRows({ rows, changedVersions }: ReadRows, before: Cache
 	const same = before?.snapshot.app.id === rows.app.id ? before : undefined;
 	const ready = changedVersions && same?.snapshot.readyVersions.without(changedVersions);
 	const snapshot = assembleSnapshot(rows, ready);
-	// The manifest of a ready bundle never changes, so manifests are kept for as long as their bundles.
+	// The manifest of a ready bundle never changes, so manifests are kept for as long as their
+	// bundles.
 	const manifests = new Map([...(same?.manifests ?? [])].filter(([id]) => snapshot.bundles.has(id)));
 	const { channels, bundles, overrides, names, zipOnly } = rows;
 	const lists = bytesOf(channels) + bytesOf(bundles) + bytesOf(overrides ?? []) + bytesOf(zipOnly);
@@ -108,7 +113,10 @@ export function entryFromText(
 	return wanted === undefined ? { ...entry, isUnconfirmed: true, currentAtMs: atMs } : entry;
 }
 
-/** Undefined for the snapshot of another app, and for a text that cannot be read, although a text of another build counts as missing. */
+/**
+ * Undefined for the snapshot of another app, and for a text that cannot be read, although a text of
+ * another build counts as missing.
+ */
 export function storedSnapshot(publicAppId: string, content: Content | undefined): StoredSnapshot | undefined {
 	if (content === undefined) return undefined;
 	try {

@@ -1,10 +1,12 @@
 /**
- * An isolate's position in the change feed. It asks D1 for the rows after its last known one, once in two seconds for all apps, and
- * its caches drop what those rows name. The number of questions does not depend on the number of apps and checks.
+ * An isolate's position in the change feed. It asks D1 for the rows after its last known one, once
+ * in two seconds for all apps, and its caches drop what those rows name. The number of questions
+ * does not depend on the number of apps and checks.
  *
- * - An answer must contain the row of the isolate's position, with its random token. If it does not (the database was restored, or rows were
- *   trimmed), every cache starts again.
- * - A batch that reads an app contains the feed's statement, so its rows and the position are of one moment (`isCurrent`).
+ * - An answer must contain the row of the isolate's position, with its random token. If it does not
+ *   (the database was restored, or rows were trimmed), every cache starts again.
+ * - A batch that reads an app contains the feed's statement, so its rows and the position are of
+ *   one moment (`isCurrent`).
  * - Ages count from the moment at which D1 was asked.
  */
 import type { Database } from "../db/batch";
@@ -89,7 +91,10 @@ export class ChangeFeed {
 		};
 	}
 
-	/** Uses an answer. The feed is empty if its triggers do not exist yet: then nothing counts as current. */
+	/**
+	 * Uses an answer. The feed is empty if its triggers do not exist yet: then nothing counts as
+	 * current.
+	 */
 	async settle(db: Database, read: FeedRead, rows: readonly ChangeRow[]): Promise<void> {
 		const last = rows.at(-1);
 		if (last === undefined) {
@@ -163,14 +168,20 @@ export class ChangeFeed {
 		return this.#backoff.isPaused(this.#clock.now());
 	}
 
-	/** A mark for `confirm`, after a change in this isolate: only a read that begins from now on shows what is current. */
+	/**
+	 * A mark for `confirm`, after a change in this isolate: only a read that begins from now on shows
+	 * what is current.
+	 */
 	mark(): number {
 		this.#backoff.retry();
 		this.#lastMark = this.#begun;
 		return this.#begun;
 	}
 
-	/** The mark of an app that was read meanwhile: the read may not have seen the last change in this isolate. */
+	/**
+	 * The mark of an app that was read meanwhile: the read may not have seen the last change in this
+	 * isolate.
+	 */
 	get lastMark(): number {
 		return this.#lastMark;
 	}
@@ -199,7 +210,10 @@ export class ChangeFeed {
 		return this.#ageMs(nowMs) < FRESH_MS && this.isAnswered(mark);
 	}
 
-	/** Whether what a batch read is current, as far as this isolate knows: nothing changed it after the last row of the batch's feed. */
+	/**
+	 * Whether what a batch read is current, as far as this isolate knows: nothing changed it after the
+	 * last row of the batch's feed.
+	 */
 	isCurrent(read: FeedRead, rows: readonly ChangeRow[], appId: string | null): boolean {
 		const last = rows.at(-1);
 		if (last === undefined || this.#position === undefined) return false;
@@ -209,7 +223,10 @@ export class ChangeFeed {
 		return (this.#changedAt.get(appId) ?? this.#changedBefore) <= last.seq;
 	}
 
-	/** Reads in the background from two seconds on and waits from four seconds on, for half a second. Never fails. */
+	/**
+	 * Reads in the background from two seconds on and waits from four seconds on, for half a second.
+	 * Never fails.
+	 */
 	async confirm(db: Database, { waitUntil, deadlineMs }: Waiter, mark = 0): Promise<void> {
 		const nowMs = this.#clock.now();
 		const ageMs = this.#ageMs(nowMs);

@@ -1,7 +1,9 @@
 /**
- * How old the caches of an isolate may be, and how long a request waits for the database. A check has one deadline, a number, which it decides
- * when it begins (`SnapshotCache.deadline`); each of its waits for D1 is a race with that number, so they never add up. After it, the check reads
- * the stored snapshot, for which it waits three quarters of a second; only an app that is nowhere else waits for D1 as long as that takes.
+ * How old the caches of an isolate may be, and how long a request waits for the database. A check
+ * has one deadline, a number, which it decides when it begins (`SnapshotCache.deadline`); each of
+ * its waits for D1 is a race with that number, so they never add up. After it, the check reads the
+ * stored snapshot, for which it waits three quarters of a second; only an app that is nowhere else
+ * waits for D1 as long as that takes.
  */
 
 /** Age up to which caches are used without asking. */
@@ -10,7 +12,10 @@ export const FRESH_MS = 2_000;
 export const STALE_MS = 4_000;
 /** Longest wait of a request for the database while there is something to answer from. */
 export const MOST_WAIT_MS = 500;
-/** The same for a check of an app that is not in memory: a slow answer of D1 is newer than the app's last stored snapshot. */
+/**
+ * The same for a check of an app that is not in memory: a slow answer of D1 is newer than the app's
+ * last stored snapshot.
+ */
 export const COLD_WAIT_MS = 2_000;
 /** Longest wait of a check for a stored snapshot, after the database did not answer. */
 export const STORED_WAIT_MS = 750;
@@ -30,7 +35,10 @@ export interface Clock {
 export interface Waiter {
 	/** Keeps work alive after the client hung up. */
 	readonly waitUntil: (work: Promise<unknown>) => void;
-	/** Epoch milliseconds; undefined: the request waits for as long as the database takes, because it may not use an old answer. */
+	/**
+	 * Epoch milliseconds; undefined: the request waits for as long as the database takes, because it
+	 * may not use an old answer.
+	 */
 	readonly deadlineMs?: number | undefined;
 }
 

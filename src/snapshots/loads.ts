@@ -1,7 +1,8 @@
 /**
- * How apps get into the isolate's memory: from D1, or, after a change, from the R2 object that the request which made it has published
- * (objects.ts). Requests that miss the same app or manifest share the work. A load that may not have seen a change of this isolate is marked,
- * so that the next check asks the feed first.
+ * How apps get into the isolate's memory: from D1, or, after a change, from the R2 object that the
+ * request which made it has published (objects.ts). Requests that miss the same app or manifest
+ * share the work. A load that may not have seen a change of this isolate is marked, so that the
+ * next check asks the feed first.
  */
 import { type Database, openDb } from "../db/batch";
 import { manifestOf, type SnapshotFile } from "../db/snapshot-load";
@@ -16,9 +17,15 @@ import { type ReadRows, readRows, type WantedApp } from "./rows";
 import { SharedWork } from "./shared-work";
 import { bytesOf, type CacheEntry, filesOfManifest, type SnapshotStore } from "./store";
 
-/** A snapshot that is loaded for one check is stored a little later, so that the check does not pay for it. */
+/**
+ * A snapshot that is loaded for one check is stored a little later, so that the check does not pay
+ * for it.
+ */
 const STORE_AFTER_MS = 1_000;
-/** Longest pause before a changed app that is not in R2 is loaded from D1, so that not all isolates load it. */
+/**
+ * Longest pause before a changed app that is not in R2 is loaded from D1, so that not all isolates
+ * load it.
+ */
 const LONGEST_PAUSE_MS = 300;
 /** A larger app is not read from R2 after a change, but what changed of it from D1. */
 const MOST_REPLACED_BYTES = 1024 * 1024;
@@ -48,8 +55,9 @@ export class SnapshotLoads {
 	}
 
 	/**
-	 * Loads apps from D1 in one round trip: those in memory with what changed of them, others whole. A large app that is not in memory, or whose
-	 * changes cannot be followed, takes a second one: its last stored snapshot with what changed since, or everything.
+	 * Loads apps from D1 in one round trip: those in memory with what changed of them, others whole. A
+	 * large app that is not in memory, or whose changes cannot be followed, takes a second one: its
+	 * last stored snapshot with what changed since, or everything.
 	 */
 	async load(db: Database, publicAppIds: readonly string[]): Promise<(CacheEntry | null)[]> {
 		const store = this.#store;
@@ -66,8 +74,8 @@ export class SnapshotLoads {
 			);
 			unlimited = db.unlimited ?? db;
 		}
-		// Loads of existing apps are bounded by their changes. Loads of made-up ids and of apps that evict each other are not, so
-		// they count against the address.
+		// Loads of existing apps are bounded by their changes. Loads of made-up ids and of apps that
+		// evict each other are not, so they count against the address.
 		const isFirst = [...loaded.values()].map((entry) => {
 			const app = entry?.snapshot.app;
 			return app !== undefined && store.noteReading(app.id, app.revision, this.#outside.now());
@@ -135,7 +143,10 @@ export class SnapshotLoads {
 		}
 	}
 
-	/** Reads what changed of the app since it was stored last, and stores it for all isolates. Not limited by address: changes and apps in memory bound it. */
+	/**
+	 * Reads what changed of the app since it was stored last, and stores it for all isolates. Not
+	 * limited by address: changes and apps in memory bound it.
+	 */
 	async publish(db: Database, publicAppId: string): Promise<Content | null> {
 		return this.#publishFrom(db, publicAppId, await this.#objects.read(publicAppId));
 	}
@@ -185,7 +196,10 @@ export class SnapshotLoads {
 		return store.get(app.publicId) ?? replaced;
 	}
 
-	/** The changed app: from R2, where its change published it; from D1 only if it is not there after a random pause. */
+	/**
+	 * The changed app: from R2, where its change published it; from D1 only if it is not there after a
+	 * random pause.
+	 */
 	async #obtain(db: Database, { publicId, token }: Pointer): Promise<Content | null> {
 		const { delay, randomBytes } = this.#outside;
 		let stored: Content | undefined;
@@ -197,7 +211,10 @@ export class SnapshotLoads {
 		return this.#publishFrom(db, publicId, stored);
 	}
 
-	/** The app's last stored snapshot, which nothing shows to be current; undefined if R2 has none, or does not answer soon. */
+	/**
+	 * The app's last stored snapshot, which nothing shows to be current; undefined if R2 has none, or
+	 * does not answer soon.
+	 */
 	async latest(publicAppId: string): Promise<CacheEntry | undefined> {
 		const content = await this.#readSoon(publicAppId);
 		const entry = content === undefined ? undefined : entryFromText(publicAppId, content);
@@ -212,7 +229,10 @@ export class SnapshotLoads {
 		return manifest === undefined ? undefined : filesOfManifest(manifest);
 	}
 
-	/** The files of a bundle from D1, read when a device is first offered them, because most bundles of an app are offered to none. */
+	/**
+	 * The files of a bundle from D1, read when a device is first offered them, because most bundles of
+	 * an app are offered to none.
+	 */
 	manifest(
 		db: Database,
 		snapshot: AppSnapshot,
@@ -231,7 +251,8 @@ export class SnapshotLoads {
 	): Promise<readonly SnapshotFile[]> {
 		const store = this.#store;
 		const { now } = this.#outside;
-		// First readings are bounded by the bundles that channels serve; repeated ones count against the address.
+		// First readings are bounded by the bundles that channels serve; repeated ones count against the
+		// address.
 		const reader = store.wasReadLately(key, app.revision, now()) ? db : (db.unlimited ?? db);
 		const [files] = await reader.batch([manifestOf(app.id, bundleId)]);
 		store.noteReading(key, app.revision, now());

@@ -1,6 +1,6 @@
 /**
- * Facts about an app that its snapshot does not hold because there are too many: they are read from D1 one by one and kept with the snapshot,
- * as long as it is valid.
+ * Facts about an app that its snapshot does not hold because there are too many: they are read from
+ * D1 one by one and kept with the snapshot, as long as it is valid.
  */
 
 import type { Database } from "../db/client";
@@ -8,7 +8,9 @@ import { MOST_HELD_OVERRIDES, overrideOf, readyBundle } from "../db/snapshot-loa
 import type { Override } from "../domain/updates/model";
 import { type AppSnapshot, overrideFrom } from "./app-snapshot";
 
-/** The device's override in memory: null if it has none, undefined if the database must be asked. */
+/**
+ * The device's override in memory: null if it has none, undefined if the database must be asked.
+ */
 export function heldOverride(
 	{ overrides, askedOverrides }: AppSnapshot,
 	deviceId: string,

@@ -1,11 +1,14 @@
 /**
- * The stored snapshot of each app: one object in R2, which the request that changed the app replaces. Other isolates read it instead of D1, and
- * a cold isolate answers from it while D1 does not answer.
+ * The stored snapshot of each app: one object in R2, which the request that changed the app
+ * replaces. Other isolates read it instead of D1, and a cold isolate answers from it while D1 does
+ * not answer.
  *
- * - The metadata has the token of the content. Tokens are random and belong to one revision of one app, so neither an old object nor that of
- *   another app is taken for the wanted one. The caller compares the app in the content as well.
+ * - The metadata has the token of the content. Tokens are random and belong to one revision of one
+ *   app, so neither an old object nor that of another app is taken for the wanted one. The caller
+ *   compares the app in the content as well.
  * - A failure of R2 is logged and costs a load from D1, never an answer.
- * - The scheduled clean-up removes the objects of deleted apps, so a deleted app may be read for 15 minutes, and only if D1 is down.
+ * - The scheduled clean-up removes the objects of deleted apps, so a deleted app may be read for 15
+ *   minutes, and only if D1 is down.
  */
 import type { Deps } from "../deps";
 import { causeText } from "../errors";

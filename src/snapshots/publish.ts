@@ -1,6 +1,7 @@
 /**
- * Publishing on write: the request or job that changed what devices of an app are offered stores the app's new snapshot in R2, after its
- * answer. Changes are recognized by their statements, so no place that makes one can forget it.
+ * Publishing on write: the request or job that changed what devices of an app are offered stores
+ * the app's new snapshot in R2, after its answer. Changes are recognized by their statements, so no
+ * place that makes one can forget it.
  */
 import type { AppId } from "../authz/decide";
 import { changedLately, changesFrom } from "../db/changes";
@@ -12,7 +13,10 @@ import { createSnapshotObjects } from "./objects";
 
 const raisesRevision = ({ sql }: Statement) => /^\s*update "?apps"? set [^;]*\brevision"? = revision \+ 1/i.test(sql);
 
-/** The database of a handler; calls back after a batch that raised the revision of an app, with its UUID if the statement names it. */
+/**
+ * The database of a handler; calls back after a batch that raised the revision of an app, with its
+ * UUID if the statement names it.
+ */
 export function notingChanges(db: Database, changed: (appId: AppId | undefined) => void): Database {
 	const batch: Database["batch"] = async (statements, guards) => {
 		const results = await db.batch(statements, guards);
@@ -28,8 +32,8 @@ export function notingChanges(db: Database, changed: (appId: AppId | undefined) 
 const MOST_PUBLISHED = 20;
 
 /**
- * For jobs: publishes the apps that changed in the last minutes, by whatever request or job, and are not published. Other isolates load from
- * D1 what it leaves out.
+ * For jobs: publishes the apps that changed in the last minutes, by whatever request or job, and
+ * are not published. Other isolates load from D1 what it leaves out.
  */
 export async function publishChanged(
 	deps: Pick<Deps, "d1" | "bundles" | "log" | "now">,

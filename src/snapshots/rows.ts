@@ -1,6 +1,7 @@
 /**
- * The rows of a snapshot: read whole from D1, or those that were read before with the rows that changed since. Both give the same rows, in
- * whatever order; tests compare them. An app whose changes cannot be followed from the earlier rows is not read, and the caller reads it whole.
+ * The rows of a snapshot: read whole from D1, or those that were read before with the rows that
+ * changed since. Both give the same rows, in whatever order; tests compare them. An app whose
+ * changes cannot be followed from the earlier rows is not read, and the caller reads it whole.
  */
 import type { CompiledQuery } from "kysely";
 import { type ChangedItemRow, type ChangedNameRow, changedRows, type FollowedAppRow } from "../db/changed-rows";

@@ -1,6 +1,7 @@
 /**
- * The newest migration of the database, as GET /ok and `npm run doctor` report it. An isolate asks the database at most once a minute, or every
- * five seconds while it does not answer, whatever strangers request, and no request waits longer than `MOST_WAIT_MS` for it.
+ * The newest migration of the database, as GET /ok and `npm run doctor` report it. An isolate asks
+ * the database at most once a minute, or every five seconds while it does not answer, whatever
+ * strangers request, and no request waits longer than `MOST_WAIT_MS` for it.
  */
 
 import type { Database } from "../db/batch";

@@ -1,18 +1,25 @@
 /**
- * Work that several requests of an isolate share, such as one load of an app for all checks that miss it.
+ * Work that several requests of an isolate share, such as one load of an app for all checks that
+ * miss it.
  *
- * - The request that begins the work keeps it alive with `waitUntil`, also after its client hung up: otherwise the platform ends the request, and
- *   for the others the promise never settles, or rejects (by the version of the runtime). Those that join register their wait, which ends in any
+ * - The request that begins the work keeps it alive with `waitUntil`, also after its client hung
+ *   up: otherwise the platform ends the request, and for the others the promise never settles, or
+ *   rejects (by the version of the runtime). Those that join register their wait, which ends in any
  *   case, and begin the work again if its promise rejects.
- * - No request waits longer than to its own deadline, nor longer than the lifetime of work that another one began.
+ * - No request waits longer than to its own deadline, nor longer than the lifetime of work that
+ *   another one began.
  * - Work that has not ended after its lifetime counts as dead: the next request begins it again.
- * - An error that concerns only the request that began the work, such as a limit on its address, reaches no other request.
+ * - An error that concerns only the request that began the work, such as a limit on its address,
+ *   reaches no other request.
  */
 import { ApiError } from "../errors";
 import { before, type Clock, LATE, type Waiter } from "./freshness";
 
 const LIFETIME_MS = 5_000;
-/** Keys can have names that strangers choose, and dead work is only dropped when its key comes again, or beyond this number. */
+/**
+ * Keys can have names that strangers choose, and dead work is only dropped when its key comes
+ * again, or beyond this number.
+ */
 const MOST_KEYS = 1_000;
 
 interface Running<Value> {

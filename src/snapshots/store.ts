@@ -1,6 +1,7 @@
 /**
- * The memory of the snapshot cache: snapshots, their manifests and ids of apps that do not exist. Both
- * lists are bounded and evict the least recently used entry; made-up app ids have a separate list, so they evict no app.
+ * The memory of the snapshot cache: snapshots, their manifests and ids of apps that do not exist.
+ * Both lists are bounded and evict the least recently used entry; made-up app ids have a separate
+ * list, so they evict no app.
  */
 
 import type { SnapshotFile } from "../db/snapshot-load";
@@ -17,7 +18,10 @@ const MOST_HELD_BYTES = 24 * 1024 * 1024;
 const MOST_ABSENT = 5_000;
 /** Whether apps exist that have no snapshot here, for downloads; about 150 bytes each. */
 const MOST_LIVENESS = 10_000;
-/** An app or manifest that is read again so soon, though it did not change, was evicted: strangers can cause that. */
+/**
+ * An app or manifest that is read again so soon, though it did not change, was evicted: strangers
+ * can cause that.
+ */
 const EVICTED_WITHIN_MS = 10_000;
 /** Apps and manifests whose last reading is recorded; about 100 bytes each. */
 const MOST_READINGS = 10_000;
@@ -35,7 +39,9 @@ export interface CacheEntry {
 	supersededBy: Pointer | undefined;
 	/** When an unconfirmed or superseded entry was last known to be current. */
 	currentAtMs: number;
-	/** Only a read of the feed with a higher number confirms the entry, after a change in this isolate. */
+	/**
+	 * Only a read of the feed with a higher number confirms the entry, after a change in this isolate.
+	 */
 	mark: number;
 	/** Pauses after replacements that failed. */
 	readonly backoff: Backoff;
@@ -186,7 +192,10 @@ export function createSnapshotStore() {
 			heldBytes = 0;
 		},
 
-		/** Records a reading; true if this revision was not read lately. The number of such readings is bounded by what exists. */
+		/**
+		 * Records a reading; true if this revision was not read lately. The number of such readings is
+		 * bounded by what exists.
+		 */
 		noteReading(key: string, revision: number, atMs: number): boolean {
 			const isFirst = !wasReadLately(key, revision, atMs);
 			readings.set(key, { atMs, revision });

@@ -1,6 +1,7 @@
 /**
- * A snapshot as it is stored in R2: a line of JSON with the rows and the sizes of the manifests, then the manifests, each as JSON. A reader
- * parses a manifest when a device is offered it, because most of the text is manifests.
+ * A snapshot as it is stored in R2: a line of JSON with the rows and the sizes of the manifests,
+ * then the manifests, each as JSON. A reader parses a manifest when a device is offered it, because
+ * most of the text is manifests.
  */
 import type { SnapshotFile } from "../db/snapshot-load";
 import type { SnapshotRows } from "./rows";

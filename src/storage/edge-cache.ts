@@ -1,10 +1,13 @@
 /**
- * Stored objects, read through the Cache API of the data center: a second download within an hour does not read R2. The Cache API has no
- * effect on workers.dev, behind Cloudflare Access and where the runtime has none; every read goes to R2 there.
+ * Stored objects, read through the Cache API of the data center: a second download within an hour
+ * does not read R2. The Cache API has no effect on workers.dev, behind Cloudflare Access and where
+ * the runtime has none; every read goes to R2 there.
  *
- * The caller verifies the link first: the key of a copy is the object's key, which holds random ids, and neither signature nor expiry. Objects
- * are immutable, so a copy is never stale; it may outlive a deleted object by `COPY_SECONDS`. Only whole objects are copied. Memory holds a few
- * small ones at a time; a larger object is read a second time instead, because splitting a stream would hold what a slow client has not read.
+ * The caller verifies the link first: the key of a copy is the object's key, which holds random
+ * ids, and neither signature nor expiry. Objects are immutable, so a copy is never stale; it may
+ * outlive a deleted object by `COPY_SECONDS`. Only whole objects are copied. Memory holds a few
+ * small ones at a time; a larger object is read a second time instead, because splitting a stream
+ * would hold what a slow client has not read.
  */
 import type { Deps } from "../deps";
 import { recentMap } from "../domain/recent";
@@ -19,7 +22,10 @@ const MOST_HELD_BYTES = 8 * 1024 * 1024;
 /** The largest object that Cloudflare caches, on every plan. */
 const LARGEST_BYTES = 512_000_000;
 const MOST_LARGE_COPIES = 4;
-/** Larger objects whose copy began recently, so that a copy that fails is not begun for each download; about 150 bytes each. */
+/**
+ * Larger objects whose copy began recently, so that a copy that fails is not begun for each
+ * download; about 150 bytes each.
+ */
 const MOST_BEGUN = 2_000;
 
 export interface ObjectFacts {

@@ -1,9 +1,11 @@
 /**
- * Signed, expiring links: a link allows one action until it expires, without a key. The signature covers the method, the path and the expiry; a
- * link contains no other secret. Signatures of every configured secret are valid, so links survive the rotation of a secret.
+ * Signed, expiring links: a link allows one action until it expires, without a key. The signature
+ * covers the method, the path and the expiry; a link contains no other secret. Signatures of every
+ * configured secret are valid, so links survive the rotation of a secret.
  *
- * A download's signature covers the prefix of the app's objects, so all files of a manifest share one. It opens nothing of another app, and of
- * its own app only objects whose keys the holder knows: each key has a random id.
+ * A download's signature covers the prefix of the app's objects, so all files of a manifest share
+ * one. It opens nothing of another app, and of its own app only objects whose keys the holder
+ * knows: each key has a random id.
  */
 import type { Config } from "../config";
 import { recentMap } from "../domain/recent";
@@ -12,7 +14,10 @@ import { ApiError } from "../errors";
 
 /** Long enough for a slow phone to fetch and resume a large bundle. */
 const DOWNLOAD_LIFETIME_SECONDS = 24 * 60 * 60;
-/** Expiry times are rounded up to this period, so that the link of an object, and its copy in a cache, stays the same for as long. */
+/**
+ * Expiry times are rounded up to this period, so that the link of an object, and its copy in a
+ * cache, stays the same for as long.
+ */
 const DOWNLOAD_PERIOD_SECONDS = 60 * 60;
 const UPLOAD_LIFETIME_SECONDS = 60 * 60;
 /** A reviewer may return to a preview for some days. */
@@ -54,7 +59,8 @@ export function cachedDownloadLinks(
 	nowMs: number,
 ): DownloadLinks | undefined {
 	const { bundlesUrl, secrets } = signer.config;
-	// With an R2 custom domain, the address of the object there, which is not signed and does not expire.
+	// With an R2 custom domain, the address of the object there, which is not signed and does not
+	// expire.
 	if (bundlesUrl !== undefined) return (objectKey) => `${bundlesUrl}/${objectKey}`;
 	const cached = cacheOf(signingSecret(secrets, nowMs)).get(app);
 	return cached?.expires === downloadLinksExpireAt(nowMs) ? writer(origin, cached.query) : undefined;
@@ -65,7 +71,10 @@ const writer =
 	(objectKey) =>
 		`${origin}${DOWNLOAD_PATH}${objectKey}${query}`;
 
-/** Prefix of the paths of an app's objects. No object has it as its path, so it is no signature for a single object. */
+/**
+ * Prefix of the paths of an app's objects. No object has it as its path, so it is no signature for
+ * a single object.
+ */
 const appPath = (app: string) => `${DOWNLOAD_PATH}${app}/`;
 
 interface CachedSignature {
@@ -147,13 +156,19 @@ export async function verifyLink(
 	return secondsLeft;
 }
 
-/** The prefix of the app whose object a download names: each object has a random name, which only its links contain. */
+/**
+ * The prefix of the app whose object a download names: each object has a random name, which only
+ * its links contain.
+ */
 function appPathIn(path: string): string {
 	const [app = ""] = path.slice(DOWNLOAD_PATH.length).split("/", 1);
 	return appPath(app);
 }
 
-/** Lower-case hexadecimal. Web Crypto, because a library's first signature in an isolate takes milliseconds. */
+/**
+ * Lower-case hexadecimal. Web Crypto, because a library's first signature in an isolate takes
+ * milliseconds.
+ */
 async function signature(secret: Secret, method: string, path: string, expires: number): Promise<string> {
 	return toHex(await hmac(await linkKey(secret), `${method}\n${path}\n${expires}`));
 }

@@ -1,5 +1,6 @@
 /**
- * The one function of Node's modules that the Worker uses; the Worker's own types have none of them.
+ * The one function of Node's modules that the Worker uses; the Worker's own types have none of
+ * them.
  */
 declare module "node:zlib" {
 	/** Throws for more than `maxOutputLength`. */

@@ -5,12 +5,12 @@
  * is create-once.
  *
  * Write order, and the state after a crash: the `uploads` row is written before the first byte, so
- * D1 names every object of an app in R2. A bundle's row points to an object only after the object is complete
- * and checked. An object is removed only after its row dropped the reference and `garbage_objects`
- * names the object. A crash at any point leaves an unfinished upload (dropped when it expires) or
- * garbage (removed by the queue consumer or the scheduled clean-up), never a bundle without its
- * bytes. A request that is still sending while its upload is dropped may store bytes after the
- * removal, so garbage is removed a second time (src/queue/garbage.ts).
+ * D1 names every object of an app in R2. A bundle's row points to an object only after the object
+ * is complete and checked. An object is removed only after its row dropped the reference and
+ * `garbage_objects` names the object. A crash at any point leaves an unfinished upload (dropped
+ * when it expires) or garbage (removed by the queue consumer or the scheduled clean-up), never a
+ * bundle without its bytes. A request that is still sending while its upload is dropped may store
+ * bytes after the removal, so garbage is removed a second time (src/queue/garbage.ts).
  */
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { ApiError, serviceUnavailable } from "../errors";
@@ -32,7 +32,10 @@ export function flaggedObjectKey(prefix: string): string {
 	return `${prefix}flagged`;
 }
 
-/** The object that all empty files of an app share. It is stored before a row names it and deleted with the app. */
+/**
+ * The object that all empty files of an app share. It is stored before a row names it and deleted
+ * with the app.
+ */
 export function emptyObjectKey(appId: string): string {
 	return `${appId}/empty/object`;
 }
@@ -61,7 +64,10 @@ interface PutOptions {
 	readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** Stores the body unless the key exists. With `sha256` (hex) R2 checks the bytes and stores nothing that differs. */
+/**
+ * Stores the body unless the key exists. With `sha256` (hex) R2 checks the bytes and stores nothing
+ * that differs.
+ */
 export async function putOnce(
 	bucket: Bucket,
 	key: string,
@@ -82,7 +88,10 @@ export async function putOnce(
 	}
 }
 
-/** The same with an unknown SHA-256, which is computed while the bytes stream by, whether or not R2 stores them. */
+/**
+ * The same with an unknown SHA-256, which is computed while the bytes stream by, whether or not R2
+ * stores them.
+ */
 export async function putOnceHashing(
 	bucket: Bucket,
 	key: string,
@@ -99,7 +108,8 @@ export async function putOnceHashing(
 		storing = false;
 		object.abort().catch(() => undefined);
 	};
-	// R2 may answer before it has read everything, e.g. if the key exists; a write would then wait forever.
+	// R2 may answer before it has read everything, e.g. if the key exists; a write would then wait
+	// forever.
 	const putting = putOnce(bucket, key, readable, options).finally(stopStoring);
 	putting.catch(() => undefined);
 	try {
@@ -171,7 +181,10 @@ export async function removeObjects(bucket: Bucket, keys: string[]): Promise<voi
 	await guarded(() => bucket.delete(keys));
 }
 
-/** Removes all objects with the prefix, a page at a time, because R2 accepts at most a thousand keys in one call. */
+/**
+ * Removes all objects with the prefix, a page at a time, because R2 accepts at most a thousand keys
+ * in one call.
+ */
 export async function removeAll(bucket: Bucket, prefix: string): Promise<void> {
 	let more = true;
 	while (more) {
@@ -183,8 +196,8 @@ export async function removeAll(bucket: Bucket, prefix: string): Promise<void> {
 }
 
 /**
- * Lower-case hexadecimal SHA-256 of a stored object; null if the object does not exist. R2 knows it if it checked the upload; otherwise the
- * object is hashed as a stream.
+ * Lower-case hexadecimal SHA-256 of a stored object; null if the object does not exist. R2 knows it
+ * if it checked the upload; otherwise the object is hashed as a stream.
  */
 export async function sha256OfObject(bucket: Bucket, key: string): Promise<string | null> {
 	const known = (await headObject(bucket, key))?.checksums.sha256;
@@ -193,7 +206,10 @@ export async function sha256OfObject(bucket: Bucket, key: string): Promise<strin
 	return object === null ? null : guarded(() => sha256OfStream(object.body));
 }
 
-/** The same for the unpacked bytes of a Brotli object; undefined if it is not Brotli, or unpacks to more than `mostUnpackedBytes`. */
+/**
+ * The same for the unpacked bytes of a Brotli object; undefined if it is not Brotli, or unpacks to
+ * more than `mostUnpackedBytes`.
+ */
 export async function sha256OfUnpacked(bucket: Bucket, key: string): Promise<string | null | undefined> {
 	const object = await getObject(bucket, key);
 	if (object === null) return null;

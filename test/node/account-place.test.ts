@@ -1,5 +1,6 @@
 /**
- * Backup, restore and the deep check of doctor on an account: they use the resources of the deployment that --name names, and none of others.
+ * Backup, restore and the deep check of doctor on an account: they use the resources of the
+ * deployment that --name names, and none of others.
  */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -51,7 +52,8 @@ async function deep(argv: readonly string[], fetch: typeof globalThis.fetch): Pr
 	const lines: string[] = [];
 	await runDoctor({
 		...{ argv: [...argv, "--deep", "--json", "--url=https://updates.example.com"], fetch, nowMs: () => Date.now() },
-		...{ stateDirectory: join(scene.directory(), "state"), wrangler: scene.wrangler() },
+		stateDirectory: join(scene.directory(), "state"),
+		wrangler: scene.wrangler(),
 		print: (line) => void lines.push(line),
 	});
 	const { checks } = JSON.parse(lines.join("\n")) as { checks: Finding[] };
@@ -112,8 +114,14 @@ describe("npm run restore -- --name", () => {
 		const objects = { path: "objects.jsonl", sizeBytes: 1, sha256: "", count: keys.length, totalBytes: keys.length };
 		const createdAt = "2026-11-28T08:00:00.000Z";
 		const manifest = {
-			...{ format: FORMAT, version: "0.1.0", createdAt, snapshot: "snapshot", databases: [], objects },
-			...{ secretIds: [], missingObjects: [] },
+			format: FORMAT,
+			version: "0.1.0",
+			createdAt,
+			snapshot: "snapshot",
+			databases: [],
+			objects,
+			secretIds: [],
+			missingObjects: [],
 		};
 		const progress = showProgress(undefined);
 		return { directory, manifest, progress, withoutSecret: false, onlyObjects: false };

@@ -1,7 +1,8 @@
 /**
- * The published @capgo/capacitor-updater of Android, its Java sources on a JDK, against the running product: a phone from its first check to its
- * return to the store build, on a network that breaks. `npm run test:proof` runs all of it, `npm test` the main ways: a JVM costs half a
- * second of the processor.
+ * The published @capgo/capacitor-updater of Android, its Java sources on a JDK, against the running
+ * product: a phone from its first check to its return to the store build, on a network that breaks.
+ * `npm run test:proof` runs all of it, `npm test` the main ways: a JVM costs half a second of the
+ * processor.
  */
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { PATIENCE_MS } from "../patience";
@@ -86,7 +87,8 @@ describeAndroid("updates", () => {
 		const broken = new URL(first.manifest?.find((file) => file.file_name.startsWith("app.js"))?.download_url ?? "");
 		scene.network.fault = ({ path }) => (path.startsWith(broken.pathname) ? fault : undefined);
 		for (let attempt = 1; attempt <= 2; attempt++) {
-			// Not `checkOnItsOwn`: a download that fails at once may end before the client waits for its end.
+			// Not `checkOnItsOwn`: a download that fails at once may end before the client waits for its
+			// end.
 			const latest = await app.ask("getLatest");
 			expect(latest.manifest).toBeDefined();
 			const reports = (name: RegExp) => eventsOf(scene.network).filter(({ action }) => name.test(action)).length;

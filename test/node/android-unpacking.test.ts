@@ -1,6 +1,7 @@
 /**
- * The zips and manifests that the server accepts, unpacked by the published Android client: every file must come out byte for byte. A refused one must be
- * one that the client cannot unpack in full, unless it is refused for another platform.
+ * The zips and manifests that the server accepts, unpacked by the published Android client: every
+ * file must come out byte for byte. A refused one must be one that the client cannot unpack in
+ * full, unless it is refused for another platform.
  */
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -32,7 +33,10 @@ const sourceOf = (bytes: Uint8Array) => ({
 	read: async (offset: number, length: number) => bytes.slice(offset, offset + length),
 });
 
-/** The verdict of the server; of an accepted zip the files that its directory names, and the bytes that devices load. */
+/**
+ * The verdict of the server; of an accepted zip the files that its directory names, and the bytes
+ * that devices load.
+ */
 async function checked(bytes: Uint8Array) {
 	const entries: ArchiveEntry[] = [];
 	try {
@@ -206,8 +210,8 @@ describeAndroid("odd manifests", () => {
 	}
 
 	/**
-	 * The client waits for ever if its worker ends before it begins to wait, which happens in one of a thousand downloads. It answers nothing then,
-	 * so its app is started again.
+	 * The client waits for ever if its worker ends before it begins to wait, which happens in one of a
+	 * thousand downloads. It answers nothing then, so its app is started again.
 	 */
 	async function installed(names: readonly string[]): Promise<Files | undefined> {
 		for (let tried = 0; tried < 3; tried++) {

@@ -1,6 +1,6 @@
 /**
- * The operator's command for ids of deleted apps: it lists them with their organizations, including removed ones, and releases one,
- * in upper or lower case.
+ * The operator's command for ids of deleted apps: it lists them with their organizations, including
+ * removed ones, and releases one, in upper or lower case.
  */
 import type { D1Database } from "@cloudflare/workers-types";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";

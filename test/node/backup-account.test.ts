@@ -1,6 +1,7 @@
 /**
- * Backup and restore of a deployment: the installed wrangler exports and imports its local databases in the place of an account's, and the bucket is the
- * API of Cloudflare as far as these commands use it. In test:proof, because each of about forty commands takes seconds.
+ * Backup and restore of a deployment: the installed wrangler exports and imports its local
+ * databases in the place of an account's, and the bucket is the API of Cloudflare as far as these
+ * commands use it. In test:proof, because each of about forty commands takes seconds.
  */
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -24,7 +25,9 @@ function bucketApi(objects: Map<string, Buffer>): typeof fetch {
 		expect(new Headers(init.headers).get("authorization")).toBe("Bearer no real token");
 		if (key === undefined) {
 			const result = [...objects].map(([name, bytes]) => ({
-				...{ key: name, size: bytes.length, last_modified: "2026-11-21T08:00:00.000Z" },
+				key: name,
+				size: bytes.length,
+				last_modified: "2026-11-21T08:00:00.000Z",
 			}));
 			return Response.json({ success: true, result, result_info: { is_truncated: false, cursor: "" } });
 		}
@@ -80,7 +83,9 @@ describe.runIf(IS_PROOF)("a deployment", () => {
 		const before = await place.query("DB", facts);
 		const directory = join(scene.directory(), "backup");
 		expect(await backup({ place, directory, nowMs: () => Date.now(), progress })).toMatchObject({
-			...{ objects: 1, fetchedObjects: 1, missingObjects: [] },
+			objects: 1,
+			fetchedObjects: 1,
+			missingObjects: [],
 		});
 		await place.close();
 

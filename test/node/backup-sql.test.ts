@@ -1,6 +1,7 @@
 /**
- * The SQL text of backups against a real D1: rows of every SQLite type come back as they were, whatever their values, and no statement is longer than
- * D1 accepts. The export of wrangler is read as well as the rows themselves.
+ * The SQL text of backups against a real D1: rows of every SQLite type come back as they were,
+ * whatever their values, and no statement is longer than D1 accepts. The export of wrangler is read
+ * as well as the rows themselves.
  */
 import fc from "fast-check";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";

@@ -1,6 +1,7 @@
 /**
- * `npm run backup` and `npm run restore` as a round trip: an installation with data in most tables is backed up while it runs, restored into an empty state,
- * and started. Every GET then answers as before, devices get the same bytes, and a promotion reaches them.
+ * `npm run backup` and `npm run restore` as a round trip: an installation with data in most tables
+ * is backed up while it runs, restored into an empty state, and started. Every GET then answers as
+ * before, devices get the same bytes, and a promotion reaches them.
  */
 import { cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -36,8 +37,11 @@ const backUp = async (state: string, target: string) => {
 const restore = async (from: string, state: string, more: Partial<Parameters<typeof restoreState>[0]> = {}) =>
 	restoreState(
 		{
-			...{ directory: from, manifest: await checkedManifest(from, progress), progress },
-			...{ withoutSecret: false, onlyObjects: false },
+			directory: from,
+			manifest: await checkedManifest(from, progress),
+			progress,
+			withoutSecret: false,
+			onlyObjects: false,
 			...more,
 		},
 		state,
@@ -49,8 +53,14 @@ const ask = async (product: Product, device: number, version = "builtin") => {
 		method: "POST",
 		headers: { "content-type": "application/json" },
 		body: JSON.stringify({
-			...{ app_id: rich.app, device_id: deviceId(device), version_name: version, version_build: "1.0.0" },
-			...{ platform: "ios", plugin_version: "8.51.23", is_prod: true, is_emulator: false },
+			app_id: rich.app,
+			device_id: deviceId(device),
+			version_name: version,
+			version_build: "1.0.0",
+			platform: "ios",
+			plugin_version: "8.51.23",
+			is_prod: true,
+			is_emulator: false,
 		}),
 	});
 	return JSON.parse(await response.text());
@@ -105,7 +115,8 @@ describe("a round trip", () => {
 			.reduce((sum, text) => sum + Buffer.from(text, "base64").length, 0);
 		// Nothing may change between the answers and the backup.
 		await vi.waitFor(async () => expect((await bandwidthOf(source)) - counted).toBe(loaded), {
-			...{ timeout: 30_000, interval: 500 },
+			timeout: 30_000,
+			interval: 500,
 		});
 		before = await readEverything(source, rich);
 		await backUp(sourceState(), directory);
@@ -237,7 +248,8 @@ describe("a backup directory", () => {
 				},
 			};
 			expect(await backup({ ...progressOptions, place: racing })).toMatchObject({
-				...{ objects: objects - 1, missingObjects: [] },
+				objects: objects - 1,
+				missingObjects: [],
 			});
 			expect(reads).toBe(2);
 			await place.execute(

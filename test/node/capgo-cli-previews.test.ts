@@ -1,6 +1,7 @@
 /**
- * Previews and approvals with the published @capgo/cli 8.68.1 against the running product: what CI does with a preview key. Each run of the CLI
- * takes a second of the processor, so some tests run in test:proof only.
+ * Previews and approvals with the published @capgo/cli 8.68.1 against the running product: what CI
+ * does with a preview key. Each run of the CLI takes a second of the processor, so some tests run
+ * in test:proof only.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { IS_PROOF } from "../proof-sample";

@@ -1,6 +1,6 @@
 /**
- * The GitHub Action and the GitLab component, run as their providers run them, until a device gets the bundle. The first run of each uses
- * npm's own npx.
+ * The GitHub Action and the GitLab component, run as their providers run them, until a device gets
+ * the bundle. The first run of each uses npm's own npx.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { type CapstanProject, createCapstanProject } from "./support/capstan-cli";
@@ -46,7 +46,11 @@ describe("the release action", () => {
 	test("succeeds with a warning and the link if the release waits for approval", async () => {
 		const { appId, project } = await newProject();
 		await product.api("POST", "/channel", {
-			...{ app_id: appId, channel: "production", public: true, protected: true, requires_approval: true },
+			app_id: appId,
+			channel: "production",
+			public: true,
+			protected: true,
+			requires_approval: true,
 		});
 		const run = await runAction("release", { server: product.url, token: product.adminKey }, project);
 		expect(run.code, run.log).toBe(0);

@@ -1,4 +1,7 @@
-/** `capstan release` from the receiving end: the files of the build folder arrive on a phone, and an interrupted release shows nothing. */
+/**
+ * `capstan release` from the receiving end: the files of the build folder arrive on a phone, and an
+ * interrupted release shows nothing.
+ */
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -192,12 +195,18 @@ describe("a protected channel", () => {
 	test("exits with 3 and the link; --wait returns once a promoter approved", async () => {
 		const { appId, project } = await newProject();
 		const invited = await product.api("POST", "/organization/members", {
-			...{ orgId: product.orgId, email: `promoter-of-${appId}@example.com`, role: "org_admin" },
+			orgId: product.orgId,
+			email: `promoter-of-${appId}@example.com`,
+			role: "org_admin",
 		});
 		const token = new URLSearchParams(new URL(invited.body.link).hash.slice(1)).get("token");
 		const promoter = (await product.api("POST", "/invitation/accept", { token })).body.api_key;
 		const { status } = await product.api("POST", "/channel", {
-			...{ app_id: appId, channel: "production", public: true, protected: true, requires_approval: true },
+			app_id: appId,
+			channel: "production",
+			public: true,
+			protected: true,
+			requires_approval: true,
 			promoters: [promoter.id],
 		});
 		expect(status).toBe(201);
@@ -302,7 +311,9 @@ describe("the store builds that devices report", () => {
 		await project.write("dist/.env", "SECRET=1");
 		const next = await project.run("release", "--json");
 		expect(next.json).toMatchObject({
-			...{ version: "3.2.2", left_out: [".env"], sampled: false },
+			version: "3.2.2",
+			left_out: [".env"],
+			sampled: false,
 			store_builds: [{ version_build: "3.2.0", devices: 1, offered: { "3.2.2": 1 }, up_to_date: 0, refused: {} }],
 			url: expect.stringContaining("/channels/production/releases/3.2.2"),
 		});

@@ -1,4 +1,7 @@
-/** The `capstan` command as a new user meets it: set up a project, sign in, see what is live, go back, and ask why. */
+/**
+ * The `capstan` command as a new user meets it: set up a project, sign in, see what is live, go
+ * back, and ask why.
+ */
 import { spawn } from "node:child_process";
 import { readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -72,7 +75,9 @@ describe("a fresh project", () => {
 		expect(await project.read("capacitor.config.ts")).toBe(text);
 		const init = await project.run("init", "--ci", "github", "--json");
 		expect(init.json, init.error).toMatchObject({
-			...{ status: "ok", app: "created", app_id: appId },
+			status: "ok",
+			app: "created",
+			app_id: appId,
 			changed: ["capacitor.config.ts", ".github/workflows/capstan.yml"],
 		});
 		const config = await project.read("capacitor.config.ts");
@@ -88,13 +93,12 @@ describe("a fresh project", () => {
 		expect(release.code, release.error).toBe(0);
 		expect(release.out).toContain(`Live ${appId} 1.0.1 on production`);
 		const answer = await product.api("POST", "/updates", {
-			...{
-				app_id: appId,
-				device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
-				version_name: "builtin",
-				version_build: "1.0.0",
-			},
-			...{ platform: "ios", plugin_version: "8.51.23" },
+			app_id: appId,
+			device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
+			version_name: "builtin",
+			version_build: "1.0.0",
+			platform: "ios",
+			plugin_version: "8.51.23",
 		});
 		expect(answer.body.version).toBe("1.0.1");
 
@@ -124,8 +128,15 @@ test("status, what-if, rollback, promote, explain and logs follow what is live",
 		expect((await project.run("release", "--json")).code).toBe(0);
 	}
 	const known = {
-		...{ app_id: appId, device_id: device, version_name: "1.0.1", version_build: "1.0.0" },
-		...{ platform: "android", plugin_version: "8.51.23", is_prod: true, is_emulator: false, custom_id: "tester-7" },
+		app_id: appId,
+		device_id: device,
+		version_name: "1.0.1",
+		version_build: "1.0.0",
+		platform: "android",
+		plugin_version: "8.51.23",
+		is_prod: true,
+		is_emulator: false,
+		custom_id: "tester-7",
 	};
 	await product.api("POST", "/stats", { ...known, action: "set" });
 	await expect.poll(async () => (await project.run("logs", "--json")).json.events.length).toBeGreaterThan(0);
@@ -155,7 +166,8 @@ test("status, what-if, rollback, promote, explain and logs follow what is live",
 	expect(explained.out).toMatch(/Such a device \(android, store build 1\.0\.0, runs builtin\) gets 1\.0\.[12]:/);
 	expect((await project.run("promote", "9.9.9", "--json")).json.error.code).toBe("bundle_not_found");
 	expect((await project.run("promote", "1.0.2", "--channel", "prod", "--json")).json.error).toMatchObject({
-		...{ code: "channel_not_found", details: { channels: ["production"] } },
+		code: "channel_not_found",
+		details: { channels: ["production"] },
 	});
 });
 

@@ -1,4 +1,7 @@
-/** Keyless releases: jobs of a stand-in for GitHub and GitLab, which the server trusts, run the action and the component. */
+/**
+ * Keyless releases: jobs of a stand-in for GitHub and GitLab, which the server trusts, run the
+ * action and the component.
+ */
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type CapstanProject, createCapstanProject } from "./support/capstan-cli";
@@ -30,7 +33,12 @@ async function newProject(): Promise<{ readonly appId: string; readonly project:
 
 async function trust(appId: string, stage: string, system: "github" | "gitlab", claims: object): Promise<void> {
 	const { status, body } = await product.api("POST", "/publisher", {
-		...{ app_id: appId, name: `${stage} of ${system}`, stage, provider: system, issuer: provider.url, claims },
+		app_id: appId,
+		name: `${stage} of ${system}`,
+		stage,
+		provider: system,
+		issuer: provider.url,
+		claims,
 	});
 	expect(status, JSON.stringify(body)).toBe(201);
 }
@@ -45,21 +53,28 @@ function newRepository() {
 
 describe("a GitHub job", () => {
 	const jobOf = (repository: string) => ({
-		...{
-			CI: "true",
-			GITHUB_ACTIONS: "true",
-			GITHUB_REPOSITORY: repository,
-			GITHUB_RUN_NUMBER: "57",
-			GITHUB_RUN_ATTEMPT: "1",
-		},
+		CI: "true",
+		GITHUB_ACTIONS: "true",
+		GITHUB_REPOSITORY: repository,
+		GITHUB_RUN_NUMBER: "57",
+		GITHUB_RUN_ATTEMPT: "1",
 		ACTIONS_ID_TOKEN_REQUEST_URL: `${provider.url}/token?api-version=2.0`,
 		ACTIONS_ID_TOKEN_REQUEST_TOKEN: provider.bearer,
 	});
 	const tokenOf = (claims: ReturnType<typeof newRepository>) => ({
 		...claims,
-		...{ sub: "anything", event_name: "push", ref: "refs/heads/main", ref_type: "branch", ref_protected: "true" },
-		...{ workflow_ref: `${claims.repository}/.github/workflows/release.yml@refs/heads/main`, sha: "b".repeat(40) },
-		...{ run_id: "1", run_number: "57", run_attempt: "1", actor: "mona", actor_id: "12" },
+		sub: "anything",
+		event_name: "push",
+		ref: "refs/heads/main",
+		ref_type: "branch",
+		ref_protected: "true",
+		workflow_ref: `${claims.repository}/.github/workflows/release.yml@refs/heads/main`,
+		sha: "b".repeat(40),
+		run_id: "1",
+		run_number: "57",
+		run_attempt: "1",
+		actor: "mona",
+		actor_id: "12",
 	});
 
 	test("releases without a secret where the app trusts its repository, and is refused with the reason elsewhere", async () => {
@@ -67,7 +82,8 @@ describe("a GitHub job", () => {
 		const claims = newRepository();
 		const { repository_id, repository_owner_id } = claims;
 		await trust(appId, "promote", "github", {
-			...{ repository_id, repository_owner_id },
+			repository_id,
+			repository_owner_id,
 			workflow_ref: "release.yml@refs/heads/main",
 		});
 		await product.api("POST", "/channel", { app_id: appId, channel: "production", public: true });
@@ -129,16 +145,21 @@ test("a GitLab job releases with the token of id_tokens, encrypted, so that each
 	await trust(appId, "promote", "gitlab", { project_id: "4711", namespace_id: "42", ref_path: "refs/heads/main" });
 	await product.api("POST", "/channel", { app_id: appId, channel: "production", public: true });
 	const CAPSTAN_ID_TOKEN = provider.token(product.url, {
-		...{ project_id: "4711", namespace_id: "42", project_path: "acme/shop", namespace_path: "acme", sub: "anything" },
-		...{
-			pipeline_source: "push",
-			pipeline_id: "5",
-			job_id: "900",
-			ref: "main",
-			ref_type: "branch",
-			ref_path: "refs/heads/main",
-		},
-		...{ ref_protected: "true", user_login: "mona", user_id: "12", sha: "b".repeat(40) },
+		project_id: "4711",
+		namespace_id: "42",
+		project_path: "acme/shop",
+		namespace_path: "acme",
+		sub: "anything",
+		pipeline_source: "push",
+		pipeline_id: "5",
+		job_id: "900",
+		ref: "main",
+		ref_type: "branch",
+		ref_path: "refs/heads/main",
+		ref_protected: "true",
+		user_login: "mona",
+		user_id: "12",
+		sha: "b".repeat(40),
 	});
 	const environment = { CI: "true", GITLAB_CI: "true", CAPSTAN_ID_TOKEN };
 	const run = await runComponent("release", { server: product.url, build: "echo built" }, { ...project, environment });

@@ -1,4 +1,7 @@
-/** `capstan login` without a key, the whole way: the printed address, a person who confirms in the dashboard, and the stored key. */
+/**
+ * `capstan login` without a key, the whole way: the printed address, a person who confirms in the
+ * dashboard, and the stored key.
+ */
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";

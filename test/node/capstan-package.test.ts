@@ -1,6 +1,6 @@
 /**
- * The package of the command, as npm gets it: a lock file of an earlier version installs after an upgrade of the server, and npx follows the
- * redirect to the newest.
+ * The package of the command, as npm gets it: a lock file of an earlier version installs after an
+ * upgrade of the server, and npx follows the redirect to the newest.
  */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";

@@ -1,6 +1,7 @@
 /**
- * The preview action and the GitLab component, run as their providers run them, without a secret: a device gets the upload, the pull request has one
- * comment, and its end deletes the channel and bundles.
+ * The preview action and the GitLab component, run as their providers run them, without a secret: a
+ * device gets the upload, the pull request has one comment, and its end deletes the channel and
+ * bundles.
  */
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -28,7 +29,12 @@ async function newProject(system: "github" | "gitlab", claims: object) {
 	const appId = product.newAppId();
 	await createProductApp(product, appId);
 	const { status, body } = await product.api("POST", "/publisher", {
-		...{ app_id: appId, name: "Previews", stage: "preview", provider: system, issuer: provider.url, claims },
+		app_id: appId,
+		name: "Previews",
+		stage: "preview",
+		provider: system,
+		issuer: provider.url,
+		claims,
 	});
 	expect(status, JSON.stringify(body)).toBe(201);
 	const project = await createCapstanProject(product, appId);
@@ -50,10 +56,20 @@ async function expectNothingLeft(appId: string, channel: string): Promise<void> 
 describe("the preview action", () => {
 	const REPOSITORY = { repository_id: "777001", repository_owner_id: "123456" };
 	const tokenOf = (number: number) => ({
-		...{ ...REPOSITORY, repository: "acme/store", repository_owner: "acme", sub: "anything" },
-		...{ event_name: "pull_request", ref: `refs/pull/${number}/merge`, head_ref: "checkout", sha: "b".repeat(40) },
-		...{ workflow_ref: `acme/store/.github/workflows/preview.yml@refs/pull/${number}/merge`, run_id: "1" },
-		...{ run_number: "57", run_attempt: "1", actor: "mona", actor_id: "12" },
+		...REPOSITORY,
+		repository: "acme/store",
+		repository_owner: "acme",
+		sub: "anything",
+		event_name: "pull_request",
+		ref: `refs/pull/${number}/merge`,
+		head_ref: "checkout",
+		sha: "b".repeat(40),
+		workflow_ref: `acme/store/.github/workflows/preview.yml@refs/pull/${number}/merge`,
+		run_id: "1",
+		run_number: "57",
+		run_attempt: "1",
+		actor: "mona",
+		actor_id: "12",
 	});
 
 	interface Job {
@@ -73,7 +89,11 @@ describe("the preview action", () => {
 		isFork,
 	}: Job): Promise<StepRun> {
 		const pull_request = {
-			...{ number, state, title: "Checkout", updated_at: updatedAt, closed_at: state === "closed" ? updatedAt : null },
+			number,
+			state,
+			title: "Checkout",
+			updated_at: updatedAt,
+			closed_at: state === "closed" ? updatedAt : null,
 			head: { sha: "b".repeat(40), repo: { id: isFork === true ? 5 : 777_001 } },
 			base: { repo: { id: 777_001 } },
 		};
@@ -85,7 +105,10 @@ describe("the preview action", () => {
 			ACTIONS_ID_TOKEN_REQUEST_TOKEN: provider.bearer,
 		};
 		const environment = {
-			...{ CI: "true", GITHUB_ACTIONS: "true", GITHUB_REPOSITORY: "acme/store", GITHUB_API_URL: provider.url },
+			CI: "true",
+			GITHUB_ACTIONS: "true",
+			GITHUB_REPOSITORY: "acme/store",
+			GITHUB_API_URL: provider.url,
 			GITHUB_EVENT_PATH: join(project.directory, "event.json"),
 			...(isFork === true ? {} : identity),
 		};
@@ -145,15 +168,33 @@ test("the GitLab component uploads and keeps one note, and its stop job closes t
 	const inputs = { server: product.url, app: appId, build: "echo built" };
 	const run = (more: Readonly<Record<string, string>>, job?: string) => {
 		const CAPSTAN_ID_TOKEN = provider.token(product.url, {
-			...{ project_id: "4712", namespace_id: "43", project_path: "acme/web", namespace_path: "acme", sub: "anything" },
-			...{ pipeline_source: "merge_request_event", ref_path: "refs/heads/checkout", ref: "checkout" },
-			...{ pipeline_id: "5", job_id: "900", user_login: "mona", user_id: "12", sha: "b".repeat(40) },
+			project_id: "4712",
+			namespace_id: "43",
+			project_path: "acme/web",
+			namespace_path: "acme",
+			sub: "anything",
+			pipeline_source: "merge_request_event",
+			ref_path: "refs/heads/checkout",
+			ref: "checkout",
+			pipeline_id: "5",
+			job_id: "900",
+			user_login: "mona",
+			user_id: "12",
+			sha: "b".repeat(40),
 		});
 		const environment = {
-			...{ CI: "true", GITLAB_CI: "true", CAPSTAN_ID_TOKEN, CI_API_V4_URL: `${provider.url}/api/v4` },
-			...{ CI_MERGE_REQUEST_PROJECT_PATH: "acme/web", CI_MERGE_REQUEST_PROJECT_ID: "4712" },
-			...{ CI_MERGE_REQUEST_SOURCE_PROJECT_ID: "4712", CI_MERGE_REQUEST_IID: "9", CI_COMMIT_SHA: "b".repeat(40) },
-			...{ CI_MERGE_REQUEST_TITLE: "Checkout", CI_PIPELINE_CREATED_AT: at(-10), CI_JOB_STARTED_AT: at(-1) },
+			CI: "true",
+			GITLAB_CI: "true",
+			CAPSTAN_ID_TOKEN,
+			CI_API_V4_URL: `${provider.url}/api/v4`,
+			CI_MERGE_REQUEST_PROJECT_PATH: "acme/web",
+			CI_MERGE_REQUEST_PROJECT_ID: "4712",
+			CI_MERGE_REQUEST_SOURCE_PROJECT_ID: "4712",
+			CI_MERGE_REQUEST_IID: "9",
+			CI_COMMIT_SHA: "b".repeat(40),
+			CI_MERGE_REQUEST_TITLE: "Checkout",
+			CI_PIPELINE_CREATED_AT: at(-10),
+			CI_JOB_STARTED_AT: at(-1),
 			...more,
 		};
 		return runComponent("preview", inputs, { ...project, environment }, job);
@@ -184,7 +225,10 @@ test("the GitLab component uploads and keeps one note, and its stop job closes t
 });
 
 describe("the jobs that capstan init writes", () => {
-	/** A project of the repository acme/own with the written file. Init made the app trust the repository. */
+	/**
+	 * A project of the repository acme/own with the written file. Init made the app trust the
+	 * repository.
+	 */
 	async function written(system: "github" | "gitlab", path: string) {
 		const appId = product.newAppId();
 		await createProductApp(product, appId);
@@ -201,7 +245,10 @@ describe("the jobs that capstan init writes", () => {
 		delete project.environment.CAPSTAN_TOKEN;
 		return { appId, project, file: parse(await project.read(path)) };
 	}
-	/** Runs the last command of a job, without a secret. GitHub's steps have a file for outputs, and GitLab's jobs a directory. */
+	/**
+	 * Runs the last command of a job, without a secret. GitHub's steps have a file for outputs, and
+	 * GitLab's jobs a directory.
+	 */
 	const runLast = (command: string, project: CapstanProject, environment: Readonly<Record<string, string>>) =>
 		runExamples([{ line: 0, commands: command, shown: undefined }], {
 			directory: project.directory,
@@ -224,14 +271,28 @@ describe("the jobs that capstan init writes", () => {
 		expect(release.if).toBe("github.event_name == 'push'");
 		expect(preview.if).toContain("head.repo.full_name == github.repository && github.actor != 'dependabot[bot]'");
 		const identity = {
-			...{ GITHUB_ACTIONS: "true", GITHUB_REPOSITORY: "acme/own", GITHUB_API_URL: provider.url },
-			...{ GITHUB_TOKEN: provider.bearer, ACTIONS_ID_TOKEN_REQUEST_TOKEN: provider.bearer },
+			GITHUB_ACTIONS: "true",
+			GITHUB_REPOSITORY: "acme/own",
+			GITHUB_API_URL: provider.url,
+			GITHUB_TOKEN: provider.bearer,
+			ACTIONS_ID_TOKEN_REQUEST_TOKEN: provider.bearer,
 			ACTIONS_ID_TOKEN_REQUEST_URL: `${provider.url}/token?api-version=2.0`,
 		};
 		const claimsOf = (ref: string, event_name: string) => ({
-			...{ iss: `${provider.url}/_services/token`, repository_id: "9", repository_owner_id: "8", ref, event_name },
-			...{ repository: "acme/own", repository_owner: "acme", sub: "anything", sha: "b".repeat(40), run_id: "1" },
-			...{ run_number: "5", run_attempt: "1", actor: "mona", actor_id: "12" },
+			iss: `${provider.url}/_services/token`,
+			repository_id: "9",
+			repository_owner_id: "8",
+			ref,
+			event_name,
+			repository: "acme/own",
+			repository_owner: "acme",
+			sub: "anything",
+			sha: "b".repeat(40),
+			run_id: "1",
+			run_number: "5",
+			run_attempt: "1",
+			actor: "mona",
+			actor_id: "12",
 			workflow_ref: `acme/own/.github/workflows/capstan.yml@${ref}`,
 		});
 		for (const [job, state] of [
@@ -242,7 +303,8 @@ describe("the jobs that capstan init writes", () => {
 			await project.write("event.json", JSON.stringify({ pull_request, repository: { id: 9, full_name: "acme/own" } }));
 			provider.claims = claimsOf("refs/pull/51/merge", "pull_request");
 			await runLast(job.steps.at(-1).run, project, {
-				...{ ...identity, GITHUB_EVENT_PATH: join(project.directory, "event.json") },
+				...identity,
+				GITHUB_EVENT_PATH: join(project.directory, "event.json"),
 			});
 			expect(provider.comments.get("acme/own#51")).toHaveLength(1);
 			if (state === "open") expect(await received(appId, "pr-51")).toContain("0.0.0-pr-51.");
@@ -266,20 +328,29 @@ describe("the jobs that capstan init writes", () => {
 		] as const) {
 			expect(job.rules[0].if).toContain("$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID");
 			const CAPSTAN_ID_TOKEN = provider.token(job.id_tokens.CAPSTAN_ID_TOKEN.aud, {
-				...{
-					project_id: "4713",
-					namespace_id: "43",
-					project_path: "acme/own",
-					namespace_path: "acme",
-					sub: "anything",
-				},
-				...{ pipeline_source: "merge_request_event", ref_path: "refs/heads/checkout", ref: "checkout" },
-				...{ pipeline_id: "5", job_id: "900", user_login: "mona", user_id: "12", sha: "b".repeat(40) },
+				project_id: "4713",
+				namespace_id: "43",
+				project_path: "acme/own",
+				namespace_path: "acme",
+				sub: "anything",
+				pipeline_source: "merge_request_event",
+				ref_path: "refs/heads/checkout",
+				ref: "checkout",
+				pipeline_id: "5",
+				job_id: "900",
+				user_login: "mona",
+				user_id: "12",
+				sha: "b".repeat(40),
 			});
 			await runLast(job.script.at(-1), project, {
-				...{ GITLAB_CI: "true", CI_MERGE_REQUEST_IID: "52", CI_MERGE_REQUEST_PROJECT_PATH: "acme/own" },
-				...{ CI_MERGE_REQUEST_PROJECT_ID: "4713", CI_MERGE_REQUEST_SOURCE_PROJECT_ID: "4713", CAPSTAN_ID_TOKEN },
-				...{ CI_PIPELINE_CREATED_AT: at(-10), CI_JOB_STARTED_AT: at(-5) },
+				GITLAB_CI: "true",
+				CI_MERGE_REQUEST_IID: "52",
+				CI_MERGE_REQUEST_PROJECT_PATH: "acme/own",
+				CI_MERGE_REQUEST_PROJECT_ID: "4713",
+				CI_MERGE_REQUEST_SOURCE_PROJECT_ID: "4713",
+				CAPSTAN_ID_TOKEN,
+				CI_PIPELINE_CREATED_AT: at(-10),
+				CI_JOB_STARTED_AT: at(-5),
 			});
 			if (!ended) expect(await received(appId, "pr-52")).toContain("0.0.0-pr-52.");
 		}

@@ -1,6 +1,7 @@
 /**
- * `capstan preview` from the receiving end: a device on the preview's channel gets what a CI job uploaded, the pull request has one comment, and
- * the end of the pull request leaves nothing. A stand-in plays GitHub and GitLab.
+ * `capstan preview` from the receiving end: a device on the preview's channel gets what a CI job
+ * uploaded, the pull request has one comment, and the end of the pull request leaves nothing. A
+ * stand-in plays GitHub and GitLab.
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
@@ -44,7 +45,8 @@ async function newScene(): Promise<Scene> {
 		return (await product.api("POST", "/updates", body)).body;
 	};
 	return {
-		...{ appId, project },
+		appId,
+		project,
 		received: async (channel) => (await check(channel)).version,
 		async receivedFiles(channel) {
 			const files: Record<string, string> = {};
@@ -71,16 +73,23 @@ async function asGithubJob({ project }: Scene, facts: PullRequestFacts): Promise
 	scenes += 1;
 	const file = `event-${scenes}.json`;
 	const pull_request = {
-		...{ number, title: "New checkout", state, updated_at: updatedAt },
+		number,
+		title: "New checkout",
+		state,
+		updated_at: updatedAt,
 		closed_at: state === "closed" ? updatedAt : null,
 		head: { sha: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b", repo: { id: headRepository } },
 		base: { repo: { id: 456_789 } },
 	};
 	await project.write(file, JSON.stringify({ pull_request, repository: { id: 456_789, full_name: "acme/shop" } }));
 	Object.assign(project.environment, {
-		...{ CI: "true", GITHUB_ACTIONS: "true", GITHUB_REPOSITORY: "acme/shop" },
-		...{ GITHUB_EVENT_PATH: join(project.directory, file), GITHUB_SHA: "c".repeat(40) },
-		...{ GITHUB_API_URL: provider.url, GITHUB_TOKEN: provider.bearer },
+		CI: "true",
+		GITHUB_ACTIONS: "true",
+		GITHUB_REPOSITORY: "acme/shop",
+		GITHUB_EVENT_PATH: join(project.directory, file),
+		GITHUB_SHA: "c".repeat(40),
+		GITHUB_API_URL: provider.url,
+		GITHUB_TOKEN: provider.bearer,
 	});
 }
 
@@ -101,17 +110,26 @@ describe("capstan preview", () => {
 		await asGithubJob(scene, { number });
 		const opened = await project.run("preview", "open", "--json");
 		expect(opened.json, opened.error).toMatchObject({
-			...{ ok: true, command: "preview open", status: "open", repository: "acme/shop", number },
-			...{ channel: `pr-${number}`, version_prefix: `0.0.0-pr-${number}.` },
+			ok: true,
+			command: "preview open",
+			status: "open",
+			repository: "acme/shop",
+			number,
+			channel: `pr-${number}`,
+			version_prefix: `0.0.0-pr-${number}.`,
 			page_url: expect.stringContaining(`${product.url}/p#`),
 		});
 		const { body: listed } = await product.api("GET", `/preview?app_id=${appId}`);
 		expect(listed).toMatchObject([{ title: "New checkout", commit: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b" }]);
 		const uploaded = await project.run("preview", "upload", "--json");
 		expect(uploaded.json, uploaded.error).toMatchObject({
-			...{ ok: true, command: "preview upload", channel: `pr-${number}`, package: "delta" },
-			...{ version: expect.stringMatching(`^0\\.0\\.0-pr-${number}\\.1\\.h[0-9a-f]{8}$`) },
-			...{ files: 3, uploaded_files: 1 },
+			ok: true,
+			command: "preview upload",
+			channel: `pr-${number}`,
+			package: "delta",
+			version: expect.stringMatching(`^0\\.0\\.0-pr-${number}\\.1\\.h[0-9a-f]{8}$`),
+			files: 3,
+			uploaded_files: 1,
 		});
 		expect(await scene.received(`pr-${number}`)).toBe(uploaded.json.version);
 		expect(await scene.receivedFiles(`pr-${number}`)).toEqual(await project.hashes());
@@ -127,7 +145,10 @@ describe("capstan preview", () => {
 		await asGithubJob(scene, { number, state: "closed", updatedAt: at(-5) });
 		const closed = await project.run("preview", "close", "--json");
 		expect(closed.json, closed.error).toMatchObject({
-			...{ ok: true, command: "preview close", status: "closed", removed_bundles: 2 },
+			ok: true,
+			command: "preview close",
+			status: "closed",
+			removed_bundles: 2,
 		});
 		expect(await bundlesOf(appId)).toEqual(["1.0.1"]);
 		expect((await product.api("GET", `/channel?app_id=${appId}&channel=pr-${number}`)).status).toBe(404);
@@ -249,7 +270,8 @@ describe("the comment", () => {
 		const number = newNumber();
 		const marker = `<!-- capstan preview ${appId} ${new URL(product.url).host} -->`;
 		const strangers = Array.from({ length: 120 }, (_, index) => ({
-			...{ id: 9_000 + index, body: index === 7 || index === 8 ? `${marker}\nmine` : "A remark" },
+			id: 9_000 + index,
+			body: index === 7 || index === 8 ? `${marker}\nmine` : "A remark",
 			user: index === 8 ? { id: 6, type: "Bot" as const, login: "other[bot]" } : { id: 5, type: "User" as const },
 		}));
 		provider.comments.set(`acme/shop#${number}`, strangers);

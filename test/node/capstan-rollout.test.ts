@@ -1,4 +1,7 @@
-/** `capstan rollout …` and the releases around a rollout, by what devices get and what the commands say. */
+/**
+ * `capstan rollout …` and the releases around a rollout, by what devices get and what the commands
+ * say.
+ */
 import { beforeAll, expect, test } from "vitest";
 import { PATIENCE_MS } from "../patience";
 import { type CapstanProject, createCapstanProject } from "./support/capstan-cli";
@@ -17,13 +20,20 @@ async function newProject(): Promise<{ readonly appId: string; readonly project:
 
 const DEVICES = Array.from({ length: 12 }, (_, index) => `0b6f3f0e-5d0c-4d3e-9a53-${String(index).padStart(12, "0")}`);
 
-/** How many devices are offered each version; "up to date" counts those that keep the one that they run. */
+/**
+ * How many devices are offered each version; "up to date" counts those that keep the one that they
+ * run.
+ */
 async function offered(appId: string, version_name = "builtin"): Promise<Record<string, number>> {
 	const counts: Record<string, number> = {};
 	for (const device_id of DEVICES) {
 		const { body } = await product.api("POST", "/updates", {
-			...{ app_id: appId, device_id, version_name, version_build: "1.0.0" },
-			...{ platform: "android", plugin_version: "8.51.23" },
+			app_id: appId,
+			device_id,
+			version_name,
+			version_build: "1.0.0",
+			platform: "android",
+			plugin_version: "8.51.23",
 		});
 		const version = body.version ?? "up to date";
 		counts[version] = (counts[version] ?? 0) + 1;

@@ -1,6 +1,7 @@
 /**
- * Runs the texts of the page "Connect" unchanged until a device receives the bundle: its configuration in a dedicated project, and every
- * command of its workflows with the published CLI and a key of the role that the page names. `npm test` runs each workflow for one CI system.
+ * Runs the texts of the page "Connect" unchanged until a device receives the bundle: its
+ * configuration in a dedicated project, and every command of its workflows with the published CLI
+ * and a key of the role that the page names. `npm test` runs each workflow for one CI system.
  */
 import { spawn } from "node:child_process";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
@@ -55,7 +56,10 @@ async function newApp(channel: Record<string, unknown> = {}): Promise<Scene> {
 	return { appId, uuid, project };
 }
 
-/** One run of a job: its number, how often it was repeated, its pull request and the time of its event. */
+/**
+ * One run of a job: its number, how often it was repeated, its pull request and the time of its
+ * event.
+ */
 interface Run {
 	readonly run: string;
 	readonly attempt?: string;
@@ -84,16 +88,24 @@ function commandsOf(
 		return {
 			commands: jobs[job]?.script ?? [],
 			env: {
-				...{ CI_JOB_ID: `${run}0${attempt}`, CI_MERGE_REQUEST_IID: request, CI_MERGE_REQUEST_TITLE: TITLE },
-				...{ CI_PROJECT_PATH: REPOSITORIES.gitlab, CI_PROJECT_ID: "20", CI_COMMIT_SHA: GITHUB_JOB.sha },
+				CI_JOB_ID: `${run}0${attempt}`,
+				CI_MERGE_REQUEST_IID: request,
+				CI_MERGE_REQUEST_TITLE: TITLE,
+				CI_PROJECT_PATH: REPOSITORIES.gitlab,
+				CI_PROJECT_ID: "20",
+				CI_COMMIT_SHA: GITHUB_JOB.sha,
 				CI_PIPELINE_CREATED_AT: at,
 			},
 		};
 	}
 	const { jobs } = parse(text) as { jobs: Record<string, GithubJob> };
 	const facts: Readonly<Record<string, string>> = {
-		...{ run_number: run, run_attempt: attempt, "event.number": request, "event.pull_request.title": TITLE },
-		...{ "event.pull_request.head.sha": GITHUB_JOB.sha, "event.pull_request.updated_at": at },
+		run_number: run,
+		run_attempt: attempt,
+		"event.number": request,
+		"event.pull_request.title": TITLE,
+		"event.pull_request.head.sha": GITHUB_JOB.sha,
+		"event.pull_request.updated_at": at,
 		"event.pull_request.closed_at": at,
 	};
 	const filled = (command: string) =>
@@ -213,13 +225,11 @@ describe("a workflow without a stored key", () => {
 	const JOBS = {
 		github: GITHUB_JOB,
 		gitlab: {
-			...{
-				project_id: "20",
-				namespace_id: "72",
-				project_path: REPOSITORIES.gitlab,
-				pipeline_source: "push",
-				ref_path: MAIN,
-			},
+			project_id: "20",
+			namespace_id: "72",
+			project_path: REPOSITORIES.gitlab,
+			pipeline_source: "push",
+			ref_path: MAIN,
 		},
 	};
 	const REQUESTS = {

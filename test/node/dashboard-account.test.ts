@@ -1,6 +1,7 @@
 /**
- * The reader's account in the dashboard, in a real browser: a new address, which is verified before it counts, passkeys, unlinking a provider, and
- * the deletion of an account. Each message of the page is compared with the API afterwards.
+ * The reader's account in the dashboard, in a real browser: a new address, which is verified before
+ * it counts, passkeys, unlinking a provider, and the deletion of an account. Each message of the
+ * page is compared with the API afterwards.
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { addAuthenticator, chromium } from "./support/browser";

@@ -1,6 +1,7 @@
 /**
- * Nothing breaks by content: every screen of the dashboard with long, unspaced and right-to-left names, with nothing and with 10,000 things, on
- * a desktop and on a phone. No page scrolls sideways, and no cell is narrower than its word.
+ * Nothing breaks by content: every screen of the dashboard with long, unspaced and right-to-left
+ * names, with nothing and with 10,000 things, on a desktop and on a phone. No page scrolls
+ * sideways, and no cell is narrower than its word.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";

@@ -1,4 +1,7 @@
-/** Devices in the dashboard in a real browser: finding one, reading which update it gets and why, and its override. */
+/**
+ * Devices in the dashboard in a real browser: finding one, reading which update it gets and why,
+ * and its override.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { APP, deviceId, type Stage, sharedStage, type Visitor } from "./support/dashboard";

@@ -1,6 +1,7 @@
 /**
- * The first ten minutes in a real browser, at both sizes: an organization without apps, its first release in one dialog, a device, the next
- * release, and the way back. Each step is what a person reads, and the API confirms it.
+ * The first ten minutes in a real browser, at both sizes: an organization without apps, its first
+ * release in one dialog, a device, the next release, and the way back. Each step is what a person
+ * reads, and the API confirms it.
  */
 import { writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -76,8 +77,15 @@ describe.skipIf(chromium === undefined)("the first run", () => {
 		await expectSoundAtBothSizes();
 
 		const device = {
-			...{ app_id: appId, device_id: crypto.randomUUID(), platform: "android", version_name: "builtin" },
-			...{ version_build: "1.0.0", plugin_version: "8.51.23", version_os: "17", is_prod: true, is_emulator: false },
+			app_id: appId,
+			device_id: crypto.randomUUID(),
+			platform: "android",
+			version_name: "builtin",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+			version_os: "17",
+			is_prod: true,
+			is_emulator: false,
 		};
 		const offered = async () => (await product.api("POST", "/updates", device)).body.version;
 		await expect.poll(offered).toBe("1.0.1");

@@ -1,4 +1,7 @@
-/** Groups in the dashboard in a real browser, seen by the administrator who manages them and by a person who gets a role by one and loses it. */
+/**
+ * Groups in the dashboard in a real browser, seen by the administrator who manages them and by a
+ * person who gets a role by one and loses it.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { newStage, type Stage, type Visitor } from "./support/dashboard";

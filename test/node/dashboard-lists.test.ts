@@ -1,6 +1,7 @@
 /**
- * Lists of the dashboard in a real browser: the address holds their page and filters, so that Back returns to them, and unbounded lists
- * are paged. Lists of the reader's account: the label of each button, and the confirmation before a passkey is deleted.
+ * Lists of the dashboard in a real browser: the address holds their page and filters, so that Back
+ * returns to them, and unbounded lists are paged. Lists of the reader's account: the label of each
+ * button, and the confirmation before a passkey is deleted.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addAuthenticator, chromium } from "./support/browser";

@@ -1,4 +1,7 @@
-/** Keys and members of an organization from the dashboard in a real browser, as an administrator and as the members concerned. */
+/**
+ * Keys and members of an organization from the dashboard in a real browser, as an administrator and
+ * as the members concerned.
+ */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { chromium } from "./support/browser";
 import { APP, HOSTILE, type Stage, sharedStage, type Visitor } from "./support/dashboard";

@@ -1,6 +1,6 @@
 /**
- * An organization from the dashboard in a real browser: webhooks, deletion, audit log, statistics, apps and their connection to CI; as an
- * administrator and as a member with few rights.
+ * An organization from the dashboard in a real browser: webhooks, deletion, audit log, statistics,
+ * apps and their connection to CI; as an administrator and as a member with few rights.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -220,7 +220,9 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 			name: "Reader",
 			bindings: [
 				{
-					...{ role_name: "app_reader", scope_type: "app", org_id: stage.product.orgId },
+					role_name: "app_reader",
+					scope_type: "app",
+					org_id: stage.product.orgId,
 					app_id: (await get("/app/com.example.fresh")).id,
 				},
 			],

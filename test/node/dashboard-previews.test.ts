@@ -1,5 +1,6 @@
 /**
- * Previews in a real browser: the list in the dashboard, the page that testers open on a phone, and closing.
+ * Previews in a real browser: the list in the dashboard, the page that testers open on a phone, and
+ * closing.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";

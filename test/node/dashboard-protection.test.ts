@@ -1,6 +1,6 @@
 /**
- * Protected channels in a real browser: an administrator protects one, and decides on a waiting promotion. Each message of the page is
- * compared with the API afterwards.
+ * Protected channels in a real browser: an administrator protects one, and decides on a waiting
+ * promotion. Each message of the page is compared with the API afterwards.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
@@ -38,7 +38,8 @@ describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
 		await admin.page.getByText("Need the approval of another promoter").waitFor();
 		const channel = () => get(`/channel?app_id=${stage.app}&channel=production`);
 		expect(await channel()).toMatchObject({
-			...{ protected: true, requires_approval: true },
+			protected: true,
+			requires_approval: true,
 			promoters: expect.arrayContaining(["app_admin", "org_admin", "org_super_admin"]),
 		});
 		expect((await channel()).promoters).toHaveLength(4);
@@ -47,7 +48,9 @@ describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
 		expect(await button("Delete channel").count(), "a protected channel stays").toBe(0);
 
 		const invited = await stage.product.api("POST", "/organization/members", {
-			...{ orgId: stage.product.orgId, email: "proposer@example.com", role: "org_admin" },
+			orgId: stage.product.orgId,
+			email: "proposer@example.com",
+			role: "org_admin",
 		});
 		const token = new URLSearchParams(new URL(invited.body.link).hash.slice(1)).get("token");
 		const proposer = (await stage.product.api("POST", "/invitation/accept", { token })).body.api_key.key as string;

@@ -1,6 +1,6 @@
 /**
- * The screen "Publishers" in a real browser: a publisher is added with the fields that its provider shows, its last use is listed, and it is
- * deleted. Each step is compared with the API afterwards.
+ * The screen "Publishers" in a real browser: a publisher is added with the fields that its provider
+ * shows, its last use is listed, and it is deleted. Each step is compared with the API afterwards.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";

@@ -1,4 +1,7 @@
-/** The page of a release in a real browser: its figures are what devices did, and its acts change what they get. */
+/**
+ * The page of a release in a real browser: its figures are what devices did, and its acts change
+ * what they get.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { newStage, type Stage, type Visitor } from "./support/dashboard";
@@ -15,8 +18,12 @@ describe.skipIf(chromium === undefined)("the page of a release", () => {
 		admin = await stage.admin();
 		await uploadProductBundle(stage.product, stage.app, "1.4.0");
 		await set({
-			...{ rolloutVersion: "1.4.0", rolloutEnabled: true, rolloutPercentage: 100 },
-			...{ rolloutCountNewDevices: true, rolloutDevicesPerNetwork: null, autoPauseFailureRateBps: 2_000 },
+			rolloutVersion: "1.4.0",
+			rolloutEnabled: true,
+			rolloutPercentage: 100,
+			rolloutCountNewDevices: true,
+			rolloutDevicesPerNetwork: null,
+			autoPauseFailureRateBps: 2_000,
 		});
 	});
 	afterAll(() => admin?.leave());
@@ -30,8 +37,14 @@ describe.skipIf(chromium === undefined)("the page of a release", () => {
 	const address = (release: string) => `/apps/${stage.app}/channels/production/releases/${release}`;
 	const release = (id = "1.4.0") => api("GET", `/release?app_id=${stage.app}&channel=production&id=${id}`);
 	const device = (index: number, version_name: string) => ({
-		...{ app_id: stage.app, platform: "android", version_name, version_build: "1.0.0", plugin_version: "8.51.23" },
-		...{ device_id: `d5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d${index + 10}`, is_prod: true, is_emulator: false },
+		app_id: stage.app,
+		platform: "android",
+		version_name,
+		version_build: "1.0.0",
+		plugin_version: "8.51.23",
+		device_id: `d5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d${index + 10}`,
+		is_prod: true,
+		is_emulator: false,
 	});
 	const button = (name: string | RegExp) => admin.page.getByRole("button", { name, exact: true });
 	const card = (title: string) => admin.page.locator(".card").filter({ has: admin.page.getByText(title) });

@@ -1,6 +1,7 @@
 /**
- * Releasing from the dashboard in a real browser: channels, bundles and devices, as an administrator and as a member with read access.
- * Each message of the page is compared with the API afterwards.
+ * Releasing from the dashboard in a real browser: channels, bundles and devices, as an
+ * administrator and as a member with read access. Each message of the page is compared with the API
+ * afterwards.
  */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * The actions that the dashboard offers to each role, in a real browser: all that the API allows, and none that it refuses. Each case is
- * compared with the API's answer to the same person.
+ * The actions that the dashboard offers to each role, in a real browser: all that the API allows,
+ * and none that it refuses. Each case is compared with the API's answer to the same person.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";

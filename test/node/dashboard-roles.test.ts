@@ -1,6 +1,6 @@
 /**
- * Roles below the organization, custom roles and keys of single channels from the dashboard in a real browser, seen by the administrator who gives
- * them and by the person or key that gets them.
+ * Roles below the organization, custom roles and keys of single channels from the dashboard in a
+ * real browser, seen by the administrator who gives them and by the person or key that gets them.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";

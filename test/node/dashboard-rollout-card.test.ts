@@ -1,4 +1,7 @@
-/** The card of a rollout in the dashboard, in a real browser, on an app's first day, when every device is new. */
+/**
+ * The card of a rollout in the dashboard, in a real browser, on an app's first day, when every
+ * device is new.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { type Stage, sharedStage, type Visitor } from "./support/dashboard";
@@ -49,7 +52,10 @@ describe.skipIf(chromium === undefined)("a rollout in the dashboard", () => {
 			is_prod: true,
 			is_emulator: false,
 		});
-		/** The device asks, gets the bundle, and reports the result. All of them come from the network of this machine. */
+		/**
+		 * The device asks, gets the bundle, and reports the result. All of them come from the network of
+		 * this machine.
+		 */
 		const takeUp = async (index: number, action = "set") => {
 			expect(await api("POST", "/updates", device(index, "2.3.1"))).toMatchObject({ version: "2.4.0" });
 			await api("POST", "/stats", { ...device(index, "2.4.0"), action, timestamp: Date.now() });
@@ -95,7 +101,8 @@ describe.skipIf(chromium === undefined)("a rollout in the dashboard", () => {
 		});
 
 		test("shows its settings, and changes them", async () => {
-			// The dialog starts with the settings that the page has, which follow the change above a moment later.
+			// The dialog starts with the settings that the page has, which follow the change above a moment
+			// later.
 			const listed = admin.page.locator("details").filter({ hasText: "Rollout settings of this channel" });
 			await expect.poll(() => listed.textContent()).toContain("New devicesCount");
 			await button("Rollout settings").click();

@@ -1,6 +1,7 @@
 /**
- * Rollouts and promotions as a person reads them in the dashboard: the count before a public channel changes, and the effect on a
- * running rollout. Each message of the page is compared with what devices get.
+ * Rollouts and promotions as a person reads them in the dashboard: the count before a public
+ * channel changes, and the effect on a running rollout. Each message of the page is compared with
+ * what devices get.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium, closeWhenLeft } from "./support/browser";

@@ -1,4 +1,7 @@
-/** Finding things in the dashboard: the command palette, the keys, the app switcher's list, breadcrumbs, the theme and the marks of a lost network. */
+/**
+ * Finding things in the dashboard: the command palette, the keys, the app switcher's list,
+ * breadcrumbs, the theme and the marks of a lost network.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { APP, deviceId, type Stage, sharedStage, type Visitor } from "./support/dashboard";

@@ -1,6 +1,7 @@
 /**
- * Settings in a real browser: policies and signing keys of an organization, what the app accepts from its devices, the form of a channel's
- * updates, and the notice of a rollout that fails on a gate which only notifies. Each message of the page is compared with the API afterwards.
+ * Settings in a real browser: policies and signing keys of an organization, what the app accepts
+ * from its devices, the form of a channel's updates, and the notice of a rollout that fails on a
+ * gate which only notifies. Each message of the page is compared with the API afterwards.
  */
 import { generateKeyPairSync } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

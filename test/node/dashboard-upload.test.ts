@@ -1,6 +1,6 @@
 /**
- * Choosing a zip in the dashboard, in a real browser: the messages before anything is uploaded, what the service received, and the link
- * from the new bundle to a channel.
+ * Choosing a zip in the dashboard, in a real browser: the messages before anything is uploaded,
+ * what the service received, and the link from the new bundle to a channel.
  */
 
 import { randomBytes } from "node:crypto";

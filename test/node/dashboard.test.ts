@@ -1,6 +1,7 @@
 /**
- * The dashboard in a real browser against the running product: each screen's main path, as an administrator, as a member with few rights
- * and without any; keyboard and screen reader can use every screen, and the script of the first screen stays small.
+ * The dashboard in a real browser against the running product: each screen's main path, as an
+ * administrator, as a member with few rights and without any; keyboard and screen reader can use
+ * every screen, and the script of the first screen stays small.
  */
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";

@@ -1,6 +1,7 @@
 /**
- * Dead messages on the running product, whose consumer fails until the Queue gives up, and the operator's command that lists, resends and
- * drops them. A message that is sent again is counted exactly once.
+ * Dead messages on the running product, whose consumer fails until the Queue gives up, and the
+ * operator's command that lists, resends and drops them. A message that is sent again is counted
+ * exactly once.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -13,7 +14,10 @@ import { literal } from "../../src/operator/sql-text";
 import { DATABASE_ID, fakeAccountScene } from "./support/fake-account";
 import { answerOf } from "./support/product";
 
-/** The Queue gives up after twenty tries, each about a second after the one before, and a loaded machine takes several times as long. */
+/**
+ * The Queue gives up after twenty tries, each about a second after the one before, and a loaded
+ * machine takes several times as long.
+ */
 const LIMIT_MS = 600_000;
 
 /** Runs the command; its output. */
@@ -23,7 +27,10 @@ async function linesOf(execute: Execute, ...argv: readonly string[]): Promise<st
 	return lines;
 }
 
-/** Wraps the Worker: D1 refuses its consumer until /test/repair, and the Queue retries without delay. */
+/**
+ * Wraps the Worker: D1 refuses its consumer until /test/repair, and the Queue retries without
+ * delay.
+ */
 const ENTRY = `
 import { AsyncLocalStorage } from "node:async_hooks";
 import built from "./worker.js";
@@ -53,7 +60,7 @@ export default {
 		if (batch.queue.endsWith("-dead")) return built.queue(batch, watched(env), ctx);
 		let failed = 0;
 		const messages = batch.messages.map((message) => ({
-			...{ id: message.id, timestamp: message.timestamp, body: message.body, attempts: message.attempts },
+			id: message.id, timestamp: message.timestamp, body: message.body, attempts: message.attempts,
 			ack: () => message.ack(),
 			retry: () => { failed += 1; message.retry(); },
 		}));
@@ -111,9 +118,16 @@ describe("a consumer that fails until the Queue gives up", () => {
 			const [{ id: owner_org }] = (await ask("GET", "/organization")) as [{ id: string }];
 			await ask("POST", "/app", { app_id: appId, name: "Dead", owner_org });
 			const report = (number: number) => ({
-				...{ app_id: appId, device_id: `0f9b0a3e-43cf-4d1f-8a07-6a1c3b1f7e0${number}`, platform: "android" },
-				...{ action: "set", version_name: "1.0.0", version_build: "1.0.0", plugin_version: "8.51.23" },
-				...{ timestamp: Date.now() + number, is_prod: true, is_emulator: false },
+				app_id: appId,
+				device_id: `0f9b0a3e-43cf-4d1f-8a07-6a1c3b1f7e0${number}`,
+				platform: "android",
+				action: "set",
+				version_name: "1.0.0",
+				version_build: "1.0.0",
+				plugin_version: "8.51.23",
+				timestamp: Date.now() + number,
+				is_prod: true,
+				is_emulator: false,
 			});
 			await ask("POST", "/stats", [1, 2, 3].map(report) as never);
 			await until("a dead message", async () =>

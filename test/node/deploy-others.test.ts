@@ -1,5 +1,6 @@
 /**
- * A deployment in an account that has resources of others: they stop it before it changes anything, and another name has its own.
+ * A deployment in an account that has resources of others: they stop it before it changes anything,
+ * and another name has its own.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";

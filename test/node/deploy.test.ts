@@ -1,7 +1,9 @@
 /**
- * `npm run deploy` against a program in the place of wrangler and the account: which commands run in which order, what a second run and a run
- * after a failure do, and that neither the secret nor the key is ever lost or shown. The database is held open by the test. In test:proof the
- * first deployment goes through the installed wrangler into a local D1, and the later ones work on what it wrote.
+ * `npm run deploy` against a program in the place of wrangler and the account: which commands run
+ * in which order, what a second run and a run after a failure do, and that neither the secret nor
+ * the key is ever lost or shown. The database is held open by the test. In test:proof the first
+ * deployment goes through the installed wrangler into a local D1, and the later ones work on what
+ * it wrote.
  */
 import { spawn } from "node:child_process";
 import { readdir, readFile, rm, stat } from "node:fs/promises";

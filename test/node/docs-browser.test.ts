@@ -1,6 +1,6 @@
 /**
- * The documentation in Chromium: examples name the server that serves the page, and a person who types finds a place and gets there with the
- * keyboard alone.
+ * The documentation in Chromium: examples name the server that serves the page, and a person who
+ * types finds a place and gets there with the keyboard alone.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { chromium, leave, openPage } from "./support/browser";

@@ -1,6 +1,7 @@
 /**
- * src/docs/ci.md is true: its publishers are created as printed, and the jobs of each provider get a key, release with the stock CLI and upload
- * previews with the capstan command, while a local issuer plays the provider. So is the job of src/docs/previews.md. `npm test` runs the jobs of
+ * src/docs/ci.md is true: its publishers are created as printed, and the jobs of each provider get
+ * a key, release with the stock CLI and upload previews with the capstan command, while a local
+ * issuer plays the provider. So is the job of src/docs/previews.md. `npm test` runs the jobs of
  * some providers, `npm run test:proof` those of all.
  */
 import { execFileSync } from "node:child_process";
@@ -92,7 +93,8 @@ const JOBS: readonly Job[] = [
 		commands: ({ release }) => release.script.slice(1).join("\n"),
 		claims: {
 			...{ iss: "https://gitlab.com", project_id: "20", namespace_id: "72", pipeline_source: "push" },
-			...{ ref_path: "refs/heads/main", ref_protected: "true" },
+			ref_path: "refs/heads/main",
+			ref_protected: "true",
 		},
 		publisher: { provider: "gitlab", claims: { project_id: "20", namespace_id: "72", ref_protected: "true" } },
 		environment: () => ({
@@ -185,7 +187,8 @@ describe("src/docs/ci.md", () => {
 		expect(jobs.preview.steps.at(-1).uses).toContain("/actions/preview@");
 		issuer.job = {
 			...{ ...GITHUB_JOB, iss: "https://token.actions.githubusercontent.com", event_name: "pull_request" },
-			...{ ref: "refs/pull/41/merge", head_ref: "checkout" },
+			ref: "refs/pull/41/merge",
+			head_ref: "checkout",
 			workflow_ref: "octo-org/octo-repo/.github/workflows/preview.yml@refs/pull/41/merge",
 		};
 		const project = await createCliProject(product.directory, product.url, APP);
@@ -196,7 +199,10 @@ describe("src/docs/ci.md", () => {
 			const repository = { ...repo, full_name: "octo-org/octo-repo" };
 			await writeFile(event, JSON.stringify({ pull_request: pull, repository }));
 			const environment = {
-				...{ CI: "1", GITHUB_ACTIONS: "true", GITHUB_EVENT_PATH: event, ACTIONS_ID_TOKEN_REQUEST_TOKEN: "job-secret" },
+				CI: "1",
+				GITHUB_ACTIONS: "true",
+				GITHUB_EVENT_PATH: event,
+				ACTIONS_ID_TOKEN_REQUEST_TOKEN: "job-secret",
 				ACTIONS_ID_TOKEN_REQUEST_URL: `${issuer.url}/token?api-version=2.0`,
 			};
 			const facts = { "github.token": "", "github.event.pull_request.state": state };
@@ -222,12 +228,10 @@ describe("src/docs/ci.md", () => {
 		const request = { project_path: "octo-org/octo-repo", ref_path: "refs/heads/checkout" };
 		const job = { ...claims, ...request, iss: "https://gitlab.com", pipeline_source: "merge_request_event" };
 		const environment = {
-			...{
-				CI: "1",
-				GITLAB_CI: "true",
-				CI_MERGE_REQUEST_IID: "42",
-				CI_MERGE_REQUEST_PROJECT_PATH: "octo-org/octo-repo",
-			},
+			CI: "1",
+			GITLAB_CI: "true",
+			CI_MERGE_REQUEST_IID: "42",
+			CI_MERGE_REQUEST_PROJECT_PATH: "octo-org/octo-repo",
 			CAPSTAN_ID_TOKEN: issuer.token({ ...job, aud: product.url }),
 		};
 		const project = await createCliProject(product.directory, product.url, APP);
@@ -239,19 +243,26 @@ describe("src/docs/ci.md", () => {
 	const PULL_REQUEST = "https://github.com/octo-org/octo-repo/pull";
 	test.each([
 		{
-			...{ heading: "Previews on CircleCI", number: 43, provider: "circleci", issuer: CIRCLE },
+			heading: "Previews on CircleCI",
+			number: 43,
+			provider: "circleci",
+			issuer: CIRCLE,
 			commands: (block: ReturnType<typeof parse>) => block.jobs.preview.steps.at(-1).run,
 			job: { iss: CIRCLE, "oidc.circleci.com/project-id": "p-3", "oidc.circleci.com/ssh-rerun": false },
 			claims: { "oidc.circleci.com/project-id": "p-3" },
 			environment: { CIRCLECI: "true", CIRCLE_OIDC_TOKEN: "any", CIRCLE_PULL_REQUEST: `${PULL_REQUEST}/43` },
 		},
 		{
-			...{ heading: "Previews on Buildkite", number: 44, provider: "buildkite", issuer: undefined },
+			heading: "Previews on Buildkite",
+			number: 44,
+			provider: "buildkite",
+			issuer: undefined,
 			commands: (block: ReturnType<typeof parse>) => block.steps[0].command.replaceAll("$$", "$"),
 			job: { iss: "https://agent.buildkite.com", pipeline_id: "p-4", organization_id: "o-4", build_branch: "checkout" },
 			claims: { pipeline_id: "p-4", organization_id: "o-4" },
 			environment: {
-				...{ BUILDKITE: "true", BUILDKITE_REPO: "git@github.com:octo-org/octo-repo.git" },
+				BUILDKITE: "true",
+				BUILDKITE_REPO: "git@github.com:octo-org/octo-repo.git",
 				BUILDKITE_PULL_REQUEST: "44",
 			},
 		},

@@ -1,6 +1,6 @@
 /**
- * The guides are true: their examples run against the product as a reader would run them, their roles and figures are those of the
- * service, and they load nothing from other hosts.
+ * The guides are true: their examples run against the product as a reader would run them, their
+ * roles and figures are those of the service, and they load nothing from other hosts.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";

@@ -1,4 +1,7 @@
-/** `npm run doctor -- --deep` on a running product: rows and objects are compared in both directions, and only old objects without a row are removed. */
+/**
+ * `npm run doctor -- --deep` on a running product: rows and objects are compared in both
+ * directions, and only old objects without a row are removed.
+ */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { deepFindings, liveBundles } from "../../src/operator/doctor-bytes";
@@ -45,13 +48,15 @@ test("names lost and changed bytes with the channels that serve them", async () 
 	await place.bucket.put(other, "other bytes");
 	const findings = await deep();
 	expect(findings["bytes of all rows"]).toMatchObject({
-		...{ state: "failed", detail: `1 lost: ${app} 1.1.0, live on production` },
+		state: "failed",
+		detail: `1 lost: ${app} 1.1.0, live on production`,
 		remedy: expect.stringContaining("--missing-objects"),
 	});
 	expect(findings["sizes of all objects"]?.detail).toContain(`${app} 1.2.0 (11 bytes instead of`);
 	const { body } = await product.api("GET", "/service/status");
 	expect(liveBundles({ isLocal: true, option: "" }, body as Status)).toMatchObject({
-		...{ state: "failed", detail: `the bytes of 1 of the newest 1 are lost: ${app} 1.1.0` },
+		state: "failed",
+		detail: `the bytes of 1 of the newest 1 are lost: ${app} 1.1.0`,
 	});
 	await place.bucket.put(live, kept);
 	expect((await deep())["bytes of all rows"]?.state).toBe("ok");

@@ -1,6 +1,6 @@
 /**
- * `npm run doctor` from outside, on the running product: a healthy one has no failed line, and each fault that a test can cause shows its line
- * and its remedy. Secrets come from the fake wrangler.
+ * `npm run doctor` from outside, on the running product: a healthy one has no failed line, and each
+ * fault that a test can cause shows its line and its remedy. Secrets come from the fake wrangler.
  */
 import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -28,7 +28,10 @@ async function examined(
 ): Promise<Examined> {
 	const lines: string[] = [];
 	const isHealthy = await runDoctor({
-		...{ argv: [...argv, "--json"], stateDirectory, wrangler: scene.wrangler(), nowMs: () => Date.now() },
+		argv: [...argv, "--json"],
+		stateDirectory,
+		wrangler: scene.wrangler(),
+		nowMs: () => Date.now(),
 		print: (line) => void lines.push(line),
 		...more,
 	});
@@ -207,17 +210,26 @@ describe("a product with faults", () => {
 				]);
 				const answer = await examined(stateDirectory, ["--local"]);
 				expect(states(answer)).toEqual({
-					...{ address: "ok", version: "ok", "update check": "ok", "admin key": "ok", clock: "ok", queue: "ok" },
-					...{ schema: "failed", bindings: "failed", "database size": "failed", "dead messages": "failed" },
-					...{ "clean-up": "warning", bucket: "ok", triggers: "failed", "live bundles": "ok" },
-					...{
-						telemetry: "failed",
-						"edge cache": "ok",
-						"public address": "failed",
-						"bundles domain": "failed",
-						CORS: "failed",
-						webhooks: "ok",
-					},
+					address: "ok",
+					version: "ok",
+					"update check": "ok",
+					"admin key": "ok",
+					clock: "ok",
+					queue: "ok",
+					schema: "failed",
+					bindings: "failed",
+					"database size": "failed",
+					"dead messages": "failed",
+					"clean-up": "warning",
+					bucket: "ok",
+					triggers: "failed",
+					"live bundles": "ok",
+					telemetry: "failed",
+					"edge cache": "ok",
+					"public address": "failed",
+					"bundles domain": "failed",
+					CORS: "failed",
+					webhooks: "ok",
 				});
 				const remedies = {
 					schema: "npm start",

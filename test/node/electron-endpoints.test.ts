@@ -1,6 +1,6 @@
 /**
- * The published @capgo/electron-updater against the device endpoints beside the update check: channels in its own format, and
- * statistics one at a time.
+ * The published @capgo/electron-updater against the device endpoints beside the update check:
+ * channels in its own format, and statistics one at a time.
  */
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,7 +15,9 @@ beforeAll(async () => {
 	product = await sharedProduct();
 });
 
-/** An app whose public channel has 1.1.0; pr-7 has 1.2.0-pr.7 and may be chosen, internal may not. */
+/**
+ * An app whose public channel has 1.1.0; pr-7 has 1.2.0-pr.7 and may be chosen, internal may not.
+ */
 async function newApp() {
 	const appId = product.newAppId();
 	await createProductApp(product, appId);

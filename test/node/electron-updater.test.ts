@@ -1,6 +1,6 @@
 /**
- * The published @capgo/electron-updater against the running product: an Electron app from its first check to its return to the
- * store build.
+ * The published @capgo/electron-updater against the running product: an Electron app from its first
+ * check to its return to the store build.
  */
 import { once } from "node:events";
 import { mkdtemp, readFile } from "node:fs/promises";

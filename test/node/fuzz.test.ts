@@ -1,6 +1,6 @@
 /**
- * Malformed requests against the running product: a small part of what `npm run test:fuzz` sends, and proof that the judge
- * of the answers detects faults.
+ * Malformed requests against the running product: a small part of what `npm run test:fuzz` sends,
+ * and proof that the judge of the answers detects faults.
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,6 +1,7 @@
 /**
- * A typed client is generated from openapi.json, compiled in strict mode with a program that uses it, and run against the product. The lines of
- * the program that must not compile show that the types are more than `unknown`.
+ * A typed client is generated from openapi.json, compiled in strict mode with a program that uses
+ * it, and run against the product. The lines of the program that must not compile show that the
+ * types are more than `unknown`.
  */
 import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";

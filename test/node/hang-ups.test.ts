@@ -1,9 +1,11 @@
 /**
- * Clients of the running product that hang up while the database or the bucket answers. The runtime ends such a request at once, and a promise
- * that others share with it would never settle, so the work goes on and the next client, who shares it, is answered right and soon.
+ * Clients of the running product that hang up while the database or the bucket answers. The runtime
+ * ends such a request at once, and a promise that others share with it would never settle, so the
+ * work goes on and the next client, who shares it, is answered right and soon.
  *
- * A module around the Worker asks this process before and after each call of D1 and R2, which holds the answer until the client is gone: exact
- * moments, and a delay that is I/O of the request, which a timer is not.
+ * A module around the Worker asks this process before and after each call of D1 and R2, which holds
+ * the answer until the client is gone: exact moments, and a delay that is I/O of the request, which
+ * a timer is not.
  */
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
@@ -77,7 +79,10 @@ type Moment = "d1-asked" | "d1-answers" | "r2-asked" | "r2-answers";
 
 /** Below the time that a check waits for D1 or for dead work, above what a busy machine takes. */
 const PROMPT_MS = 1_500;
-/** A change of another isolate is seen after four seconds, and the request that asks for it may wait for half a second. */
+/**
+ * A change of another isolate is seen after four seconds, and the request that asks for it may wait
+ * for half a second.
+ */
 const SEEN_MS = 4_500;
 const DEVICE = { platform: "android", version_name: "builtin", version_build: "1.0.0", plugin_version: "8.40.0" };
 const DEVICE_ID = "11111111-2222-4333-8444-555555555555";
@@ -147,7 +152,10 @@ afterAll(async () => {
 	receiver.close();
 });
 
-/** A request on a connection of its own, which `resetAndDestroy` ends: the runtime does not notice one that is only closed. */
+/**
+ * A request on a connection of its own, which `resetAndDestroy` ends: the runtime does not notice
+ * one that is only closed.
+ */
 function send(method: string, path: string, body?: object): Socket {
 	const { hostname, port, host } = new URL(product.url);
 	const text = body === undefined ? "" : JSON.stringify(body);
@@ -170,7 +178,10 @@ async function hangUp(gate: Held, ...request: Parameters<typeof send>): Promise<
 	await noticed();
 }
 
-/** The runtime reads connections in turn, so after this answer it knows of the one that was closed before. */
+/**
+ * The runtime reads connections in turn, so after this answer it knows of the one that was closed
+ * before.
+ */
 async function noticed(): Promise<void> {
 	await unfinished();
 	await pause(20);
@@ -274,7 +285,9 @@ describe("a change whose client hung up after it landed", () => {
 		const { appId, uuid } = await createScene();
 		await check(appId);
 		await product.api("POST", "/webhook", {
-			...{ orgId: product.orgId, url: webhookUrl, events: ["channel.promoted"] },
+			orgId: product.orgId,
+			url: webhookUrl,
+			events: ["channel.promoted"],
 		});
 		// The caller and the channel are read in one batch, and the change is the next one.
 		const gate = hold("d1-answers", 1);

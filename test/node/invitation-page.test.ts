@@ -1,5 +1,6 @@
 /**
- * The invitation page: how it is served, and its script run against the product with fake DOM elements.
+ * The invitation page: how it is served, and its script run against the product with fake DOM
+ * elements.
  */
 import { beforeAll, expect, test } from "vitest";
 import { type Product, sharedProduct } from "./support/product";

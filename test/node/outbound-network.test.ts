@@ -1,6 +1,6 @@
 /**
- * A local run's Worker reaches no private network with `fetch`, as on Cloudflare: a caller names addresses of bundles and webhooks, and this
- * machine has services that only it should reach.
+ * A local run's Worker reaches no private network with `fetch`, as on Cloudflare: a caller names
+ * addresses of bundles and webhooks, and this machine has services that only it should reach.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";

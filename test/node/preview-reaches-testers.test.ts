@@ -1,7 +1,8 @@
 /**
- * A preview reaches testers on every store build: uploaded by the published CLI with a preview key, received by the published Electron
- * updater and the published Android client, whether the app was built for the channel or its user chose it. Android, which starts a JVM for
- * each app, is met by every store build in `npm run test:proof`.
+ * A preview reaches testers on every store build: uploaded by the published CLI with a preview key,
+ * received by the published Electron updater and the published Android client, whether the app was
+ * built for the channel or its user chose it. Android, which starts a JVM for each app, is met by
+ * every store build in `npm run test:proof`.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createCliProject } from "../proof/clients/capgo-cli";

@@ -1,6 +1,7 @@
 /**
- * The README's tour works as printed: its bash blocks run in one shell, from top to bottom, in a directory like a fresh clone, and print what
- * the README shows. Its text stays short, and every file and command that it names exists.
+ * The README's tour works as printed: its bash blocks run in one shell, from top to bottom, in a
+ * directory like a fresh clone, and print what the README shows. Its text stays short, and every
+ * file and command that it names exists.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, symlink } from "node:fs/promises";

@@ -1,6 +1,7 @@
 /**
- * A build that sends the wrong file often sends a body that is refused before it is read to its end. The sender must get the answer instead of a
- * closed connection, which looks like a broken network.
+ * A build that sends the wrong file often sends a body that is refused before it is read to its
+ * end. The sender must get the answer instead of a closed connection, which looks like a broken
+ * network.
  */
 import { beforeAll, expect, test } from "vitest";
 import { type Product, sharedProduct } from "./support/product";

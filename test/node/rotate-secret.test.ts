@@ -1,6 +1,7 @@
 /**
- * `npm run rotate-secret` against a wrangler and an account of the test: what it adds and removes and when, that no run loses a
- * secret that something still needs, and that neither secret is shown or left in a file.
+ * `npm run rotate-secret` against a wrangler and an account of the test: what it adds and removes
+ * and when, that no run loses a secret that something still needs, and that neither secret is shown
+ * or left in a file.
  */
 import { readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

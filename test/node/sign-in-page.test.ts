@@ -1,6 +1,7 @@
 /**
- * The sign-in page in a real browser against the running product: the first administrator's link, a passkey on a virtual authenticator, and
- * a code from the terminal; framing, open redirects, loopback addresses, and phones on the network.
+ * The sign-in page in a real browser against the running product: the first administrator's link, a
+ * passkey on a virtual authenticator, and a code from the terminal; framing, open redirects,
+ * loopback addresses, and phones on the network.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -32,7 +33,8 @@ async function openSignIn(): Promise<Page> {
 		browserPage: page,
 		evaluate: (expression) => page.evaluate(expression),
 		async goto(url) {
-			// Starts at another page, because an address that differs only after the # loads nothing; these pages redirect before they are loaded.
+			// Starts at another page, because an address that differs only after the # loads nothing; these
+			// pages redirect before they are loaded.
 			await page.goto(restingPage(url));
 			await page.goto(url, { waitUntil: "commit" });
 		},

@@ -1,6 +1,6 @@
 /**
- * Everything that a person can fix ends `npm start` with one sentence and exit code 1. A few start the process; the
- * others call its function, which prints nothing and throws the sentence.
+ * Everything that a person can fix ends `npm start` with one sentence and exit code 1. A few start
+ * the process; the others call its function, which prints nothing and throws the sentence.
  */
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -33,7 +33,10 @@ async function databaseFile(state: string): Promise<string> {
 
 let folded: Promise<string> | undefined;
 
-/** Gives the state directory a database after so many writes that SQLite merged its write-ahead log into the file. */
+/**
+ * Gives the state directory a database after so many writes that SQLite merged its write-ahead log
+ * into the file.
+ */
 async function foldedDatabase(state: string): Promise<string> {
 	folded ??= scene.copiedState().then(fold);
 	await rm(join(state, "d1"), { recursive: true });
@@ -144,7 +147,9 @@ describe("a start is refused in one sentence", () => {
 		expect(await files()).toEqual(before);
 		const miniflare = new Miniflare(
 			convertV4MiniflareOptions({
-				...{ modules: true, script: "export default {}", d1Databases: { DB: "DB" } },
+				modules: true,
+				script: "export default {}",
+				d1Databases: { DB: "DB" },
 				resourcePersistencePath: stateDirectory,
 			}),
 		);

@@ -1,4 +1,7 @@
-/** `npm start -- --lan` and HOST: which addresses a run serves, and that a phone downloads from the address that it asked. */
+/**
+ * `npm start -- --lan` and HOST: which addresses a run serves, and that a phone downloads from the
+ * address that it asked.
+ */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -26,8 +29,12 @@ async function expectServed(local: string, network: string, key: string): Promis
 	const channel = { app_id: "com.example.phone", channel: "main", version: "1.0.1", public: true };
 	await send(local, "POST", "/channel", channel);
 	const check = {
-		...{ app_id: "com.example.phone", device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61", platform: "android" },
-		...{ version_name: "builtin", version_build: "1.0.0", plugin_version: "8.51.23" },
+		app_id: "com.example.phone",
+		device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
+		platform: "android",
+		version_name: "builtin",
+		version_build: "1.0.0",
+		plugin_version: "8.51.23",
 	};
 	for (const origin of [local, network, local, network]) {
 		const { url } = await send(origin, "POST", "/updates", check);

@@ -1,6 +1,7 @@
 /**
- * `npm start` as a person runs it: the first run, the next runs on the same state directory, every way to stop it, and the background. The
- * tests of `describe("npm start")` follow each other on one state directory, because a process takes seconds to start.
+ * `npm start` as a person runs it: the first run, the next runs on the same state directory, every
+ * way to stop it, and the background. The tests of `describe("npm start")` follow each other on one
+ * state directory, because a process takes seconds to start.
  */
 import { spawnSync } from "node:child_process";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
@@ -208,7 +209,8 @@ describe("the launcher", () => {
 		await copyFile(launcher, join(clone, "src/operator/launch.js"));
 		await writeFile(join(clone, "package.json"), '{"type":"module"}');
 		expect(run(clone)).toMatchObject({
-			...{ status: 1, stdout: "" },
+			status: 1,
+			stdout: "",
 			stderr: "The dependencies are not installed; run npm ci first.\n",
 		});
 	});

@@ -1,6 +1,6 @@
 /**
- * The end of `npm start`: whatever ends it, what devices have reported before is counted by the next start, and the system's temporary directory
- * is left as it was.
+ * The end of `npm start`: whatever ends it, what devices have reported before is counted by the
+ * next start, and the system's temporary directory is left as it was.
  */
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -30,8 +30,14 @@ test("SIGTERM and SIGINT lose no report that was acknowledged, and leave nothing
 		const reports = Array.from({ length: REPORTS }, async (_, index) => {
 			const device = `0000000${number}-0000-4000-8000-${String(index).padStart(12, "0")}`;
 			const report = {
-				...{ app_id: APP, device_id: device, action: "set", version_name: "1.0.0", version_build: "1.0.0" },
-				...{ platform: "android", plugin_version: "8.51.23", timestamp: Date.now() },
+				app_id: APP,
+				device_id: device,
+				action: "set",
+				version_name: "1.0.0",
+				version_build: "1.0.0",
+				platform: "android",
+				plugin_version: "8.51.23",
+				timestamp: Date.now(),
 			};
 			const init = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(report) };
 			return (await fetch(`${url}/stats`, init)).status;

@@ -1,6 +1,6 @@
 /**
- * Webhooks of the running product, from the receiving end: HTTP servers of this process get what the product's Queue delivers, and the
- * published library verifies it as a receiver would.
+ * Webhooks of the running product, from the receiving end: HTTP servers of this process get what
+ * the product's Queue delivers, and the published library verifies it as a receiver would.
  */
 import { createPublicKey, verify } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
@@ -51,7 +51,10 @@ async function addWebhook(url: string, fields: Record<string, unknown> = {}) {
 	return { ...body, orgId: organization.body.id as string };
 }
 
-/** Whether ed25519 of Node accepts a v1a signature, by the public key in the form of Standard Webhooks. */
+/**
+ * Whether ed25519 of Node accepts a v1a signature, by the public key in the form of Standard
+ * Webhooks.
+ */
 function isSignedBy(publicKey: string, { headers, text }: Receiver["received"][number]): boolean {
 	const x = Buffer.from(publicKey.replace("whpk_", ""), "base64").toString("base64url");
 	const key = createPublicKey({ format: "jwk", key: { kty: "OKP", crv: "Ed25519", x } });

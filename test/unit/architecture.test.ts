@@ -1,6 +1,7 @@
 /**
- * Holds the source tree to its rules (source-rules.ts), and the command line, the dashboard, the documents and the migrations to theirs. Each
- * rule is first shown a text that breaks it, so that a rule that cannot fail is caught.
+ * Holds the source tree to its rules (source-rules.ts), and the command line, the dashboard, the
+ * documents and the migrations to theirs. Each rule is first shown a text that breaks it, so that a
+ * rule that cannot fail is caught.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -159,8 +160,10 @@ describe("the source tree", () => {
 	});
 
 	/**
-	 * SQLite knows averages alone: where one app has most of a table's rows, its planner takes an index by the app for useless and scans the table
-	 * for every other app, which in growth.test.ts makes 16 requests read more than their budget. Without statistics the plans are those that the tests hold.
+	 * SQLite knows averages alone: where one app has most of a table's rows, its planner takes an
+	 * index by the app for useless and scans the table for every other app, which in growth.test.ts
+	 * makes 16 requests read more than their budget. Without statistics the plans are those that the
+	 * tests hold.
 	 */
 	test("nothing collects statistics for the query planner", () => {
 		const collects = /^\s*ANALYZE\b|\bPRAGMA\s+optimize\b|["'`]ANALYZE\b/im;

@@ -1,4 +1,7 @@
-/** The bench: its arithmetic, its HTTP parser, and that it refuses to count a wrong answer. No test measures time. */
+/**
+ * The bench: its arithmetic, its HTTP parser, and that it refuses to count a wrong answer. No test
+ * measures time.
+ */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -74,18 +77,26 @@ describe("the price of a million checks", () => {
 	const rows = (d1RowsWritten: number, d1RowsRead = 0) => ({ d1RowsWritten, d1RowsRead });
 	const update = { ...rows(4), batch: rows(6), downloads: 1, reports: 2, cpuMs: 0, r2ClassB: 1, r2ClassBAgain: 0 };
 	const counts: CostCounts = {
-		...{
-			checkCpuMs: 0.5,
-			pauseSeconds: 20,
-			longestSeconds: 120,
-			urgentSeconds: 1,
-			urgentPerHour: 1e9,
-			batchSeconds: 10,
-		},
-		...{ isolateReports: true, checkBatch: rows(2), deviceBytes: 700, updateBytes: 100 },
-		...{ firstEver: rows(2), returning: rows(1), noNews: rows(0), question: rows(0, 1), sharesQuestions: true },
-		...{ zip: update, delta: { ...update, downloads: 100, r2ClassB: 100 }, deltaFiles: 100 },
-		...{ cold: { ...rows(0, 10), r2ClassA: 0, r2ClassB: 1 }, sweep: { ...rows(0, 5_000), r2ClassA: 0 } },
+		checkCpuMs: 0.5,
+		pauseSeconds: 20,
+		longestSeconds: 120,
+		urgentSeconds: 1,
+		urgentPerHour: 1e9,
+		batchSeconds: 10,
+		isolateReports: true,
+		checkBatch: rows(2),
+		deviceBytes: 700,
+		updateBytes: 100,
+		firstEver: rows(2),
+		returning: rows(1),
+		noNews: rows(0),
+		question: rows(0, 1),
+		sharesQuestions: true,
+		zip: update,
+		delta: { ...update, downloads: 100, r2ClassB: 100 },
+		deltaFiles: 100,
+		cold: { ...rows(0, 10), r2ClassA: 0, r2ClassB: 1 },
+		sweep: { ...rows(0, 5_000), r2ClassA: 0 },
 		logLinesPerCheck: 0,
 	};
 	/** Ten checks per second and isolate. */
@@ -95,7 +106,8 @@ describe("the price of a million checks", () => {
 
 	test("follows its arithmetic by hand", () => {
 		expect(messagesPerEvent(10, 0, counts)).toBeCloseTo(1 / 140, 9);
-		// Twenty seconds without an event hardly happen, so each message is open for two minutes and has 61 events.
+		// Twenty seconds without an event hardly happen, so each message is open for two minutes and has
+		// 61 events.
 		expect(messagesPerEvent(0.5, 0, counts)).toBeCloseTo(1 / 61, 4);
 		expect(messagesPerEvent(0.0001, 0, counts)).toBeCloseTo(1, 2);
 		// Urgent events end two thirds of the messages.
@@ -106,7 +118,8 @@ describe("the price of a million checks", () => {
 		expect(part("rows of new devices")).toBeCloseTo(0.02 * 2, 9);
 		expect(part("rows of returning devices")).toBeCloseTo(0.98, 9);
 		expect(part("rows of updates")).toBeCloseTo(4 / 7, 9);
-		// Two reports an update; one waits, and of the other there are 10 / 7 a second, buffered for a second.
+		// Two reports an update; one waits, and of the other there are 10 / 7 a second, buffered for a
+		// second.
 		const messages = 1 / 140 / 7 + 1 / 7 / (1 + 10 / 7);
 		expect(part("reports of updates")).toBeCloseTo((2 / 7) * 0.3 + 1.2 * messages, 9);
 		// 0.07 + 0.6 messages a second: batches of seven and a half, each with checks and updates.
@@ -119,7 +132,8 @@ describe("the price of a million checks", () => {
 		expect(part("questions for changes")).toBeCloseTo((86_400 / 2.1) * (0.001 / 864_000), 9);
 		expect(part("cold isolates")).toBeCloseTo((24 * (10 * 0.001 + 0.36)) / 864_000, 9);
 		expect(part("clean-up")).toBeCloseTo((96 * 5_000 * 0.001) / 864_000, 9);
-		// 864,000 devices and 400 days of 17,280 new ones, and 30 days of updates, for 25.92 million checks a month.
+		// 864,000 devices and 400 days of 17,280 new ones, and 30 days of updates, for 25.92 million
+		// checks a month.
 		const gigabytes = (7_776_000 * 700 + (864_000 / 7) * 30 * 100) / 1e9;
 		expect(part("storage of devices")).toBeCloseTo((gigabytes * 0.75) / 25.92, 9);
 		expect(part("log lines")).toBe(0);

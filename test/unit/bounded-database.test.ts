@@ -1,4 +1,7 @@
-/** The bound on batches that wait for a database, also after clients hung up, whose batches never end. */
+/**
+ * The bound on batches that wait for a database, also after clients hung up, whose batches never
+ * end.
+ */
 import { expect, test } from "vitest";
 import { openDb } from "../../src/db/batch";
 import { boundedDatabase } from "../../src/db/bounded-database";

@@ -1,6 +1,6 @@
 /**
- * Which zips are bundles: one archive for each rule that breaks only this rule, archives of common tools that must pass, and thousands of
- * damaged archives. The check answers each with a verdict, reads a bounded amount, and reads nothing outside the file.
+ * Which zips are bundles: one archive that breaks each rule, archives of common tools that must
+ * pass, and thousands of damaged ones. Each gets a verdict after a bounded read inside the file.
  */
 import crc32 from "crc-32";
 import fc from "fast-check";
@@ -274,7 +274,7 @@ describe("checkBundleArchive refuses", () => {
 			new DataView(bytes.buffer).setBigUint64(bytes.length - 22 - 20 - 56 + at, value, true);
 			return bytes;
 		};
-		// Length of the record, size of the directory, its offset (twice), and the offset of the record (twice).
+		// Length of the record, size of the directory, its offset and that of the record (twice each).
 		for (const [at, value] of [
 			[4, 45n],
 			[40, 1n],

@@ -55,7 +55,8 @@ test("the page runs only its own script, and appears in no cache, frame or refer
 		"content-security-policy": expect.stringMatching(
 			/^default-src 'none'; script-src 'sha256-[^']+'; connect-src 'self'/,
 		),
-		...{ "referrer-policy": "no-referrer", "cache-control": "no-store" },
+		"referrer-policy": "no-referrer",
+		"cache-control": "no-store",
 	});
 	expect(headers["content-security-policy"]).toContain("frame-ancestors 'none'");
 	expect(body).not.toContain(state);

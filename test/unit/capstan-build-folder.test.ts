@@ -1,4 +1,7 @@
-/** Which folders `capstan` refuses before it sends anything: those with something else than files, and with links that leave them. */
+/**
+ * Which folders `capstan` refuses before it sends anything: those with something else than files,
+ * and with links that leave them.
+ */
 import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
@@ -39,7 +42,9 @@ test.each<[string, string, (path: string) => Promise<unknown> | unknown]>([
 ])("%s is refused by its name", async (_, code, create) => {
 	await create(join(folder, "assets", "odd"));
 	await expect(readBuild(folder)).rejects.toMatchObject({
-		...{ code, exitCode: 2, details: { file: "assets/odd" } },
+		code,
+		exitCode: 2,
+		details: { file: "assets/odd" },
 		message: expect.stringContaining("assets/odd"),
 	});
 });

@@ -1,4 +1,7 @@
-/** Parts of the `capstan` command that need no server: versions, options, output, and requests that are repeated. */
+/**
+ * Parts of the `capstan` command that need no server: versions, options, output, and requests that
+ * are repeated.
+ */
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { connect, eachOf, onlyJson, repeating } from "../../cli/src/api";
@@ -197,7 +200,8 @@ describe("output", () => {
 		const failure = opened.failed("try", new CapstanError(403, "permission_denied", "No.", { scope: "app" }, "r1"));
 		expect(failure.exitCode).toBe(EXIT.denied);
 		expect(JSON.parse(texts.out)).toEqual({
-			...{ ok: false, command: "try" },
+			ok: false,
+			command: "try",
 			error: { code: "permission_denied", message: "No.", details: { status: 403, scope: "app", requestId: "r1" } },
 		});
 	});
@@ -236,7 +240,8 @@ describe("the clock check of doctor", () => {
 		[{ date: "Sat, 21 Nov 2026 07:00:00 GMT" }, "failed", "differs by 3600 s"],
 	])("with the answer %j is %s", async (headers, state, detail) =>
 		expect(await clockFinding(serverWith(headers), now)).toEqual({
-			...{ check: "clock", state },
+			check: "clock",
+			state,
 			detail: expect.stringContaining(detail),
 		}),
 	);

@@ -1,4 +1,6 @@
-/** The commit of a release, by git and by CI, and the files of the build folder that stay behind. */
+/**
+ * The commit of a release, by git and by CI, and the files of the build folder that stay behind.
+ */
 import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -21,7 +23,9 @@ const write = async (name: string, content: string | Uint8Array = "x") => {
 };
 const git = (...words: readonly string[]) =>
 	execFileSync("git", ["-c", "user.name=Ada", "-c", "user.email=ada@example.com", ...words], {
-		...{ cwd: directory, encoding: "utf8" as const, stdio: "pipe" as const },
+		cwd: directory,
+		encoding: "utf8" as const,
+		stdio: "pipe" as const,
 		env: { PATH: process.env.PATH ?? "", HOME: directory },
 	});
 const found = (environment: Run["environment"] = {}) => commitOf({ directory, environment } as Run);
@@ -33,7 +37,12 @@ test("git names commit, branch, author and subject, and whether tracked files di
 	git("commit", "-q", "-m", "Fix the cart\n\nMore text.");
 	const commit = git("rev-parse", "HEAD").trim();
 	expect(await found()).toEqual({
-		...{ commit, branch: "main", author: "Ada", subject: "Fix the cart", isChanged: false, url: undefined },
+		commit,
+		branch: "main",
+		author: "Ada",
+		subject: "Fix the cart",
+		isChanged: false,
+		url: undefined,
 	});
 	await write("untracked.txt");
 	expect((await found())?.isChanged).toBe(false);

@@ -1,6 +1,6 @@
 /**
- * Every kind of configuration that `capstan init` meets: what can be edited is edited, what is computed is named, and the app and its jobs
- * are created all the same.
+ * Every kind of configuration that `capstan init` meets: what can be edited is edited, what is
+ * computed is named, and the app and its jobs are created all the same.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,6 +1,7 @@
 /**
- * `capstan init` in a repository that has a `.gitlab-ci.yml`: the file gets one include and nothing else, and the jobs are in stages that its
- * pipeline has. GitLab refuses a whole pipeline for one job of an unknown stage.
+ * `capstan init` in a repository that has a `.gitlab-ci.yml`: the file gets one include and nothing
+ * else, and the jobs are in stages that its pipeline has. GitLab refuses a whole pipeline for one
+ * job of an unknown stage.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

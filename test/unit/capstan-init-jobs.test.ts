@@ -1,6 +1,7 @@
 /**
- * The jobs that `capstan init` writes, for repositories of every shape: they stand where their system looks for them, and their steps run in
- * a clone of the repository, in the right folders, with the package manager of the workspace.
+ * The jobs that `capstan init` writes, for repositories of every shape: they stand where their
+ * system looks for them, and their steps run in a clone of the repository, in the right folders,
+ * with the package manager of the workspace.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,7 @@
-/** The JSON files of a project that the `capstan` command reads: real ones parse, and an error has its position. */
+/**
+ * The JSON files of a project that the `capstan` command reads: real ones parse, and an error has
+ * its position.
+ */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";

@@ -1,4 +1,7 @@
-/** Which dependencies of a project `capstan` sends as native packages, with their installed version and a hash of their native code. */
+/**
+ * Which dependencies of a project `capstan` sends as native packages, with their installed version
+ * and a hash of their native code.
+ */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";

@@ -1,4 +1,7 @@
-/** Which pull request a run of `capstan preview` is about: by the variables of each CI system, and by options. */
+/**
+ * Which pull request a run of `capstan preview` is about: by the variables of each CI system, and
+ * by options.
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +20,7 @@ afterAll(() => rm(directory, { recursive: true }));
 
 const terminal = new Terminal({ out: process.stdout, error: process.stderr, json: true, environment: {} });
 const found = (environment: Run["environment"], options: Values = {}, event: "push" | "end" = "push") =>
-	pullRequestOf({ ...{ terminal, words: [], directory, version: "0" }, options, environment }, event);
+	pullRequestOf({ terminal, words: [], directory, version: "0", options, environment }, event);
 
 async function github(event: object, repository = "acme/shop"): Promise<Record<string, string>> {
 	const path = join(directory, "event.json");
@@ -31,8 +34,12 @@ const ENDED = "2026-11-21T09:00:00Z";
 const pull = (more: object = {}) => ({
 	repository: { id: 7, full_name: "acme/shop" },
 	pull_request: {
-		...{ number: 128, title: "New checkout", state: "open", updated_at: PUSHED },
-		...{ head: { sha: "9f86d08", repo: { id: 7 } }, base: { repo: { id: 7 } } },
+		number: 128,
+		title: "New checkout",
+		state: "open",
+		updated_at: PUSHED,
+		head: { sha: "9f86d08", repo: { id: 7 } },
+		base: { repo: { id: 7 } },
 		...more,
 	},
 });
@@ -40,8 +47,14 @@ const pull = (more: object = {}) => ({
 describe("GitHub Actions", () => {
 	test("has the pushed commit, not the merge commit, and the time of the event", async () => {
 		expect(await found(await github(pull()))).toEqual({
-			...{ repository: "acme/shop", number: 128, repositoryId: "7", commit: "9f86d08", title: "New checkout" },
-			...{ eventAt: PUSHED, isClosed: false, isFromFork: false },
+			repository: "acme/shop",
+			number: 128,
+			repositoryId: "7",
+			commit: "9f86d08",
+			title: "New checkout",
+			eventAt: PUSHED,
+			isClosed: false,
+			isFromFork: false,
 		});
 	});
 
@@ -74,9 +87,15 @@ test.each<[string, Record<string, string>, Partial<PullRequest>]>([
 	[
 		"GitLab CI",
 		{
-			...{ GITLAB_CI: "true", CI_MERGE_REQUEST_PROJECT_PATH: "acme/web/shop", CI_MERGE_REQUEST_PROJECT_ID: "20" },
-			...{ CI_MERGE_REQUEST_IID: "9", CI_MERGE_REQUEST_SOURCE_PROJECT_ID: "20", CI_COMMIT_SHA: "abc1234" },
-			...{ CI_MERGE_REQUEST_SOURCE_BRANCH_SHA: "", CI_PIPELINE_CREATED_AT: PUSHED, CI_JOB_STARTED_AT: ENDED },
+			GITLAB_CI: "true",
+			CI_MERGE_REQUEST_PROJECT_PATH: "acme/web/shop",
+			CI_MERGE_REQUEST_PROJECT_ID: "20",
+			CI_MERGE_REQUEST_IID: "9",
+			CI_MERGE_REQUEST_SOURCE_PROJECT_ID: "20",
+			CI_COMMIT_SHA: "abc1234",
+			CI_MERGE_REQUEST_SOURCE_BRANCH_SHA: "",
+			CI_PIPELINE_CREATED_AT: PUSHED,
+			CI_JOB_STARTED_AT: ENDED,
 		},
 		{
 			repository: "acme/web/shop",
@@ -90,8 +109,11 @@ test.each<[string, Record<string, string>, Partial<PullRequest>]>([
 	[
 		"GitLab CI for a fork",
 		{
-			...{ GITLAB_CI: "true", CI_MERGE_REQUEST_PROJECT_PATH: "acme/shop", CI_MERGE_REQUEST_PROJECT_ID: "20" },
-			...{ CI_MERGE_REQUEST_IID: "9", CI_MERGE_REQUEST_SOURCE_PROJECT_ID: "21" },
+			GITLAB_CI: "true",
+			CI_MERGE_REQUEST_PROJECT_PATH: "acme/shop",
+			CI_MERGE_REQUEST_PROJECT_ID: "20",
+			CI_MERGE_REQUEST_IID: "9",
+			CI_MERGE_REQUEST_SOURCE_PROJECT_ID: "21",
 		},
 		{ isFromFork: true },
 	],
@@ -111,7 +133,9 @@ test.each<[string, Record<string, string>, Partial<PullRequest>]>([
 	[
 		"Buildkite",
 		{
-			...{ BUILDKITE: "true", BUILDKITE_REPO: "git@github.com:acme/shop.git", BUILDKITE_PULL_REQUEST: "3" },
+			BUILDKITE: "true",
+			BUILDKITE_REPO: "git@github.com:acme/shop.git",
+			BUILDKITE_PULL_REQUEST: "3",
 			...{ BUILDKITE_PULL_REQUEST_REPO: "https://github.com/acme/shop.git", BUILDKITE_COMMIT: "abc1234" },
 		},
 		{ repository: "acme/shop", number: 3, commit: "abc1234", isFromFork: false },
@@ -159,8 +183,11 @@ test.each(["acme/shop", "acme/web/shop", "a.b/.github", "a_b/..c", "a-b/c.."])(
 
 test("the job that stops a GitLab environment has the time of its own start", async () => {
 	const environment = {
-		...{ GITLAB_CI: "true", CI_PROJECT_PATH: "acme/shop", CI_MERGE_REQUEST_IID: "9" },
-		...{ CI_PIPELINE_CREATED_AT: PUSHED, CI_JOB_STARTED_AT: ENDED },
+		GITLAB_CI: "true",
+		CI_PROJECT_PATH: "acme/shop",
+		CI_MERGE_REQUEST_IID: "9",
+		CI_PIPELINE_CREATED_AT: PUSHED,
+		CI_JOB_STARTED_AT: ENDED,
 	};
 	expect(await found(environment, {}, "end")).toMatchObject({ eventAt: ENDED });
 });

@@ -1,4 +1,7 @@
-/** Secrets of the environment reach only a server that the person named: a project, whose configuration names one, may be anybody's. */
+/**
+ * Secrets of the environment reach only a server that the person named: a project, whose
+ * configuration names one, may be anybody's.
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

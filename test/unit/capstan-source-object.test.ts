@@ -1,4 +1,6 @@
-/** Editing configuration files: only the texts of changed values move, in JSON and in TypeScript. */
+/**
+ * Editing configuration files: only the texts of changed values move, in JSON and in TypeScript.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { lineDifference } from "../../cli/src/line-difference";

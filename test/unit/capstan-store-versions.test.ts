@@ -298,7 +298,8 @@ const READ: readonly (readonly [string, Files, readonly string[]])[] = [
 		"the build of an Electron app",
 		{
 			"package.json": JSON.stringify({
-				...{ version: "0.5.0", devDependencies: { electron: "1.0.0" } },
+				version: "0.5.0",
+				devDependencies: { electron: "1.0.0" },
 				build: { extraMetadata: { version: "3.2.0" } },
 			}),
 		},

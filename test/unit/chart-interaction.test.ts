@@ -1,4 +1,7 @@
-/** Interactive charts of the dashboard without a browser: which day a pointer or key chooses, what the tooltip and the table say, which flags fit. */
+/**
+ * Interactive charts of the dashboard without a browser: which day a pointer or key chooses, what
+ * the tooltip and the table say, which flags fit.
+ */
 import { describe, expect, test } from "vitest";
 import {
 	type ChartData,

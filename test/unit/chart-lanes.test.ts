@@ -1,4 +1,7 @@
-/** Lanes of channels in the dashboard: where a version was live, in pixels and in words, and the dates of the axis. */
+/**
+ * Lanes of channels in the dashboard: where a version was live, in pixels and in words, and the
+ * dates of the axis.
+ */
 import { describe, expect, test } from "vitest";
 import { barsOf, type Lane, lanesSummary, xOf } from "../../dashboard/src/charts/lanes-model";
 import { dayLabels, daysFromTo, daysText, longDay } from "../../dashboard/src/charts/time-axis";

@@ -1,4 +1,7 @@
-/** The drawing of a chart: marks, gaps, labels, names from strangers, and colours for every kind of colour vision. */
+/**
+ * The drawing of a chart: marks, gaps, labels, names from strangers, and colours for every kind of
+ * colour vision.
+ */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type ChartOptions, lineChart, type StackedChartOptions, stackedChart } from "../../src/charts/chart";

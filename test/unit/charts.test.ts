@@ -1,6 +1,6 @@
 /**
- * Charts of the statistics: each case of the gallery and random input must give a chart that is well-formed, harmless, legible and true to its
- * figures; then the rules one by one.
+ * Charts of the statistics: each case of the gallery and random input must give a chart that is
+ * well-formed, harmless, legible and true to its figures; then the rules one by one.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -43,7 +43,9 @@ const anyValue = (least: number) =>
 		fc.double({ min: least, noNaN: true, noDefaultInfinity: true }),
 	);
 
-/** Values repeat over the days: the length of a chart and the kinds of its values are what matters. */
+/**
+ * Values repeat over the days: the length of a chart and the kinds of its values are what matters.
+ */
 const anyOptions = (least: number): fc.Arbitrary<ChartOptions> =>
 	fc
 		.record({

@@ -1,6 +1,7 @@
 /**
- * The CI jobs that `capstan init` writes and the dashboard shows: whatever a folder, an app or a branch is called, YAML and the shell read it as
- * that name. And the tokens that init sends to providers: each to its own host only.
+ * The CI jobs that `capstan init` writes and the dashboard shows: whatever a folder, an app or a
+ * branch is called, YAML and the shell read it as that name. And the tokens that init sends to
+ * providers: each to its own host only.
  */
 import { spawnSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
@@ -11,15 +12,14 @@ import { CI_SYSTEMS, ciFiles } from "../../src/client/ci-workflow";
 
 const facts = (more: Partial<CiFacts>): CiFacts => ({
 	...{ origin: "https://updates.example.com", command: "https://updates.example.com/capstan-1.0.0-0a1b2c3d4e5f.tgz" },
-	...{
-		appId: "com.example.shop",
-		folder: "",
-		webDir: "dist",
-		branch: "main",
-		build: [{ folder: "", command: "npm run build" }],
-	},
-	...{ installation: { manager: "npm", pinned: undefined, folder: "", lock: "package-lock.json" } },
-	...{ isEncrypted: false, ...more },
+	appId: "com.example.shop",
+	folder: "",
+	webDir: "dist",
+	branch: "main",
+	build: [{ folder: "", command: "npm run build" }],
+	installation: { manager: "npm", pinned: undefined, folder: "", lock: "package-lock.json" },
+	isEncrypted: false,
+	...more,
 });
 
 /** The arguments of npx in each command of the file. */

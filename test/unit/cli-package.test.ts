@@ -1,4 +1,7 @@
-/** The npm package of the capstan command: reproducible, complete for the registry, and of the version of the server. */
+/**
+ * The npm package of the capstan command: reproducible, complete for the registry, and of the
+ * version of the server.
+ */
 import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import manifest from "../../cli/package.json";

@@ -1,5 +1,6 @@
 /**
- * Decisions about bindings that do not grant: suspended by a policy, in a deleted organization, or without an administering role.
+ * Decisions about bindings that do not grant: suspended by a policy, in a deleted organization, or
+ * without an administering role.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

@@ -1,6 +1,7 @@
 /**
- * The authorization decision, compared with a second copy of the contract's role table, and its properties: rights come from bindings only,
- * apply downwards and inside their organization only, and another binding never removes one.
+ * The authorization decision, compared with a second copy of the contract's role table, and its
+ * properties: rights come from bindings only, apply downwards and inside their organization only,
+ * and another binding never removes one.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** Settings of deployments: what `deployments/<name>.toml` changes of the delivered wrangler.toml, and which names another deployment gets. */
+/**
+ * Settings of deployments: what `deployments/<name>.toml` changes of the delivered wrangler.toml,
+ * and which names another deployment gets.
+ */
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -74,7 +77,9 @@ max_concurrency = 10
 			],
 		});
 		expect(rawConfig.ratelimits?.find((one) => one.name === "QUESTIONS")).toEqual({
-			...{ name: "QUESTIONS", namespace_id: "7", simple: { limit: 120, period: 60 } },
+			name: "QUESTIONS",
+			namespace_id: "7",
+			simple: { limit: 120, period: 60 },
 		});
 		expect(rawConfig.queues?.consumers?.[0]).toMatchObject({ max_concurrency: 10, max_batch_size: 100 });
 		expect(rawConfig.queues?.consumers).toHaveLength(3);
@@ -117,10 +122,12 @@ describe("another deployment", () => {
 		await settle('[vars]\nEVENT_DAYS = "7"', "capstan-staging");
 		const [production, staging] = [read(), read("capstan-staging")];
 		expect(staging).toMatchObject({
-			...{ name: "capstan-staging", option: " --name=capstan-staging" },
+			name: "capstan-staging",
+			option: " --name=capstan-staging",
 			stateDirectory: join(project, "state/deployments/capstan-staging"),
 			rawConfig: {
-				...{ name: "capstan-staging", vars: { PUBLIC_URL: "", EVENT_DAYS: "7" } },
+				name: "capstan-staging",
+				vars: { PUBLIC_URL: "", EVENT_DAYS: "7" },
 				d1_databases: [
 					{ binding: "DB", database_name: "capstan-staging" },
 					{ binding: "TELEMETRY", database_name: "capstan-staging-telemetry" },

@@ -1,4 +1,7 @@
-/** The story of a device: the same whatever the order of its events, bounded, and written by itself only when a refusal begins or ends. */
+/**
+ * The story of a device: the same whatever the order of its events, bounded, and written by itself
+ * only when a refusal begins or ends.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DeviceStory, EVENT_KINDS, readEvent, type StoryEvent } from "../../src/domain/statistics/device-story";

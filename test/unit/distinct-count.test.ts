@@ -1,5 +1,6 @@
 /**
- * Distinct devices: exact to a thousand, within the stated bound above, and a union whatever the order and the overlap of the days.
+ * Distinct devices: exact to a thousand, within the stated bound above, and a union whatever the
+ * order and the overlap of the days.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -45,7 +46,10 @@ describe("countDistinct", () => {
 });
 
 describe("a stored sketch", () => {
-	/** Registers up to `most`, pseudo-random by the seed: fast-check itself takes a second to draw so many values. */
+	/**
+	 * Registers up to `most`, pseudo-random by the seed: fast-check itself takes a second to draw so
+	 * many values.
+	 */
 	function registersOf(seed: number, most: number): Uint8Array {
 		let state = seed | 1;
 		return Uint8Array.from({ length: 1 << 15 }, () => {

@@ -1,7 +1,8 @@
 /**
- * Every code block of the guides is held to something: commands run (test/node/docs.test.ts), TypeScript compiles against the published
- * plugins, configurations have only fields that they know, and everything else parses. A block in another language fails, and so does a
- * command in a guide whose examples no test runs.
+ * Every code block of the guides is held to something: commands run (test/node/docs.test.ts),
+ * TypeScript compiles against the published plugins, configurations have only fields that they
+ * know, and everything else parses. A block in another language fails, and so does a command in a
+ * guide whose examples no test runs.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -23,7 +24,10 @@ const of = (...languages: string[]) =>
 	BLOCKS.filter(({ language }) => languages.includes(language)).map((block) => [where(block), block] as const);
 const where = ({ guide, line }: Block) => `${guide}.md, line ${line}`;
 
-/** Output and answers stand directly below the command that prints them, and the run of the guide compares them. */
+/**
+ * Output and answers stand directly below the command that prints them, and the run of the guide
+ * compares them.
+ */
 const isOutput = ({ after }: Block) => after === "sh" || after === "bash";
 const VALUES = BLOCKS.filter((block) => block.language === "json" && !isOutput(block));
 
@@ -55,7 +59,10 @@ async function problemOfCapstan(words: readonly string[]): Promise<string | unde
 	};
 	const options = words.filter((word) => word.startsWith("--"));
 	await runCommand([...words.filter((word) => !word.startsWith("-")).slice(0, 1), "--help"], {
-		...{ out, error: out, environment: {}, directory: ROOT },
+		out,
+		error: out,
+		environment: {},
+		directory: ROOT,
 	});
 	const missing = options.filter((option) => !help.split(/[\s,]+/).includes(option.split("=")[0] ?? ""));
 	return help.includes("Usage") && missing.length === 0 ? undefined : `no ${words[0]} ${missing.join(" ")}`;
@@ -71,7 +78,8 @@ async function problemOf(command: string): Promise<string | undefined> {
 	if (program === "npm" && first === "run")
 		return second in scripts || second === "build" ? undefined : `no script ${second}`;
 	if (program === "npm" && ["start", "ci"].includes(first)) return undefined;
-	// A package that is installed is one that the tests use; one that is removed is that of another service.
+	// A package that is installed is one that the tests use; one that is removed is that of another
+	// service.
 	if (program === "npm" && first === "uninstall") return undefined;
 	if (program === "npm" && first === "install") return second in devDependencies ? undefined : `no package ${second}`;
 	return program === "npx" && ["wrangler", "cap"].includes(first) ? undefined : `unknown command ${command}`;
@@ -142,9 +150,16 @@ function compile(files: Readonly<Record<string, string>>): string[] {
 	mkdirSync(directory, { recursive: true });
 	const config = {
 		compilerOptions: {
-			...{ strict: true, noUncheckedIndexedAccess: true, exactOptionalPropertyTypes: true, skipLibCheck: true },
-			...{ noEmit: true, target: "ES2022", module: "ESNext", moduleResolution: "Bundler" },
-			...{ lib: ["ES2022", "DOM"], types: [] },
+			strict: true,
+			noUncheckedIndexedAccess: true,
+			exactOptionalPropertyTypes: true,
+			skipLibCheck: true,
+			noEmit: true,
+			target: "ES2022",
+			module: "ESNext",
+			moduleResolution: "Bundler",
+			lib: ["ES2022", "DOM"],
+			types: [],
 		},
 		include: ["."],
 	};

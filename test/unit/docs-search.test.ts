@@ -1,6 +1,7 @@
 /**
- * The search of /docs finds what people type: the queries that a new user tried without a hit, parts of words, words of code blocks, and
- * forms of a word. Each has the page that should come first.
+ * The search of /docs finds what people type: the queries that a new user tried without a hit,
+ * parts of words, words of code blocks, and forms of a word. Each has the page that should come
+ * first.
  */
 import { describe, expect, test } from "vitest";
 import { search, wordsOf } from "../../src/domain/words/search";

@@ -1,6 +1,7 @@
 /**
- * Tables and numbers of the guides are those of the code. A table stands behind its marker, such as `<!-- table: events -->`, up to the next empty
- * line; `npm run vitest -- --project unit test/unit/documents.test.ts -u` writes it again.
+ * Tables and numbers of the guides are those of the code. A table stands behind its marker, such as
+ * `<!-- table: events -->`, up to the next empty line; `npm run vitest -- --project unit
+ * test/unit/documents.test.ts -u` writes it again.
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,7 @@
-/** Errors as the dashboard shows them: a sentence of its own for each code whose message names a request, and no such name in it. */
+/**
+ * Errors as the dashboard shows them: a sentence of its own for each code whose message names a
+ * request, and no such name in it.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,6 @@
-/** Which devices are offered the zip, over random histories of their reports beside a plain model. */
+/**
+ * Which devices are offered the zip, over random histories of their reports beside a plain model.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createFailedFiles } from "../../src/domain/updates/failed-files";

@@ -1,4 +1,7 @@
-/** Which batches of a handler carry the conditions of its decision: every one that writes, and none that only reads. */
+/**
+ * Which batches of a handler carry the conditions of its decision: every one that writes, and none
+ * that only reads.
+ */
 import { expect, test } from "vitest";
 import type { Principal } from "../../src/authz/principal";
 import type { Database, Statement } from "../../src/db/client";
@@ -6,8 +9,14 @@ import { ApiError } from "../../src/errors";
 import { guardedWrites } from "../../src/http/pipeline/guarded-writes";
 
 const principal = {
-	...{ kind: "session", userId: "user", keyId: null, secretHash: "hash", expiresAtMs: null, ipAllowList: null },
-	...{ bindings: [], globalPermissions: [] },
+	kind: "session",
+	userId: "user",
+	keyId: null,
+	secretHash: "hash",
+	expiresAtMs: null,
+	ipAllowList: null,
+	bindings: [],
+	globalPermissions: [],
 } as unknown as Principal;
 
 async function guardsOf(sql: string): Promise<number> {

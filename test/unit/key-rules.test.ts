@@ -1,6 +1,7 @@
 /**
- * Rules for managing keys, called directly: every existing role that manages keys holds every role in the organization, so requests cannot
- * show that each binding is compared at its own scope. The rules must not rely on that.
+ * Rules for managing keys, called directly: every existing role that manages keys holds every role
+ * in the organization, so requests cannot show that each binding is compared at its own scope. The
+ * rules must not rely on that.
  */
 import { describe, expect, test } from "vitest";
 import type { OrgId } from "../../src/authz/decide";

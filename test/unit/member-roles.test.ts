@@ -1,5 +1,6 @@
 /**
- * Whether a new role of a member takes a permission, for every pair of roles of whole organizations.
+ * Whether a new role of a member takes a permission, for every pair of roles of whole
+ * organizations.
  */
 import { describe, expect, test } from "vitest";
 import { isLowered, MEMBER_ROLES } from "../../src/authz/member-roles";

@@ -1,4 +1,7 @@
-/** The budget of bytes that requests under way hold: shares, waiting, and what is freed when a client hung up. */
+/**
+ * The budget of bytes that requests under way hold: shares, waiting, and what is freed when a
+ * client hung up.
+ */
 import { expect, test } from "vitest";
 import type { Principal } from "../../src/authz/principal";
 import { createBudget, type Holding, LIFETIME_MS, organizationOf } from "../../src/http/limits/memory";

@@ -1,7 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the source under test is written as text
 /**
- * `npm run test:mutation` takes hours, so this file tests its parts: it finds the conditions of code that decides or queries the database, and
- * each mutant is valid source. Its list of mutants that no test can catch names only mutants that exist.
+ * `npm run test:mutation` takes hours, so this file tests its parts: it finds the conditions of
+ * code that decides or queries the database, and each mutant is valid source. Its list of mutants
+ * that no test can catch names only mutants that exist.
  */
 
 import { readFileSync } from "node:fs";

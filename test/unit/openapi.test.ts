@@ -1,5 +1,6 @@
 /**
- * openapi.json is what the endpoints say, its examples are what they take and answer, and nothing that makes it is in the Worker.
+ * openapi.json is what the endpoints say, its examples are what they take and answer, and nothing
+ * that makes it is in the Worker.
  */
 import { Validator } from "@seriousme/openapi-schema-validator";
 import * as v from "valibot";

@@ -1,6 +1,7 @@
 /**
- * Who starts or deploys Capstan installs `dependencies` only, and the tests bring `devDependencies` (test/install.js). So the programs and
- * everything that a build bundles may import no development package, except for its types.
+ * Who starts or deploys Capstan installs `dependencies` only, and the tests bring `devDependencies`
+ * (test/install.js). So the programs and everything that a build bundles may import no development
+ * package, except for its types.
  */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";

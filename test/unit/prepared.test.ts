@@ -1,5 +1,6 @@
 /**
- * A prepared statement equals the statement that would be built for each request, and keeps no values of an earlier request.
+ * A prepared statement equals the statement that would be built for each request, and keeps no
+ * values of an earlier request.
  */
 import { expect, test, vi } from "vitest";
 import { query } from "../../src/db/client";

@@ -6,7 +6,11 @@ import { mayOpen, type PreviewEvents, stillCloses, stillReopens } from "../../sr
 import { githubEvent, gitlabEvent } from "../../src/domain/ci/pull-request-event";
 
 const events = (fields: Partial<PreviewEvents> = {}): PreviewEvents => ({
-	...{ state: "open", closed_as: null, opened_event_at_ms: null, reopened_event_at_ms: null, closed_event_at_ms: null },
+	state: "open",
+	closed_as: null,
+	opened_event_at_ms: null,
+	reopened_event_at_ms: null,
+	closed_event_at_ms: null,
 	...fields,
 });
 
@@ -35,7 +39,9 @@ describe("the end of a pull request", () => {
 
 describe("a payload", () => {
 	const github = (action: string, fields: Record<string, unknown> = {}) => ({
-		...{ action, number: 128, repository: { id: 456, full_name: "Acme/Shop" } },
+		action,
+		number: 128,
+		repository: { id: 456, full_name: "Acme/Shop" },
 		pull_request: { updated_at: "2026-11-21T08:00:09Z", closed_at: "2026-11-21T08:00:00Z", ...fields },
 	});
 	const at = (text: string) => Date.parse(text);
@@ -43,26 +49,35 @@ describe("a payload", () => {
 	test("of GitHub has the time at which the pull request was closed, whatever changed later", () => {
 		const named = { repository: "acme/shop", repositoryId: "456", number: 128 };
 		expect(githubEvent("pull_request", github("closed"))).toEqual({
-			...{ action: "closed", atMs: at("2026-11-21T08:00:00Z"), ...named },
+			action: "closed",
+			atMs: at("2026-11-21T08:00:00Z"),
+			...named,
 		});
 		expect(githubEvent("pull_request", github("reopened", { closed_at: null }))).toEqual({
-			...{ action: "reopened", atMs: at("2026-11-21T08:00:09Z"), ...named },
+			action: "reopened",
+			atMs: at("2026-11-21T08:00:09Z"),
+			...named,
 		});
 	});
 
 	test("of GitLab has times in both of its formats", () => {
 		const gitlab = (action: string, updated_at: string) => ({
-			...{ object_kind: "merge_request", project: { id: 456, path_with_namespace: "Acme/Apps/Shop" } },
+			object_kind: "merge_request",
+			project: { id: 456, path_with_namespace: "Acme/Apps/Shop" },
 			object_attributes: { iid: 128, action, updated_at },
 		});
 		const named = { repository: "acme/apps/shop", repositoryId: "456", number: 128 };
 		for (const action of ["close", "merge"]) {
 			expect(gitlabEvent(gitlab(action, "2026-11-21 08:00:00 UTC"))).toEqual({
-				...{ action: "closed", atMs: at("2026-11-21T08:00:00Z"), ...named },
+				action: "closed",
+				atMs: at("2026-11-21T08:00:00Z"),
+				...named,
 			});
 		}
 		expect(gitlabEvent(gitlab("reopen", "2026-11-21T08:00:00.000Z"))).toEqual({
-			...{ action: "reopened", atMs: at("2026-11-21T08:00:00Z"), ...named },
+			action: "reopened",
+			atMs: at("2026-11-21T08:00:00Z"),
+			...named,
 		});
 		expect(gitlabEvent(gitlab("update", "2026-11-21T08:00:00Z"))).toBeUndefined();
 	});

@@ -1,6 +1,7 @@
 /**
- * Every workflow of GitHub Actions that Capstan prints: in the documentation, on the page "Connect" and by `capstan init`. No job with an
- * identity or a key runs code of dependencies, and every action is named by its commit.
+ * Every workflow of GitHub Actions that Capstan prints: in the documentation, on the page "Connect"
+ * and by `capstan init`. No job with an identity or a key runs code of dependencies, and every
+ * action is named by its commit.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -1,9 +1,13 @@
 /**
- * The raw SQL statements of a source text that Kysely's builder could say: those over one or two tables without a form that it lacks. In
- * the builder's statements a renamed table or column fails to compile; in these it fails at run time.
+ * The raw SQL statements of a source text that Kysely's builder could say: those over one or two
+ * tables without a form that it lacks. In the builder's statements a renamed table or column fails
+ * to compile; in these it fails at run time.
  */
 
-/** Forms for which `sql` stays: JSON, sums by CASE, hints for the planner, window functions, and what is joined from several SELECTs. */
+/**
+ * Forms for which `sql` stays: JSON, sums by CASE, hints for the planner, window functions, and
+ * what is joined from several SELECTs.
+ */
 const NEEDS_SQL =
 	/json_|jsonList|\bCASE\b|\bOVER \(|INDEXED BY|CROSS JOIN|MATERIALIZED|\bWITH\b|\bUNION\b|\bGLOB\b|[\s(,]\+[a-z_]/;
 /** Tables that the Schema lacks: SQLite's own, and the ledger of migrations. */
@@ -58,7 +62,10 @@ export function rawStatements(text: string): string[] {
 	});
 }
 
-/** Raw statements that are left, by file. The list may only shrink: build a new statement, and lower the number of a converted one. */
+/**
+ * Raw statements that are left, by file. The list may only shrink: build a new statement, and lower
+ * the number of a converted one.
+ */
 export const RAW_STATEMENTS: Readonly<Record<string, number>> = {
 	"db/app-transfers.ts": 1,
 	"db/audit/bindings.ts": 2,

@@ -10,7 +10,11 @@ const event = (metric: CountedEvent["metric"], secondsLater: number, fields: Par
 	const atMs = TODAY * DAY_MS + secondsLater * 1_000;
 	const own = { id: `${metric}-${secondsLater}`, metric, atMs, deviceAtMs: null, timed: true };
 	return {
-		...{ type: "count", appId: "app", deviceId: "device", versionName: "1.0.0", channelName: "" },
+		type: "count",
+		appId: "app",
+		deviceId: "device",
+		versionName: "1.0.0",
+		channelName: "",
 		...own,
 		...fields,
 	} as CountedEvent;

@@ -6,13 +6,11 @@ import { commitOfLink, plainSentence, type ReleaseFacts, releaseSentence } from 
 
 const production = { name: "production", isPreview: false };
 const facts = (fields: Partial<ReleaseFacts>): ReleaseFacts => ({
-	...{
-		action: "promotion",
-		channel: production,
-		version: "2.4.0",
-		previousVersion: "2.3.1",
-		rolloutPercentageBps: null,
-	},
+	action: "promotion",
+	channel: production,
+	version: "2.4.0",
+	previousVersion: "2.3.1",
+	rolloutPercentageBps: null,
 	...fields,
 });
 const said = (fields: Partial<ReleaseFacts>) =>
@@ -43,8 +41,11 @@ describe("releaseSentence", () => {
 
 describe("changeSentence", () => {
 	const entry = (fields: Partial<ChangeFacts>): ChangeFacts => ({
-		...{ action: "channel.update", target: { type: "channel", id: "7", name: "production" } },
-		...{ before: {}, after: {}, details: {} },
+		action: "channel.update",
+		target: { type: "channel", id: "7", name: "production" },
+		before: {},
+		after: {},
+		details: {},
 		...fields,
 	});
 	test.each<[Partial<ChangeFacts>, string]>([
@@ -61,8 +62,10 @@ describe("changeSentence", () => {
 		],
 		[
 			{
-				...{ action: "channel.rollout_advance", before: { rolloutPercentageBps: 500 } },
-				...{ after: { rolloutPercentageBps: 2500 }, details: { version: "2.4.0" } },
+				action: "channel.rollout_advance",
+				before: { rolloutPercentageBps: 500 },
+				after: { rolloutPercentageBps: 2500 },
+				details: { version: "2.4.0" },
 			},
 			"raised the rollout of 2.4.0 on production to 25 %",
 		],
@@ -141,7 +144,9 @@ describe("a message of a webhook", () => {
 		[
 			"channel.rolled_back",
 			{
-				...{ action: "channel.rollback", before: { version: "1.4.0" }, after: { version: "1.3.0" } },
+				action: "channel.rollback",
+				before: { version: "1.4.0" },
+				after: { version: "1.3.0" },
 				details: { reason: "Login loop" },
 			},
 			"Ada rolled production back from 1.4.0 to 1.3.0 (com.example.app): Login loop",
@@ -158,15 +163,20 @@ describe("a message of a webhook", () => {
 		[
 			"rollout.advanced",
 			{
-				...{ ...system, action: "channel.rollout_advance", before: { rolloutPercentageBps: 500 } },
-				...{ after: { rolloutPercentageBps: 2_500 }, details: { version: "1.4.0", reason: "312 reports, 1 failed" } },
+				...system,
+				action: "channel.rollout_advance",
+				before: { rolloutPercentageBps: 500 },
+				after: { rolloutPercentageBps: 2_500 },
+				details: { version: "1.4.0", reason: "312 reports, 1 failed" },
 			},
 			"Capstan raised the rollout of 1.4.0 on production to 25 % (com.example.app): 312 reports, 1 failed",
 		],
 		[
 			"rollout.paused",
 			{
-				...{ ...system, action: "channel.rollout_pause", after: { rolloutPausedAtMs: 1 } },
+				...system,
+				action: "channel.rollout_pause",
+				after: { rolloutPausedAtMs: 1 },
 				details: { version: "1.4.0", percentage_bps: 500 },
 			},
 			"Capstan paused the rollout of 1.4.0 on production at 5 % (com.example.app)",

@@ -1,5 +1,6 @@
 /**
- * The cohort of a rollout and its health gate: properties for random devices and figures, and published values of the Wilson interval.
+ * The cohort of a rollout and its health gate: properties for random devices and figures, and
+ * published values of the Wilson interval.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -81,7 +82,8 @@ describe("the cohort of a rollout", () => {
 
 describe("the Wilson interval", () => {
 	test.each([
-		// R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in Medicine 17 (1998), table I, method 3.
+		// R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in
+		// Medicine 17 (1998), table I, method 3.
 		[81, 263, 0.2553, 0.3662],
 		[15, 148, 0.0624, 0.1605],
 		[0, 20, 0, 0.1611],

@@ -1,4 +1,7 @@
-/** The history of a sample app for many ids and times: whatever they are, both rollouts have the devices that their state follows from. */
+/**
+ * The history of a sample app for many ids and times: whatever they are, both rollouts have the
+ * devices that their state follows from.
+ */
 import { describe, expect, test } from "vitest";
 import { wilsonInterval } from "../../src/domain/rollouts/wilson";
 import { isSampleAppId, sampleAppId } from "../../src/domain/sample-app";
@@ -7,8 +10,10 @@ import { countDistinct } from "../../src/domain/statistics/distinct-count";
 import { type SampleFigures, sampleFleet } from "../../src/features/apps/sample/devices";
 
 const IGNORED: SampleFigures = {
-	...{ addCount: () => undefined, addTotal: () => undefined },
-	...{ addInstallTime: () => undefined, addHealth: () => undefined },
+	addCount: () => undefined,
+	addTotal: () => undefined,
+	addInstallTime: () => undefined,
+	addHealth: () => undefined,
 };
 const TODAY = startOfDayMs(dayOf(Date.UTC(2026, 10, 21)));
 const idOf = (index: number) => `3f1b8a52-64d1-4b0e-9c0e-${String(index).padStart(12, "0")}`;

@@ -1,6 +1,7 @@
 /**
- * Work that requests share: who began it keeps it alive, who joins waits until a deadline, and work that never ends is begun again. The platform
- * never settles promises of a request whose client hung up, so a promise that is never settled stands for one.
+ * Work that requests share: who began it keeps it alive, who joins waits until a deadline, and work
+ * that never ends is begun again. The platform never settles promises of a request whose client
+ * hung up, so a promise that is never settled stands for one.
  */
 import { describe, expect, test } from "vitest";
 import { ApiError, serviceUnavailable } from "../../src/errors";

@@ -1,14 +1,16 @@
 /**
- * The rules of the source tree as data: which layer may import which, which files may touch the clock or name a role, how files begin. Each rule
- * comes with texts that break it, so that a rule that cannot fail is caught, and with texts that only look as if they did.
+ * The rules of the source tree as data: which layer may import which, which files may touch the
+ * clock or name a role, how files begin. Each rule comes with texts that break it, so that a rule
+ * that cannot fail is caught, and with texts that only look as if they did.
  */
 import { ROLE_NAMES } from "../../src/authz/permissions";
 import { RAW_STATEMENTS, rawStatements } from "./raw-statements";
 import { importsOf, layerOf, layersOf, packageOf, pairsOf, type SourceFile, withoutComments } from "./source-tree";
 
 /**
- * The one rule: entry, compat, features, http, snapshots, queue, then db, storage and authz, then domain and errors. A file imports files of the
- * same level or below. The operator's commands and the typed client stand beside the entry.
+ * The one rule: entry, compat, features, http, snapshots, queue, then db, storage and authz, then
+ * domain and errors. A file imports files of the same level or below. The operator's commands and
+ * the typed client stand beside the entry.
  */
 const LEVELS: readonly (readonly string[])[] = [
 	["domain", "errors", "config"],
@@ -32,7 +34,10 @@ const APART: readonly (readonly [string, string])[] = [
 	["storage", "authz"],
 	["db", "storage"],
 ];
-/** The commands of the operator work without the Worker's features; openapi.ts makes openapi.json from the endpoint list. */
+/**
+ * The commands of the operator work without the Worker's features; openapi.ts makes openapi.json
+ * from the endpoint list.
+ */
 const OPERATOR_MAY_IMPORT = ["client", "db", "authz", "domain", "errors", "config", "deps", "messages"];
 const OPERATOR_EXCEPTIONS = ["operator/openapi.ts", "operator/written-docs.ts", "operator/guide.ts"];
 /** Features that import another one. The list may only shrink. */

@@ -1,6 +1,6 @@
 /**
- * The source tree as the rules read it: imports by file, layer and feature, circles of imports, and text without comments. Paths are below the
- * root of their tree, and layers are its first folders.
+ * The source tree as the rules read it: imports by file, layer and feature, circles of imports, and
+ * text without comments. Paths are below the root of their tree, and layers are its first folders.
  */
 import { join } from "node:path";
 
@@ -54,7 +54,9 @@ export function localImports(path: string, text: string): string[] {
 		.map(({ target }) => join(path, "..", target).replace(/\.tsx?$/, ""));
 }
 
-/** The first circle that is found, its first file repeated at the end; empty where there is none. */
+/**
+ * The first circle that is found, its first file repeated at the end; empty where there is none.
+ */
 export function circleIn(graph: ReadonlyMap<string, readonly string[]>): string[] {
 	const targets = new Map([...graph].map(([path, imports]) => [path.replace(/\.tsx?$/, ""), imports]));
 	const done = new Set<string>();

@@ -1,4 +1,7 @@
-/** Figures and sentences of the statistics screen, from the figures of two periods, and its range in the address. */
+/**
+ * Figures and sentences of the statistics screen, from the figures of two periods, and its range in
+ * the address.
+ */
 import { describe, expect, test } from "vitest";
 import { durationText } from "../../dashboard/src/components/size";
 import { failedCountText } from "../../dashboard/src/screens/bundles/bundle-texts";

@@ -1,6 +1,6 @@
 /**
- * Store versions as stores and build systems write them, against a bundle and a rule of the channel: the decision for a device that runs
- * its store build.
+ * Store versions as stores and build systems write them, against a bundle and a rule of the
+ * channel: the decision for a device that runs its store build.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

@@ -1,12 +1,15 @@
 /**
- * The store version that the page "Connect" assumes for an app: the highest that its devices report, by number, of store builds if there are any.
+ * The store version that the page "Connect" assumes for an app: the highest that its devices
+ * report, by number, of store builds if there are any.
  */
 import { describe, expect, test } from "vitest";
 import { newestStoreVersion } from "../../dashboard/src/screens/connect/store-version";
 
 describe("the newest store version", () => {
 	const seen = (version_build: string | null, is_prod: boolean | null = true, is_emulator: boolean | null = false) => ({
-		...{ version_build, is_prod, is_emulator },
+		version_build,
+		is_prod,
+		is_emulator,
 	});
 
 	test("is the highest that a device reported, by number and not by text", () => {

@@ -1,6 +1,6 @@
 /**
- * The update decision, rule by rule and repair by repair (U1 to U12 are defects of the service whose clients we serve), then properties of
- * every input.
+ * The update decision, rule by rule and repair by repair (U1 to U12 are defects of the service
+ * whose clients we serve), then properties of every input.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

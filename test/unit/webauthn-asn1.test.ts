@@ -1,6 +1,6 @@
 /**
- * The replacement of the passkey library's certificate code: it reads the two integers of a signature like the original library, for every
- * length, and reads no certificate.
+ * The replacement of the passkey library's certificate code: it reads the two integers of a
+ * signature like the original library, for every length, and reads no certificate.
  */
 import { describe, expect, test } from "vitest";
 import * as standIn from "../../src/features/accounts/webauthn-asn1";

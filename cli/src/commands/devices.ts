@@ -1,5 +1,6 @@
 /**
- * `capstan explain`, `what-if` and `logs`: what devices get, what they would get, and what they reported.
+ * `capstan explain`, `what-if` and `logs`: what devices get, what they would get, and what they
+ * reported.
  */
 
 import { type AnswerOf, CapstanError } from "../../../src/client/client";
@@ -121,7 +122,9 @@ function oneOf<const Choice extends string>(run: Run, name: string, choices: rea
 	throw usage("invalid_option", `--${name} must be one of ${choices.join(", ")}; it is "${value}".`, { field: name });
 }
 
-/** @throws {Failure} `device_not_found`, or `device_ambiguous` for a custom id of several devices */
+/**
+ * @throws {Failure} `device_not_found`, or `device_ambiguous` for a custom id of several devices
+ */
 async function deviceId({ server, appId }: Settings, named: string): Promise<string> {
 	if (UUID.test(named)) return named.toLowerCase();
 	const found = listOf(await server.api("GET /device", { query: { app_id: appId, custom_id: named } }));
@@ -229,7 +232,9 @@ export const logs: Command = {
 		const version = text(run.options, "version");
 		const from = new Date(Date.now() - sinceMs).toISOString();
 		const query = {
-			...{ app_id: appId, from, limit: String(PAGE_SIZE) },
+			app_id: appId,
+			from,
+			limit: String(PAGE_SIZE),
 			...(device === undefined ? {} : { device_id: device }),
 			...(kind === undefined ? {} : { kind }),
 			...(version === undefined ? {} : { version }),
@@ -263,7 +268,10 @@ const rowOf = (event: DeviceEvent) => {
 	return [event.at.slice(0, 19).replace("T", " "), event.device_id, note === null ? sentence : `${sentence}: ${note}`];
 };
 
-/** Until the command is interrupted. The server repeats events of the last seconds, so those that were listed are left out. */
+/**
+ * Until the command is interrupted. The server repeats events of the last seconds, so those that
+ * were listed are left out.
+ */
 async function follow(
 	{ server }: Settings,
 	run: Run,

@@ -1,7 +1,8 @@
 /**
- * `capstan init`: points the updater of a Capacitor or Electron project at the server, creates the app there and writes CI jobs. It shows
- * each difference, changes only what differs, and never replaces a workflow that a person changed. What it cannot edit it names, and does
- * the rest all the same.
+ * `capstan init`: points the updater of a Capacitor or Electron project at the server, creates the
+ * app there and writes CI jobs. It shows each difference, changes only what differs, and never
+ * replaces a workflow that a person changed. What it cannot edit it names, and does the rest all
+ * the same.
  */
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -61,8 +62,12 @@ export const init: Command = {
 		const trust = isDryRun ? undefined : await trustOf(run, { origin, appId, app, ci });
 		run.terminal.result("init", {
 			status: isDryRun ? "planned" : "ok",
-			...{ server: origin, app_id: appId, app, kind: project.kind },
-			...{ changed: changes.map(({ path }) => path), kept: ci.kept },
+			server: origin,
+			app_id: appId,
+			app,
+			kind: project.kind,
+			changed: changes.map(({ path }) => path),
+			kept: ci.kept,
 			...(configuration.byHand.length === 0 ? {} : { by_hand: configuration.byHand.map(byHandLine) }),
 			...(ci.system === undefined ? {} : { branch: ci.branch, publishers: trust ?? "not_asked" }),
 		});
@@ -86,7 +91,10 @@ interface Place {
 	readonly appId: string;
 }
 
-/** Trusts the jobs of the repository; undefined if the app, the key or the ids of the repository are missing. */
+/**
+ * Trusts the jobs of the repository; undefined if the app, the key or the ids of the repository are
+ * missing.
+ */
 async function trustOf(
 	run: Run,
 	{ origin, appId, app, ci }: Place & { readonly app: AppState; readonly ci: Ci },

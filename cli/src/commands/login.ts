@@ -1,5 +1,6 @@
 /**
- * `capstan login` and `capstan logout`: the key of a server, stored for the owner of this computer account only.
+ * `capstan login` and `capstan logout`: the key of a server, stored for the owner of this computer
+ * account only.
  */
 
 import { CapstanError } from "../../../src/client/client";
@@ -52,7 +53,10 @@ export const logout: Command = {
 	},
 };
 
-/** The organizations that the key can read; none for a key of one app. @throws {Failure} if the server does not accept the key */
+/**
+ * The organizations that the key can read; none for a key of one app. @throws {Failure} if the
+ * server does not accept the key
+ */
 async function namesFor(run: Run, origin: string, key: string): Promise<string[]> {
 	const { api } = connect(origin, key, run.version);
 	try {

@@ -1,6 +1,7 @@
 /**
- * `capstan preview`: the preview of a pull request from CI. Each command is safe to repeat, and the server decides by the time of the event
- * whether a preview may open, so jobs that run late or twice do no harm.
+ * `capstan preview`: the preview of a pull request from CI. Each command is safe to repeat, and the
+ * server decides by the time of the event whether a preview may open, so jobs that run late or
+ * twice do no harm.
  */
 import { appendFile } from "node:fs/promises";
 import { CapstanError } from "../../../src/client/client";
@@ -78,9 +79,13 @@ export const previewUpload: Command = {
 		const sent = uploaded?.uploadedBytes ?? 0;
 		run.terminal.result("preview upload", {
 			...answerOf(preview),
-			...{ version, package: content.form, encrypted: content.encryption !== undefined },
-			...{ files: build.files.length, size_bytes: build.sizeBytes },
-			...{ uploaded_files: uploaded?.uploadedFiles ?? 0, uploaded_bytes: sent },
+			version,
+			package: content.form,
+			encrypted: content.encryption !== undefined,
+			files: build.files.length,
+			size_bytes: build.sizeBytes,
+			uploaded_files: uploaded?.uploadedFiles ?? 0,
+			uploaded_bytes: sent,
 			...(comment === undefined ? {} : { comment: commentAnswer(comment) }),
 		});
 		const what = uploaded === undefined ? "already uploaded" : `${sizeText(sent)} uploaded`;
@@ -102,7 +107,9 @@ export const previewComment: Command = {
 		const settings = await settingsOf(run, pull);
 		const comment = await writeComment(run, settings, pull);
 		run.terminal.result("preview comment", {
-			...{ app_id: settings.appId, repository: pull.repository, number: pull.number },
+			app_id: settings.appId,
+			repository: pull.repository,
+			number: pull.number,
 			comment: commentAnswer(comment),
 		});
 		const done = comment === undefined ? "No comment to update" : comment.created ? "Commented" : "Updated the comment";
@@ -124,7 +131,9 @@ export const previewClose: Command = {
 		if (run.options["post-comment"] === true) await checkCommentToken(run, pull);
 		const { state, removed } = await settings.server.api("DELETE /preview", {
 			query: {
-				...{ app_id: settings.appId, repository: pull.repository, number: String(pull.number) },
+				app_id: settings.appId,
+				repository: pull.repository,
+				number: String(pull.number),
 				...(pull.eventAt === undefined ? {} : { event_at: pull.eventAt }),
 			},
 		});
@@ -134,7 +143,10 @@ export const previewClose: Command = {
 			? await orFailWith("The preview is closed", facts, writeClosed(run, settings, pull))
 			: undefined;
 		run.terminal.result("preview close", {
-			...{ ...facts, app_id: settings.appId, repository: pull.repository, number: pull.number },
+			...facts,
+			app_id: settings.appId,
+			repository: pull.repository,
+			number: pull.number,
 			...(isCommented ? { comment: commentAnswer(comment) } : {}),
 		});
 		const deleted = `${counted(removed.bundles, "bundle")} deleted, ${sizeText(removed.bundle_bytes)}`;
@@ -150,9 +162,14 @@ export const previewClose: Command = {
 const titleOf = ({ repository, number }: PullRequest) => `${repository}#${number}`;
 
 const answerOf = (preview: Preview) => ({
-	...{ status: "open", app_id: preview.app_id, repository: preview.repository, number: preview.number },
-	...{ channel: preview.channel, version_prefix: preview.version_prefix },
-	...{ page_url: preview.page_url, expires_at: preview.expires_at },
+	status: "open",
+	app_id: preview.app_id,
+	repository: preview.repository,
+	number: preview.number,
+	channel: preview.channel,
+	version_prefix: preview.version_prefix,
+	page_url: preview.page_url,
+	expires_at: preview.expires_at,
 });
 
 const commentAnswer = (comment: Comment | undefined) =>
@@ -181,7 +198,9 @@ async function open(run: Run, { server, appId }: Settings, pull: PullRequest): P
 	const { repository, number, repositoryId, commit, title, eventAt } = pull;
 	return server.api("POST /preview", {
 		body: {
-			...{ app_id: appId, repository, number },
+			app_id: appId,
+			repository,
+			number,
 			...(repositoryId === undefined ? {} : { repository_id: repositoryId }),
 			...(commit === undefined ? {} : { commit }),
 			...(title === undefined || title.trim() === "" ? {} : { title }),
@@ -244,8 +263,8 @@ async function bundleOf(run: Run, { server, appId }: Settings, preview: Preview,
 }
 
 /**
- * The next number, and a part of the content's hash. A preview that is opened again counts from 1, and a device that has the bundle of a
- * version does not download another one of the same name.
+ * The next number, and a part of the content's hash. A preview that is opened again counts from 1,
+ * and a device that has the bundle of a version does not download another one of the same name.
  */
 function nextVersion({ channel, version, version_prefix: prefix }: Preview, { build }: Content): string {
 	// A prefix is null if the channel's name has characters that versions do not have.

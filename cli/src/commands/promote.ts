@@ -64,7 +64,9 @@ export const promote: Command = {
 		const delivery = isWaiting ? undefined : await deliveryOf(server, asked);
 		run.terminal.result("promote", {
 			status: isWaiting ? "waiting_for_approval" : "live",
-			...{ app_id: appId, channel: channel.name, version },
+			app_id: appId,
+			channel: channel.name,
+			version,
 			...(rollout === undefined ? {} : { rollout_percentage: rollout }),
 			...(rolloutEnded === undefined ? {} : { rollout_ended: rolloutEnded }),
 			...(reach === undefined ? {} : { problems: reach.problems, warnings: reach.remarks }),
@@ -110,8 +112,12 @@ export const rollback: Command = {
 		const ended = plan.rollout_ended;
 		run.terminal.result("rollback", {
 			status: isDryRun ? "planned" : "live",
-			...{ app_id: appId, channel: channel.name, version: done.version, previous_version: plan.previous_version },
-			...{ changed: plan.changed, rollout_ended: plan.rollout_ended },
+			app_id: appId,
+			channel: channel.name,
+			version: done.version,
+			previous_version: plan.previous_version,
+			changed: plan.changed,
+			rollout_ended: plan.rollout_ended,
 			...("devices_changed" in plan ? { devices: plan.devices, devices_changed: plan.devices_changed } : {}),
 		});
 		const to = plan.version ?? "the store build";

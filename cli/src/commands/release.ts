@@ -1,6 +1,7 @@
 /**
- * `capstan release`: a build folder becomes the bundle of a channel. Each step is safe to repeat, and devices see nothing before the last
- * one, so an interrupted release is finished by running the command again.
+ * `capstan release`: a build folder becomes the bundle of a channel. Each step is safe to repeat,
+ * and devices see nothing before the last one, so an interrupted release is finished by running the
+ * command again.
  */
 import { CapstanError } from "../../../src/client/client";
 import { readVersion } from "../../../src/domain/updates/version";
@@ -37,7 +38,10 @@ import { counted, sizeText } from "../terminal";
 import { type Uploaded, uploadBundle } from "../upload";
 import { type KnownVersions, nextVersion } from "../version-choice";
 
-/** Other runs may take the next version at the same time. Each try leaves out twice as many versions. */
+/**
+ * Other runs may take the next version at the same time. Each try leaves out twice as many
+ * versions.
+ */
 const MOST_VERSION_TRIES = 12;
 
 export const release: Command = {
@@ -103,7 +107,10 @@ export const release: Command = {
 	},
 };
 
-/** A version below the store builds would reach no device, so a store version that is unknown is not guessed. */
+/**
+ * A version below the store builds would reach no device, so a store version that is unknown is not
+ * guessed.
+ */
 function refuseUnreadable({ storeVersions: { unreadable } }: Project): void {
 	if (unreadable.length === 0) return;
 	const places = unreadable.map(({ file, line }) =>
@@ -147,8 +154,9 @@ async function targetOf(run: Run, { server }: Settings, app: App): Promise<Targe
 }
 
 /**
- * Always a new bundle, also if one claims to have this content: anyone who may upload, such as the job of a pull request, sets that claim, and
- * the server does not check it for single files. Files that the server has are not uploaded again.
+ * Always a new bundle, also if one claims to have this content: anyone who may upload, such as the
+ * job of a pull request, sets that claim, and the server does not check it for single files. Files
+ * that the server has are not uploaded again.
  */
 async function bundleOf(
 	run: Run,

@@ -1,5 +1,6 @@
 /**
- * `capstan rollout …`: shows the rollout of a channel, and changes it as the dashboard's buttons do. The words are the dashboard's.
+ * `capstan rollout …`: shows the rollout of a channel, and changes it as the dashboard's buttons
+ * do. The words are the dashboard's.
  */
 import type { AnswerOf, RequestOf } from "../../../src/client/client";
 import { changeChannel, endWaiting, existingChannel, proposalOf } from "../channels";
@@ -117,7 +118,10 @@ export const rolloutChanges: readonly Command[] = CHANGES.map((change) => ({
 		const { waiting } = await changeChannel(server, { app_id: appId, channel, ...change.body(run, existing) });
 		run.terminal.result(`rollout ${change.verb}`, {
 			status: waiting === undefined ? "done" : "waiting_for_approval",
-			...{ app_id: appId, channel, version, stable_version: rollout.stableVersion },
+			app_id: appId,
+			channel,
+			version,
+			stable_version: rollout.stableVersion,
 			...(waiting === undefined ? {} : { proposal: proposalOf(waiting) }),
 		});
 		if (waiting !== undefined) return endWaiting(run, waiting);

@@ -1,5 +1,6 @@
 /**
- * `capstan status`: what every channel serves, how its rollout goes, and what devices could not install.
+ * `capstan status`: what every channel serves, how its rollout goes, and what devices could not
+ * install.
  */
 import type { AnswerOf } from "../../../src/client/client";
 import { plainSentence, platformNames, releaseSentence } from "../../../src/domain/words/releases";

@@ -1,4 +1,7 @@
-/** The drawing of an interactive chart: grid, marks, flags, cursor and the names of the series. Hidden from screen readers, which have the table. */
+/**
+ * The drawing of an interactive chart: grid, marks, flags, cursor and the names of the series.
+ * Hidden from screen readers, which have the table.
+ */
 import { FLAG_HEIGHT_PX, flagsOf } from "../../../src/charts/flags";
 import { endOf, spread } from "../../../src/charts/labels";
 import { areaPath, barsPath, linePath, spanPath } from "../../../src/charts/marks";

@@ -1,6 +1,7 @@
 /**
- * The model of an interactive chart, without a browser: the drawn model of the series that are switched on, scales, cursor, release flags,
- * texts, and the table. It stands on the model of the API's charts, so that both draw the same figures. Pure.
+ * The model of an interactive chart, without a browser: the drawn model of the series that are
+ * switched on, scales, cursor, release flags, texts, and the table. It stands on the model of the
+ * API's charts, so that both draw the same figures. Pure.
  */
 import { valueAxis } from "../../../src/charts/axes";
 import { type ChartModel, type ChartSeries, lineModel, type Marker, stackedModel } from "../../../src/charts/model";
@@ -44,7 +45,10 @@ export interface ShownSeries {
 	readonly values: readonly (number | null)[];
 }
 
-/** The series of the chart after those beyond the limit are added up, each with its tone, in the order of the legend. */
+/**
+ * The series of the chart after those beyond the limit are added up, each with its tone, in the
+ * order of the legend.
+ */
 export function shownSeries(data: ChartData): ShownSeries[] {
 	const { title, unit, days, series, versions = false, tones = new Map() } = data;
 	const options = { title, unit, days, series, versions, tones };
@@ -56,7 +60,9 @@ export function shownSeries(data: ChartData): ShownSeries[] {
 	}));
 }
 
-/** The model that is drawn: without hidden series, with a scale that has room for the comparison. */
+/**
+ * The model that is drawn: without hidden series, with a scale that has room for the comparison.
+ */
 export function drawnModel(data: ChartData, shown: readonly ShownSeries[], hidden: ReadonlySet<string>): ChartModel {
 	const { title, unit, days, shares = false, markers = [], comparison } = data;
 	const series = shown.filter(({ name }) => !hidden.has(name));

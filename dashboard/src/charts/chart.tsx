@@ -1,6 +1,7 @@
 /**
- * An interactive chart by day: values at the pointer, arrow keys, Home and End, a legend that hides series, release flags, the period before, a
- * table and a CSV file. The figures and colours are those of the API's charts. Styles come from classes only, because the page's
+ * An interactive chart by day: values at the pointer, arrow keys, Home and End, a legend that hides
+ * series, release flags, the period before, a table and a CSV file. The figures and colours are
+ * those of the API's charts. Styles come from classes only, because the page's
  * Content-Security-Policy refuses style attributes; the tooltip is placed through the CSSOM.
  */
 import { type ReactNode, useId, useLayoutEffect, useMemo, useRef, useState } from "react";

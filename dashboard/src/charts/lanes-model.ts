@@ -1,6 +1,6 @@
 /**
- * Lanes of channels on one time axis: which version was live when. Pure. Every segment lies inside of the axis, and a label is shown only where
- * it fits.
+ * Lanes of channels on one time axis: which version was live when. Pure. Every segment lies inside
+ * of the axis, and a label is shown only where it fits.
  */
 import { estimatedWidthPx, fitText } from "../../../src/charts/text";
 

@@ -1,6 +1,7 @@
 /**
- * Channels as lanes on one time axis: which version was live when, rollouts inside of them, open previews, and below, on the same axis, the share
- * of devices on each version. The colours are those of `versionTones`, so that a version has one colour on the page.
+ * Channels as lanes on one time axis: which version was live when, rollouts inside of them, open
+ * previews, and below, on the same axis, the share of devices on each version. The colours are
+ * those of `versionTones`, so that a version has one colour on the page.
  */
 
 import { Link } from "wouter";

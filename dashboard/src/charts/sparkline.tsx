@@ -1,4 +1,7 @@
-/** The course of one figure beside a row of a list: 96 x 24, one line with an end point. No axis and no pointer; the row leads to the chart. */
+/**
+ * The course of one figure beside a row of a list: 96 x 24, one line with an end point. No axis and
+ * no pointer; the row leads to the chart.
+ */
 import { areaPath, linePath } from "../../../src/charts/marks";
 import "./charts.css";
 

@@ -1,4 +1,7 @@
-/** Labels of a time axis: as many dates as fit, counted back from the last day, so that the newest one is always labelled. Pure. */
+/**
+ * Labels of a time axis: as many dates as fit, counted back from the last day, so that the newest
+ * one is always labelled. Pure.
+ */
 import { DAY_MS } from "../../../src/domain/time";
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"] as const;

@@ -1,4 +1,7 @@
-/** Names of versions for people. The API calls the build of the store `builtin`, and a version that the app never had `unknown`. */
+/**
+ * Names of versions for people. The API calls the build of the store `builtin`, and a version that
+ * the app never had `unknown`.
+ */
 const NAMES: Readonly<Record<string, string>> = { builtin: "Store build", unknown: "Unknown version" };
 
 export const versionText = (version: string) => NAMES[version] ?? version;

@@ -1,4 +1,7 @@
-/** The width of an element in pixels, so that charts are drawn for it and their text is never scaled. */
+/**
+ * The width of an element in pixels, so that charts are drawn for it and their text is never
+ * scaled.
+ */
 import { type RefCallback, useCallback, useState } from "react";
 
 /** 0 before the first layout. */

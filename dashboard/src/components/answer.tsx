@@ -1,6 +1,6 @@
 /**
- * Loading states and errors of API requests. A loading state names what it waits for. An error shows the API's own message and, if it can
- * help, a button to try again.
+ * Loading states and errors of API requests. A loading state names what it waits for. An error
+ * shows the API's own message and, if it can help, a button to try again.
  */
 
 import { Button } from "@mantine/core";

@@ -1,6 +1,7 @@
 /**
- * The actor of a change, as a small picture: initials for people, the mark for Capstan itself, an icon for CI and API keys. Circles are for actors,
- * squares (`AppTile`) for apps. The name stands beside it as text.
+ * The actor of a change, as a small picture: initials for people, the mark for Capstan itself, an
+ * icon for CI and API keys. Circles are for actors, squares (`AppTile`) for apps. The name stands
+ * beside it as text.
  */
 import { IconBrandGithub, IconBrandGitlab, type IconDrawing, IconKey, IconRefresh } from "../icons";
 import { Icon } from "./icon";

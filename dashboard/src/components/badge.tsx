@@ -1,4 +1,7 @@
-/** States as words on a soft ground, and dots beside words. A fact that is normal gets no badge. The colour never says what the word does not. */
+/**
+ * States as words on a soft ground, and dots beside words. A fact that is normal gets no badge. The
+ * colour never says what the word does not.
+ */
 import type { ReactNode } from "react";
 import { isSampleAppId } from "../../../src/domain/sample-app";
 

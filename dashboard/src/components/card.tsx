@@ -37,7 +37,10 @@ const NOTE_ICONS: Readonly<Record<Tone, IconDrawing>> = {
 	preview: IconInfoCircle,
 };
 
-/** A message in the page. Failures and warnings that appear after an action need `isAlert`, so that screen readers announce them. */
+/**
+ * A message in the page. Failures and warnings that appear after an action need `isAlert`, so that
+ * screen readers announce them.
+ */
 export function Note({
 	tone,
 	title,

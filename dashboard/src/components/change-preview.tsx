@@ -1,6 +1,7 @@
 /**
- * Preview of a channel change: how many devices would change version and which devices the bundle cannot reach. Counting starts
- * automatically. A change of a public channel waits for the count; if the count fails or is slow, the user may continue without it.
+ * Preview of a channel change: how many devices would change version and which devices the bundle
+ * cannot reach. Counting starts automatically. A change of a public channel waits for the count; if
+ * the count fails or is slow, the user may continue without it.
  */
 
 import { Alert, Button, Checkbox, Group, Loader, Stack, Text } from "@mantine/core";
@@ -55,7 +56,8 @@ export function useChangePreview(body: ChangeBody | null, isRequired: boolean): 
 		queryKey: ["POST /channel/what_if", "preview", counted],
 		queryFn: () => ask("POST /channel/what_if", { body: JSON.parse(counted) as ChangeBody }),
 		enabled: counted !== "",
-		// Never stale, because each count draws a new rollout cohort and the numbers would move while the user reads them.
+		// Never stale, because each count draws a new rollout cohort and the numbers would move while the
+		// user reads them.
 		staleTime: Number.POSITIVE_INFINITY,
 		gcTime: 0,
 		retry: false,

@@ -1,4 +1,7 @@
-/** Entries of the audit log as rows: the sentence, and below it, when it is open, the settings with their old and new values and the whole entry. */
+/**
+ * Entries of the audit log as rows: the sentence, and below it, when it is open, the settings with
+ * their old and new values and the whole entry.
+ */
 import { changeSentence, settingChanges } from "../../../src/domain/words/changes";
 import { plainSentence, SERVICE_NAME } from "../../../src/domain/words/releases";
 import type { AnswerOf } from "../api";

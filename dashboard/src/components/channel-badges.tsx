@@ -1,4 +1,7 @@
-/** Summary badges of a channel: its audience, whether it reaches any device, and whether its rollout is running. */
+/**
+ * Summary badges of a channel: its audience, whether it reaches any device, and whether its rollout
+ * is running.
+ */
 import { platformNames } from "../../../src/domain/words/releases";
 import type { AnswerOf } from "../api";
 import { Badge } from "./badge";

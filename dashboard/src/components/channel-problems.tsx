@@ -1,4 +1,7 @@
-/** Settings of a channel that keep every device from its bundle: the problem in one sentence, and a button for each change that solves it. */
+/**
+ * Settings of a channel that keep every device from its bundle: the problem in one sentence, and a
+ * button for each change that solves it.
+ */
 import { Button } from "@mantine/core";
 import { refusalWords } from "../../../src/domain/updates/refusals";
 import { useChange } from "../api";

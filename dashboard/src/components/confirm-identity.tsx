@@ -1,4 +1,6 @@
-/** Confirms the user's identity with a passkey, a code or a provider, without leaving the screen. */
+/**
+ * Confirms the user's identity with a passkey, a code or a provider, without leaving the screen.
+ */
 
 import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import { browserSupportsWebAuthn, startAuthentication } from "@simplewebauthn/browser";
@@ -10,7 +12,9 @@ import { type IdentityRequest, isDismissed } from "../identity";
 import { Answer, Problem } from "./answer";
 import { Dialog } from "./dialog";
 
-/** BroadcastChannel on which the sign-in page reports a confirmation made in its separate window. */
+/**
+ * BroadcastChannel on which the sign-in page reports a confirmation made in its separate window.
+ */
 const CONFIRMED = "capstan-confirmed";
 const PROVIDER_WINDOW = "popup,width=520,height=680";
 

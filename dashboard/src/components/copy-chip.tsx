@@ -1,4 +1,7 @@
-/** Ids, hashes, addresses and commands to copy. The check and the live region say that the clipboard has the whole value. */
+/**
+ * Ids, hashes, addresses and commands to copy. The check and the live region say that the clipboard
+ * has the whole value.
+ */
 import { useEffect, useState } from "react";
 import { IconCheck, IconCopy } from "../icons";
 import { Icon } from "./icon";

@@ -1,6 +1,7 @@
 /**
- * A modal dialog, mounted only while it is open. When it closes, the focus returns to the element that opened it, or to the content if that
- * element no longer exists. If another dialog is open, the focus stays there.
+ * A modal dialog, mounted only while it is open. When it closes, the focus returns to the element
+ * that opened it, or to the content if that element no longer exists. If another dialog is open,
+ * the focus stays there.
  */
 import { Modal, type ModalProps } from "@mantine/core";
 import { useEffect, useState } from "react";

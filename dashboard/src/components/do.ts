@@ -1,6 +1,6 @@
 /**
- * Actions by address: `?do=new` on a screen opens the dialog of that action, once. The palette and other screens link to actions in this way, so
- * nothing is changed without its dialog.
+ * Actions by address: `?do=new` on a screen opens the dialog of that action, once. The palette and
+ * other screens link to actions in this way, so nothing is changed without its dialog.
  */
 import { useEffect } from "react";
 import { useSearchParams } from "wouter";

@@ -1,6 +1,7 @@
 /**
- * Errors of the API in the words of the screens, by code, where the API's own message names a request or a field of one. An error
- * without a sentence here is shown with its message. No screen reads the text of a message.
+ * Errors of the API in the words of the screens, by code, where the API's own message names a
+ * request or a field of one. An error without a sentence here is shown with its message. No screen
+ * reads the text of a message.
  */
 
 import type { CapstanError } from "../../../src/client/client";

@@ -1,5 +1,6 @@
 /**
- * Failed updates by cause, most frequent first, with what helps: of an app in a range, or of one bundle.
+ * Failed updates by cause, most frequent first, with what helps: of an app in a range, or of one
+ * bundle.
  */
 import { useAsk } from "../api";
 import { Answer } from "./answer";

@@ -1,6 +1,7 @@
 /**
- * Errors of a form in the words of the screen. An error names the refused fields of its request (`moreInfo.issues`), or has a code that
- * means one of them; a field that the form shows gets its message at the field, the others are listed above the buttons.
+ * Errors of a form in the words of the screen. An error names the refused fields of its request
+ * (`moreInfo.issues`), or has a code that means one of them; a field that the form shows gets its
+ * message at the field, the others are listed above the buttons.
  */
 import { CapstanError } from "../../../src/client/client";
 import { errorSentence } from "./error-sentences";

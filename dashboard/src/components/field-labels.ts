@@ -1,4 +1,7 @@
-/** Names of request fields on the screens: the label of a channel's setting, another name, or the words of the field itself. */
+/**
+ * Names of request fields on the screens: the label of a channel's setting, another name, or the
+ * words of the field itself.
+ */
 import { ACCEPTANCE_FIELDS, DELIVERY_FIELDS } from "../../../src/domain/updates/channel-fields";
 
 const NAMES: Readonly<Record<string, string>> = {

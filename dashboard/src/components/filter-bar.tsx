@@ -1,6 +1,7 @@
 /**
- * The line of filters above a list: a field that matches parts, chips of which one is chosen, and choices. Each acts at once and is kept in the
- * address; rarer filters are folded. Saved views stand below.
+ * The line of filters above a list: a field that matches parts, chips of which one is chosen, and
+ * choices. Each acts at once and is kept in the address; rarer filters are folded. Saved views
+ * stand below.
  */
 import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { useEffect, useId, useState } from "react";

@@ -1,4 +1,7 @@
-/** Filters of a list, kept in the URL beside its page, so that Back, a reload and a shared link show the same list. */
+/**
+ * Filters of a list, kept in the URL beside its page, so that Back, a reload and a shared link show
+ * the same list.
+ */
 import { useState } from "react";
 import { useSearchParams } from "wouter";
 

@@ -1,6 +1,7 @@
 /**
- * Forms in dialogs. A form dialog stays open while its request runs, and shows the error if the API refuses it. A confirmation names what
- * will be deleted; for large deletions the name must be typed.
+ * Forms in dialogs. A form dialog stays open while its request runs, and shows the error if the API
+ * refuses it. A confirmation names what will be deleted; for large deletions the name must be
+ * typed.
  */
 import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import { type ReactNode, useEffect, useRef, useState } from "react";
@@ -38,7 +39,8 @@ export function FormDialog({
 	const isOnline = useIsOnline();
 	const form = useRef<HTMLFormElement>(null);
 	useEffect(() => {
-		// The refused field may be outside of what is visible, and a screen reader reads its error with it.
+		// The refused field may be outside of what is visible, and a screen reader reads its error with
+		// it.
 		if (!isPending) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
 	}, [isPending]);
 	return (

@@ -11,7 +11,9 @@ export function TextLink({ to, children }: { readonly to: string; readonly child
 	);
 }
 
-/** An external URL that a user or a CI job entered. Anything but http and https is shown as text. */
+/**
+ * An external URL that a user or a CI job entered. Anything but http and https is shown as text.
+ */
 export function WebLink({ address }: { readonly address: string }) {
 	const isWeb = URL.canParse(address) && /^https?:$/.test(new URL(address).protocol);
 	if (!isWeb) return address;

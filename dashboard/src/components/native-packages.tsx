@@ -1,4 +1,7 @@
-/** Native packages of a bundle beside those of the live one, with a verdict for each: what an update cannot bring to a store build. */
+/**
+ * Native packages of a bundle beside those of the live one, with a verdict for each: what an update
+ * cannot bring to a store build.
+ */
 import type { AnswerOf } from "../api";
 import { Badge } from "./badge";
 import { Note } from "./card";

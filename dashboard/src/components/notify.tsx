@@ -1,4 +1,7 @@
-/** Short confirmations that an action is done. They disappear after some seconds and never take the focus. */
+/**
+ * Short confirmations that an action is done. They disappear after some seconds and never take the
+ * focus.
+ */
 import { Button } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import type { AnswerOf } from "../api";

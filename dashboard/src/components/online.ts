@@ -1,4 +1,7 @@
-/** Whether the browser has a network. Without one, pages show what they loaded, and nothing can be changed. */
+/**
+ * Whether the browser has a network. Without one, pages show what they loaded, and nothing can be
+ * changed.
+ */
 import { onlineManager } from "@tanstack/react-query";
 import { useSyncExternalStore } from "react";
 

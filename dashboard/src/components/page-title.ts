@@ -1,4 +1,7 @@
-/** The title of the open screen, for the last breadcrumb and the tab of the browser. The screen sets it; the frame around the screen shows it. */
+/**
+ * The title of the open screen, for the last breadcrumb and the tab of the browser. The screen sets
+ * it; the frame around the screen shows it.
+ */
 import { useSyncExternalStore } from "react";
 
 let title = "";

@@ -1,4 +1,7 @@
-/** Whether the window has the width of a phone, where the sidebar becomes a tab bar. The same width as in the style sheets. */
+/**
+ * Whether the window has the width of a phone, where the sidebar becomes a tab bar. The same width
+ * as in the style sheets.
+ */
 import { useSyncExternalStore } from "react";
 
 const width = matchMedia("(max-width: 760px)");

@@ -1,4 +1,7 @@
-/** The destination of a new bundle: the channel that is proposed for it, how many devices get it, and how. */
+/**
+ * The destination of a new bundle: the channel that is proposed for it, how many devices get it,
+ * and how.
+ */
 
 import { NativeSelect, Radio, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -28,7 +31,10 @@ export function proposedChannel(channels: readonly Channel[]): string {
 	return channels.find((channel) => channel.public)?.name ?? channels[0]?.name ?? FIRST_CHANNEL;
 }
 
-/** The patch after the highest release: `1.4.0-beta.1` is none. The first is above the usual version of a store build. */
+/**
+ * The patch after the highest release: `1.4.0-beta.1` is none. The first is above the usual version
+ * of a store build.
+ */
 export function proposedVersion(names: readonly string[]): string {
 	const highest = names
 		.flatMap((name) => {
@@ -63,8 +69,12 @@ export function releaseBody(appId: string, version: string, name: string, way: W
 	const first = channels.some((known) => known.public) || channel !== undefined ? {} : { public: true };
 	if (way === "all") return { app_id: appId, channel: name, version, ...first };
 	return {
-		...{ app_id: appId, channel: name, rolloutVersion: version, rolloutEnabled: true },
-		...{ rolloutPercentage: STEPS[0] ?? 100, rolloutSteps: [...(channel?.rolloutSteps ?? STEPS)] },
+		app_id: appId,
+		channel: name,
+		rolloutVersion: version,
+		rolloutEnabled: true,
+		rolloutPercentage: STEPS[0] ?? 100,
+		rolloutSteps: [...(channel?.rolloutSteps ?? STEPS)],
 	};
 }
 
@@ -122,7 +132,10 @@ export function ReleasePlanFields({
 	);
 }
 
-/** The version of a rollout that only a part of the devices has: another one would return them to an older bundle. */
+/**
+ * The version of a rollout that only a part of the devices has: another one would return them to an
+ * older bundle.
+ */
 function partlyRolledOut(channel: Channel): string | undefined {
 	const { rolloutEnabled, rolloutPercentageBps, rolloutPausedAt, rollout_version_info: rollout } = channel;
 	if (!rolloutEnabled || (rolloutPercentageBps === 10_000 && rolloutPausedAt === null)) return undefined;

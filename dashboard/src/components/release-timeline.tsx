@@ -1,6 +1,6 @@
 /**
- * Releases as a timeline: who released what to which channel, with the reason, the commit and the CI job, and a way back beside each bundle that
- * a channel can return to.
+ * Releases as a timeline: who released what to which channel, with the reason, the commit and the
+ * CI job, and a way back beside each bundle that a channel can return to.
  */
 import { Button, Menu } from "@mantine/core";
 import { useState } from "react";

@@ -1,4 +1,7 @@
-/** The consequences of a change of roles, from its dry run: permissions that are gained or lost, and API keys that are lowered with them. */
+/**
+ * The consequences of a change of roles, from its dry run: permissions that are gained or lost, and
+ * API keys that are lowered with them.
+ */
 import { Text } from "@mantine/core";
 import { permissionText } from "../../../src/authz/permission-texts";
 import { type KnownRole, titleOf } from "../roles";

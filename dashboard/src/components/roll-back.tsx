@@ -1,4 +1,7 @@
-/** Rolls a channel back to a bundle that was live on it. Says first how many devices change version, and which keep what they run. */
+/**
+ * Rolls a channel back to a bundle that was live on it. Says first how many devices change version,
+ * and which keep what they run.
+ */
 
 import { Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";

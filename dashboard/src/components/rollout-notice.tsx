@@ -1,4 +1,7 @@
-/** Warning of the health gate about a rollout that it only watches (`autoPauseAction: notify`), shown until somebody dismisses it. */
+/**
+ * Warning of the health gate about a rollout that it only watches (`autoPauseAction: notify`),
+ * shown until somebody dismisses it.
+ */
 import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { useChange } from "../api";
 import { releasePath } from "../paths";

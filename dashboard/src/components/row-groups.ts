@@ -1,6 +1,7 @@
 /**
- * Groups the entries of a list by day and folds equal ones. Entries come newest first. A fold never crosses the end of a day, and holds
- * entries of at most an hour; the caller gives failures no key, so that none is hidden.
+ * Groups the entries of a list by day and folds equal ones. Entries come newest first. A fold never
+ * crosses the end of a day, and holds entries of at most an hour; the caller gives failures no key,
+ * so that none is hidden.
  */
 import { HOUR_MS } from "../../../src/domain/time";
 

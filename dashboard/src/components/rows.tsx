@@ -1,7 +1,8 @@
 /**
- * The dense list: one line of 36 px for each entry, with time, picture, sentence and facts, below a head for each day. Equal entries of an
- * hour fold into one row. A row with more to say opens below itself, by its button or by a click anywhere on it. Lists with columns are
- * tables (`DataTable`); both have the same look.
+ * The dense list: one line of 36 px for each entry, with time, picture, sentence and facts, below a
+ * head for each day. Equal entries of an hour fold into one row. A row with more to say opens below
+ * itself, by its button or by a click anywhere on it. Lists with columns are tables (`DataTable`);
+ * both have the same look.
  */
 import { type MouseEvent, type ReactNode, useId, useState } from "react";
 import { IconChevronRight } from "../icons";
@@ -91,7 +92,9 @@ const repeated = (newest: Entry, times: number, firstAt: string): Summary => ({
 
 const CONTROLS = "a, button, input, select, label, summary, [role=button]";
 
-/** Whether a click was for the row: not for a control in it, and not the end of a selection of text. */
+/**
+ * Whether a click was for the row: not for a control in it, and not the end of a selection of text.
+ */
 function isForRow({ target }: MouseEvent): boolean {
 	if (!(target instanceof Element) || target.closest(CONTROLS) !== null) return false;
 	return getSelection()?.isCollapsed !== false;

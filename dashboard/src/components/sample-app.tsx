@@ -1,4 +1,7 @@
-/** Adds the sample app of an organization, and removes it: one click each, because nothing real is created or lost. */
+/**
+ * Adds the sample app of an organization, and removes it: one click each, because nothing real is
+ * created or lost.
+ */
 import { Button } from "@mantine/core";
 import { useLocation } from "wouter";
 import { isSampleAppId } from "../../../src/domain/sample-app";

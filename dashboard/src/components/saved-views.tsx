@@ -1,6 +1,6 @@
 /**
- * Views of a list: filters that a person named. This browser keeps them for each list, because they are a habit of a person and no data of the
- * organization.
+ * Views of a list: filters that a person named. This browser keeps them for each list, because they
+ * are a habit of a person and no data of the organization.
  */
 import { Button, TextInput } from "@mantine/core";
 import { useState } from "react";

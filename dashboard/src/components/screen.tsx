@@ -1,6 +1,6 @@
 /**
- * The frame of a screen, its sections and its empty state. The heading is also the title of the tab, and takes the focus after a navigation,
- * so that screen readers announce the new screen.
+ * The frame of a screen, its sections and its empty state. The heading is also the title of the
+ * tab, and takes the focus after a navigation, so that screen readers announce the new screen.
  */
 import { type ReactNode, useEffect, useRef } from "react";
 import type { IconDrawing } from "../icons";

@@ -1,6 +1,6 @@
 /**
- * Settings of a channel that a screen proposes, in the words of the form of the channel. The API sends them as data, so a screen
- * reads no sentence of it.
+ * Settings of a channel that a screen proposes, in the words of the form of the channel. The API
+ * sends them as data, so a screen reads no sentence of it.
  */
 import { DELIVERY_FIELDS } from "../../../src/domain/updates/channel-fields";
 

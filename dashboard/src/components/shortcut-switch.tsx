@@ -1,4 +1,7 @@
-/** The switch for keyboard shortcuts of one key, in the account and in their help. The browser remembers it. */
+/**
+ * The switch for keyboard shortcuts of one key, in the account and in their help. The browser
+ * remembers it.
+ */
 import { Switch } from "@mantine/core";
 import { useState } from "react";
 

@@ -22,7 +22,10 @@ export function percentText(basisPoints: number): string {
 	return `${Math.round(basisPoints) / 100} %`;
 }
 
-/** A share with the precision of its count: `97 %` of 617, `0.5 %` of 1,460. `0 %` and `100 %` mean exactly none and all. */
+/**
+ * A share with the precision of its count: `97 %` of 617, `0.5 %` of 1,460. `0 %` and `100 %` mean
+ * exactly none and all.
+ */
 export function shareText(part: number, whole: number): string {
 	if (whole === 0) return "—";
 	if (part === 0 || part === whole) return `${(part / whole) * 100} %`;

@@ -1,6 +1,7 @@
 /**
- * Tables and their pages. The table never scrolls sideways: phones leave out columns that are `wideOnly`. The first cell has the link of its row;
- * a click anywhere else on the row follows that link.
+ * Tables and their pages. The table never scrolls sideways: phones leave out columns that are
+ * `wideOnly`. The first cell has the link of its row; a click anywhere else on the row follows that
+ * link.
  */
 import { Button } from "@mantine/core";
 import type { MouseEvent, ReactNode } from "react";
@@ -17,7 +18,10 @@ export interface Column<Row> {
 	readonly alignEnd?: true;
 	/** Name of the order in the address; the header sorts by it. */
 	readonly sort?: string;
-	/** In pixels. If one column has a width, those without share the rest, and no name can change another column. */
+	/**
+	 * In pixels. If one column has a width, those without share the rest, and no name can change
+	 * another column.
+	 */
 	readonly width?: number;
 }
 
@@ -173,7 +177,8 @@ export function sortedBy<Row>(
 const MOST_PAGES = 100_000;
 
 /**
- * The page number in the URL, so that Back and links keep it: from 0 here, from 1 in the URL. Lists that share a screen need different names.
+ * The page number in the URL, so that Back and links keep it: from 0 here, from 1 in the URL. Lists
+ * that share a screen need different names.
  */
 export function usePageNumber(name = "page"): [number, (page: number) => void] {
 	const [address, setAddress] = useSearchParams();
@@ -191,7 +196,9 @@ export function usePageNumber(name = "page"): [number, (page: number) => void] {
 
 const SHOWN_AT_ONCE = 20;
 
-/** One page of a list that the API answers as a whole; the last page if `page` is beyond the end. */
+/**
+ * One page of a list that the API answers as a whole; the last page if `page` is beyond the end.
+ */
 export function pageOf<Row>(rows: readonly Row[], page: number) {
 	const last = Math.max(0, Math.ceil(rows.length / SHOWN_AT_ONCE) - 1);
 	const shown = Math.min(page, last);

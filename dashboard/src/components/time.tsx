@@ -1,6 +1,6 @@
 /**
- * Times in the user's zone and language: recent ones relative to now, with the exact time on hover. Days of statistics are UTC days and are
- * not converted.
+ * Times in the user's zone and language: recent ones relative to now, with the exact time on hover.
+ * Days of statistics are UTC days and are not converted.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 
@@ -56,7 +56,10 @@ export function Clock({ value }: { readonly value: string }) {
 	);
 }
 
-/** The head of a day in a list: `Today, 22 November`, `Friday, 20 November`, and with its year beyond this one. */
+/**
+ * The head of a day in a list: `Today, 22 November`, `Friday, 20 November`, and with its year
+ * beyond this one.
+ */
 export function dayText(value: string): string {
 	const date = new Date(value);
 	const now = new Date();

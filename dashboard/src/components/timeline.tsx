@@ -1,4 +1,7 @@
-/** A timeline: who did what to which thing, newest first. Each item is a sentence; note, details and one action are optional. */
+/**
+ * A timeline: who did what to which thing, newest first. Each item is a sentence; note, details and
+ * one action are optional.
+ */
 import type { ReactNode } from "react";
 import type { IconDrawing } from "../icons";
 import type { Tone } from "./badge";

@@ -1,6 +1,6 @@
 /**
- * A list that is loaded as a whole: its number, a filter that matches parts while it is typed, sorting by its headers, and pages. Filter, order and
- * page are in the address.
+ * A list that is loaded as a whole: its number, a filter that matches parts while it is typed,
+ * sorting by its headers, and pages. Filter, order and page are in the address.
  */
 import { TextInput } from "@mantine/core";
 import { useSearchParams } from "wouter";

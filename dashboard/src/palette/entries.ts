@@ -1,6 +1,7 @@
 /**
- * Everything that the palette finds: places, objects of the open (or last visited) app, members, keys, documentation, and actions. Lists that the
- * user may not read stay empty. Actions open their dialog (`?do=`); nothing is changed from the palette itself.
+ * Everything that the palette finds: places, objects of the open (or last visited) app, members,
+ * keys, documentation, and actions. Lists that the user may not read stay empty. Actions open their
+ * dialog (`?do=`); nothing is changed from the palette itself.
  */
 import { useQuery } from "@tanstack/react-query";
 import { useAsk, usePage } from "../api";
@@ -49,7 +50,9 @@ function useDocs(): readonly DocsEntry[] {
 	return docs.data ?? [];
 }
 
-/** The app whose objects are searched: the open one, or the last visited one of the organization. */
+/**
+ * The app whose objects are searched: the open one, or the last visited one of the organization.
+ */
 function useSearchedApp({ appId, orgId }: Where) {
 	const apps = useAppsOfOrganization(orgId ?? "").data ?? [];
 	const visited = visitedApps().find((one) => apps.some(({ app_id }) => app_id === one));
@@ -269,8 +272,12 @@ export function useEntries(where: Where, part: string): Found {
 			{ group: "Theme", label: "Theme of the system", icon: IconSun, run: () => setColorScheme("auto") },
 			{ group: "Documentation", label: "Documentation", words: "docs help", icon: IconBook, to: "/docs" },
 			...docs.map(({ page, title, to, words }) => ({
-				...{ group: "Documentation", label: title, note: page === title ? undefined : page },
-				...{ words, icon: IconBook, to },
+				group: "Documentation",
+				label: title,
+				note: page === title ? undefined : page,
+				words,
+				icon: IconBook,
+				to,
 			})),
 		],
 		devices:

@@ -1,4 +1,7 @@
-/** Which entries of the palette fit a text, the best ones first. Every word of the text must occur in the label, the note or the other words. */
+/**
+ * Which entries of the palette fit a text, the best ones first. Every word of the text must occur
+ * in the label, the note or the other words.
+ */
 import type { IconDrawing } from "../icons";
 
 export interface Entry {

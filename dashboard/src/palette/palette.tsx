@@ -1,6 +1,7 @@
 /**
- * The command palette (Ctrl K): one field over everything that has a name. Local results appear at once, devices after a pause, because the server
- * searches them. The field keeps the focus; the arrow keys choose, Enter opens, with Ctrl in a new tab.
+ * The command palette (Ctrl K): one field over everything that has a name. Local results appear at
+ * once, devices after a pause, because the server searches them. The field keeps the focus; the
+ * arrow keys choose, Enter opens, with Ctrl in a new tab.
  */
 import { useDebouncedValue } from "@mantine/hooks";
 import { type KeyboardEvent, type MouseEvent, useState } from "react";

@@ -1,6 +1,7 @@
 /**
- * The app switcher on top of the sidebar: the apps of the organization, last visited first, then the organizations and "New app". A part of a name
- * or id filters both lists; the arrow keys move between the entries.
+ * The app switcher on top of the sidebar: the apps of the organization, last visited first, then
+ * the organizations and "New app". A part of a name or id filters both lists; the arrow keys move
+ * between the entries.
  */
 import { Popover } from "@mantine/core";
 import { type KeyboardEvent, useState } from "react";

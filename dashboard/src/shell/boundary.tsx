@@ -1,4 +1,7 @@
-/** Shown when a screen fails to load. The usual cause is an update that removed the files of the older build; a reload fixes that. */
+/**
+ * Shown when a screen fails to load. The usual cause is an update that removed the files of the
+ * older build; a reload fixes that.
+ */
 import { Alert, Button, Stack, Text } from "@mantine/core";
 import { Component, type ReactNode } from "react";
 

@@ -1,4 +1,7 @@
-/** Organization / app / place / object. On phones only the last one stays; the app's tile beside it is the way up. */
+/**
+ * Organization / app / place / object. On phones only the last one stays; the app's tile beside it
+ * is the way up.
+ */
 import { Link } from "wouter";
 import { Icon } from "../components/icon";
 import { usePageTitle } from "../components/page-title";

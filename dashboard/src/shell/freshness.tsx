@@ -1,6 +1,7 @@
 /**
- * How old the shown data is. Data counts as stale after a minute; a click loads it again. Without a network an amber strip says when the page was
- * loaded, and every button that changes something is disabled until the network is back.
+ * How old the shown data is. Data counts as stale after a minute; a click loads it again. Without a
+ * network an amber strip says when the page was loaded, and every button that changes something is
+ * disabled until the network is back.
  */
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";

@@ -1,4 +1,7 @@
-/** Links to the places of the open app, and to those of its organization that the user may open: in the sidebar, or in the sheet of phones. */
+/**
+ * Links to the places of the open app, and to those of its organization that the user may open: in
+ * the sidebar, or in the sheet of phones.
+ */
 import { Link } from "wouter";
 import { isSampleAppId } from "../../../src/domain/sample-app";
 import { Icon } from "../components/icon";

@@ -1,4 +1,7 @@
-/** Notice to operators that a database of this server fills up, from 70 % of its limit, with the remedy. */
+/**
+ * Notice to operators that a database of this server fills up, from 70 % of its limit, with the
+ * remedy.
+ */
 
 import { Alert, Text } from "@mantine/core";
 import { MINUTE_MS } from "../../../src/domain/time";

@@ -1,6 +1,7 @@
 /**
- * The places of the navigation: order, names, icons, and the screens that share an entry as tabs. The sidebar, the tab bar of phones, breadcrumbs,
- * the palette and the keys after G read the same lists. A place has one name everywhere.
+ * The places of the navigation: order, names, icons, and the screens that share an entry as tabs.
+ * The sidebar, the tab bar of phones, breadcrumbs, the palette and the keys after G read the same
+ * lists. A place has one name everywhere.
  */
 import {
 	IconAdjustmentsHorizontal,

@@ -1,6 +1,7 @@
 /**
- * The frame around every screen. Desktop: sidebar with app switcher, search, navigation and "You"; the page is a panel with a bar of breadcrumbs.
- * Phone: a bar with the app's tile and search, and a tab bar at the bottom whose last tab opens the whole navigation.
+ * The frame around every screen. Desktop: sidebar with app switcher, search, navigation and "You";
+ * the page is a panel with a bar of breadcrumbs. Phone: a bar with the app's tile and search, and a
+ * tab bar at the bottom whose last tab opens the whole navigation.
  */
 import { Drawer } from "@mantine/core";
 import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";

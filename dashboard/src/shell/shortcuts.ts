@@ -1,6 +1,7 @@
 /**
- * Keyboard shortcuts. They never fire while somebody types, while a dialog is open (except those of the palette), or with another modifier. A
- * switch in the account turns the single keys off, for people whose speech input sends letters; Ctrl K stays.
+ * Keyboard shortcuts. They never fire while somebody types, while a dialog is open (except those of
+ * the palette), or with another modifier. A switch in the account turns the single keys off, for
+ * people whose speech input sends letters; Ctrl K stays.
  */
 import { useEffect, useRef } from "react";
 import { useLocation } from "wouter";

@@ -1,4 +1,7 @@
-/** "You" at the foot of the sidebar: account, organizations, the theme, shortcuts, documentation and sign-out. */
+/**
+ * "You" at the foot of the sidebar: account, organizations, the theme, shortcuts, documentation and
+ * sign-out.
+ */
 import { Menu } from "@mantine/core";
 import { Link } from "wouter";
 import { leaveFor, queryClient, useAsk, useChange } from "../api";

@@ -1,6 +1,7 @@
 /**
- * Services of Capgo's cloud that this server does not have. Requests to them are answered in a sentence instead of as an unknown path. No data
- * is read, so these are not endpoints and need no key.
+ * Services of Capgo's cloud that this server does not have. Requests to them are answered in a
+ * sentence instead of as an unknown path. No data is read, so these are not endpoints and need no
+ * key.
  */
 import { ApiError } from "../../errors";
 

@@ -8,7 +8,10 @@ import type { AnyEndpoint } from "../../http/endpoint";
 import type { RawInput } from "../../http/scope";
 import { bodyOf, type Fields, recordsWith, withForm, withRecordFields } from "./form";
 
-/** Fields that this server does not have: versions live on channels, apps belong to no person, and nobody is guided through a first start. */
+/**
+ * Fields that this server does not have: versions live on channels, apps belong to no person, and
+ * nobody is guided through a first start.
+ */
 const ABSENT = {
 	user_id: v.null(),
 	last_version: v.null(),
@@ -29,7 +32,10 @@ const shown = {
 	answer: recordsWith(withAbsent),
 };
 
-/** An icon that an address can show; anything else has no effect, because the server stores no pictures. */
+/**
+ * An icon that an address can show; anything else has no effect, because the server stores no
+ * pictures.
+ */
 const isIconAddress = (icon: unknown) =>
 	typeof icon === "string" && /^https:/i.test(icon) && URL.canParse(icon) && new URL(icon).username === "";
 

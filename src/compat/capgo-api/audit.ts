@@ -1,6 +1,6 @@
 /**
- * The audit log of an organization as Capgo's scripts read it: with `tableName`, `operation` or `limit` the answer is a page with the number of
- * entries, whose fields have the names of records.
+ * The audit log of an organization as Capgo's scripts read it: with `tableName`, `operation` or
+ * `limit` the answer is a page with the number of entries, whose fields have the names of records.
  */
 import * as v from "valibot";
 import { countEntries, entriesPage } from "../../db/audit/records";

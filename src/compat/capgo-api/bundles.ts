@@ -33,7 +33,10 @@ export const listBundlesForm = withForm(listBundles, {
 	answer: unlessTotals(recordsWith(further)),
 });
 
-/** CRC-32, which older clients send for the file of an address; the server computes the SHA-256 of the file instead. */
+/**
+ * CRC-32, which older clients send for the file of an address; the server computes the SHA-256 of
+ * the file instead.
+ */
 const isCrc32 = (checksum: unknown) => typeof checksum === "string" && /^[\da-f]{1,8}$/i.test(checksum);
 const isUnverified = ({ checksum, external_url, session_key }: Fields) =>
 	isCrc32(checksum) && typeof external_url === "string" && (session_key ?? null) === null;

@@ -7,7 +7,10 @@ import { optional } from "../../http/schemas";
 import type { RawInput } from "../../http/scope";
 import { bodyOf, digits, type Fields, recordsWith, withForm, withRecordFields } from "./form";
 
-/** A rollout is computed at each check and never cached, and the health gate keeps its times elsewhere. */
+/**
+ * A rollout is computed at each check and never cached, and the health gate keeps its times
+ * elsewhere.
+ */
 const ABSENT = {
 	rolloutCacheTtlSeconds: v.literal(0),
 	autoPauseLastTriggeredAt: v.null(),

@@ -1,6 +1,6 @@
 /**
- * Devices as Capgo's scripts name them. A list with one of its parameters, or with the header `capgo_api`, is answered by cursor; otherwise
- * as this server lists devices.
+ * Devices as Capgo's scripts name them. A list with one of its parameters, or with the header
+ * `capgo_api`, is answered by cursor; otherwise as this server lists devices.
  */
 import * as v from "valibot";
 import { deviceListSchema, deviceTotalsSchema, listDevices } from "../../features/devices/list";

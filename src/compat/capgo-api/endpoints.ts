@@ -1,6 +1,6 @@
 /**
- * The public API as Capgo's scripts use it: forms of this server's endpoints, and paths that only those scripts know. They use the same
- * pipeline and authorization as every endpoint.
+ * The public API as Capgo's scripts use it: forms of this server's endpoints, and paths that only
+ * those scripts know. They use the same pipeline and authorization as every endpoint.
  */
 
 import { createApp, getApp, listApps, updateApp } from "../../features/apps/routes";

@@ -1,6 +1,7 @@
 /**
- * A form: how an endpoint reads and answers requests of scripts that were written for Capgo's public API, where their names or shapes differ.
- * A form has names and shapes, and no rules: rights, limits and effects are those of the endpoint.
+ * A form: how an endpoint reads and answers requests of scripts that were written for Capgo's
+ * public API, where their names or shapes differ. A form has names and shapes, and no rules:
+ * rights, limits and effects are those of the endpoint.
  */
 import * as v from "valibot";
 import { type AnyEndpoint, Reply, type RequestForms } from "../../http/endpoint";
@@ -104,8 +105,9 @@ export function alias<const Method_ extends AnyEndpoint["method"], const Path ex
 }
 
 /**
- * The object schema with further fields. They are checked under their own names, so that an error names what the request has; then the
- * schema checks the translated object. The documentation has the fields of both.
+ * The object schema with further fields. They are checked under their own names, so that an error
+ * names what the request has; then the schema checks the translated object. The documentation has
+ * the fields of both.
  */
 export function withFields(
 	own: v.GenericSchema | undefined,
@@ -129,7 +131,10 @@ export function withFields(
 	return { ...documented, "~run": run } as v.GenericSchema;
 }
 
-/** The schema of an answer, whose records have further fields. A list, and each choice of a union, has them as well. */
+/**
+ * The schema of an answer, whose records have further fields. A list, and each choice of a union,
+ * has them as well.
+ */
 export function withRecordFields(own: v.GenericSchema, entries: v.ObjectEntries): v.GenericSchema {
 	const looked = own as unknown as { type: string; item?: v.GenericSchema; options?: readonly v.GenericSchema[] } & {
 		entries?: v.ObjectEntries;

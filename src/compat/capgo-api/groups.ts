@@ -1,6 +1,7 @@
 /**
- * Groups by the paths of Capgo's scripts, which name the organization or the group in the path. They are the same groups, and the rights, limits
- * and effects are those of this server's own paths.
+ * Groups by the paths of Capgo's scripts, which name the organization or the group in the path.
+ * They are the same groups, and the rights, limits and effects are those of this server's own
+ * paths.
  */
 import * as v from "valibot";
 import { addGroupMember, listGroupMembers, removeGroupMember } from "../../features/groups/members";

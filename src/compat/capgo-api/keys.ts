@@ -1,6 +1,7 @@
 /**
- * API keys as Capgo's scripts name them: a `mode` and the apps that a key is limited to instead of bindings, and the id of a key in the body.
- * The bindings that a mode stands for are checked like those of any request.
+ * API keys as Capgo's scripts name them: a `mode` and the apps that a key is limited to instead of
+ * bindings, and the id of a key in the body. The bindings that a mode stands for are checked like
+ * those of any request.
  */
 
 import * as v from "valibot";
@@ -31,7 +32,9 @@ const KEY_FIELDS = {
 	limited_to_apps: v.array(v.string()),
 } as const;
 
-/** The weakest mode that has the rights of the roles, by the permissions that tell the modes apart. */
+/**
+ * The weakest mode that has the rights of the roles, by the permissions that tell the modes apart.
+ */
 function modeOf(roles: readonly string[]): KeyMode {
 	const holds = (permission: "app.update_user_roles" | "channel.update_settings" | "app.upload_bundle") =>
 		roles.some((role) => ROLES[role as RoleName]?.permissions.includes(permission));
@@ -92,7 +95,10 @@ const further = {
 } as const;
 type Further = v.InferOutput<v.ObjectSchema<typeof further, undefined>>;
 
-/** The organization may be in the body, and a reason for a binding, which no answer shows, is dropped. */
+/**
+ * The organization may be in the body, and a reason for a binding, which no answer shows, is
+ * dropped.
+ */
 function read(raw: RawInput): RawInput {
 	const body = bodyOf(raw);
 	const [limited] = Array.isArray(body.limited_to_orgs) ? body.limited_to_orgs : [];
@@ -127,7 +133,10 @@ function reasonsOf(raw: RawInput): string[] {
 	);
 }
 
-/** The organization of a key with a mode: the named one, that of the first app, or that of the calling key. */
+/**
+ * The organization of a key with a mode: the named one, that of the first app, or that of the
+ * calling key.
+ */
 const scope: ScopeSource<never> = {
 	...(newKeyScope as unknown as ScopeSource<never>),
 	statement(raw) {

@@ -1,6 +1,7 @@
 /**
- * Organizations and members as Capgo's scripts name them. Its two verbs for an organization are those of this server the other way round,
- * so `orgId` decides: with it the organization is changed, without it one is created.
+ * Organizations and members as Capgo's scripts name them. Its two verbs for an organization are
+ * those of this server the other way round, so `orgId` decides: with it the organization is
+ * changed, without it one is created.
  */
 import * as v from "valibot";
 import { MEMBER_ROLES, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
@@ -56,7 +57,10 @@ const change = withForm(updateOrganization, {
 	answer: (own) => ({ ...(own as Fields), data: { ...(own as { data: Fields }).data, ...withAccounting() } }),
 });
 
-/** Both verbs declare the fields, answers and errors of a creation and of a change; one of the two handles each request. */
+/**
+ * Both verbs declare the fields, answers and errors of a creation and of a change; one of the two
+ * handles each request.
+ */
 const either = {
 	body: v.object({ ...entriesOf(creation.body), ...entriesOf(change.body), orgId: optional(uuid) }),
 	response: v.union([change.response as v.GenericSchema, creation.response as v.GenericSchema]),

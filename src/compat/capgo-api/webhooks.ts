@@ -1,6 +1,6 @@
 /**
- * Webhooks by Capgo's paths, names and events, beside this server's. They are the same webhooks: a list has both kinds, and a delivery about a
- * record carries the headers of both.
+ * Webhooks by Capgo's paths, names and events, beside this server's. They are the same webhooks: a
+ * list has both kinds, and a delivery about a record carries the headers of both.
  */
 
 import * as v from "valibot";
@@ -72,8 +72,8 @@ type Reading = Form & {
 };
 
 /**
- * An alias whose input is checked under the names of scripts, and becomes that of the endpoint. It is for people who may change the
- * organization, whose rights include those on its apps.
+ * An alias whose input is checked under the names of scripts, and becomes that of the endpoint. It
+ * is for people who may change the organization, whose rights include those on its apps.
  */
 function webhookAlias<const Method_ extends AnyEndpoint["method"], const Path extends string>(
 	own: AnyEndpoint,

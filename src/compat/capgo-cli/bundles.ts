@@ -1,5 +1,6 @@
 /**
- * The stock CLI's requests about bundles: the newest one, registration, and the mark for deletion.
+ * The stock CLI's requests about bundles: the newest one, registration, the mark for deletion, and
+ * the removal of a registration whose upload failed.
  */
 
 import * as v from "valibot";
@@ -22,9 +23,10 @@ import { ApiError, invalidRequest } from "../../errors";
 import { deleteBundleRow } from "../../features/bundles/delete";
 import { nativePackagesField } from "../../features/bundles/native-packages";
 import { checksumText, factsOf, register, sessionKeyText } from "../../features/bundles/registration";
+import { bundleAlreadyReady } from "../../features/bundles/upload-errors";
 import { SIGNATURE_ERRORS } from "../../features/signing/verify";
 import { endpoint, Reply } from "../../http/endpoint";
-import { bundleVersion, httpsUrl, optional, publicAppId, text, webUrl } from "../../http/schemas";
+import { acknowledgement, bundleVersion, httpsUrl, OK, optional, publicAppId, text, webUrl } from "../../http/schemas";
 import {
 	type AppScopeRow,
 	appNotFound,
@@ -47,7 +49,7 @@ import {
 	valuesFilter,
 } from "./postgrest";
 import { setDeleteMark } from "./queries";
-import { finalize } from "./uploads";
+import { finalize, namedBundle } from "./uploads";
 
 const versionRow = v.strictObject({ id: v.optional(v.number()), name: v.string() });
 
@@ -76,7 +78,8 @@ export const readVersions = endpoint({
 		query: { select: "name", app_id: "eq.com.example.app", order: "created_at.desc", limit: "1" },
 		response: [{ name: "1.4.0" }],
 	},
-	// Bundles of previews do not move the versions of releases, and `channel set --latest-remote` promotes none.
+	// Bundles of previews do not move the versions of releases, and `channel set --latest-remote`
+	// promotes none.
 	load: ({ query: { app_id } }) => ({
 		newest: bundlesPage(app_id, {}, {}, { limit: 1, offset: 0 }),
 		release: newestRelease(app_id),
@@ -257,5 +260,27 @@ export const patchVersion = endpoint({
 			setDeleteMark(scope.appId, ids, deleted ? nowMs : null),
 		]);
 		return done;
+	},
+});
+
+export const deleteFailedVersion = endpoint({
+	method: "DELETE",
+	path: "/private/delete_failed_version",
+	tag: TAG,
+	summary: "Delete a registration whose upload failed",
+	access: { permission: "app.upload_bundle", scope: appScope("query.app_id") },
+	query: v.object(namedBundle),
+	queryOrBody: true,
+	response: acknowledgement,
+	errors: ["bundle_not_found", "bundle_already_ready"],
+	example: { query: { app_id: "com.example.app", name: "1.4.0" }, response: OK },
+	load: ({ query: { app_id, name } }) => ({ bundle: bundleByName(app_id, name) }),
+	async handle(context) {
+		const [bundle] = context.loaded.bundle;
+		if (bundle === undefined) throw bundleNotFound();
+		requireCreator(context.principal, "app.upload_bundle", bundle);
+		if (bundle.status !== "pending") throw bundleAlreadyReady();
+		await deleteBundleRow(context, bundle, { pendingOnly: true });
+		return OK;
 	},
 });

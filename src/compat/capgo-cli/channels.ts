@@ -1,5 +1,6 @@
 /**
- * The stock CLI's requests about channels, each known by its exact `select` list or its exact change.
+ * The stock CLI's requests about channels, each known by its exact `select` list or its exact
+ * change.
  */
 import * as v from "valibot";
 import { query } from "../../db/client";
@@ -81,7 +82,8 @@ const CHANNEL_SHAPES: Readonly<Record<string, (row: CliChannelRow) => ChannelRow
 			native_packages: nativePackages(row),
 		})),
 	}),
-	// The CLI prints after an upload to a public channel that the update is available; while it waits for approval, it is not.
+	// The CLI prints after an upload to a public channel that the update is available; while it waits
+	// for approval, it is not.
 	"id,public,version,rollout_version,rollout_enabled,rollout_percentage_bps": (row) => ({
 		id: row.id,
 		public: row.public === 1 && row.requires_approval === 0,
@@ -161,14 +163,20 @@ export const readChannels = endpoint({
 	},
 });
 
-/** `channel` of a body without a name: `app set` selects the channels to make public by filters alone. */
+/**
+ * `channel` of a body without a name: `app set` selects the channels to make public by filters
+ * alone.
+ */
 const NO_CHANNEL = "";
 /** The id that goes with `NO_CHANNEL`. */
 const NO_CHANNEL_ID = 0;
 
 const namedInBody = channelScope("body.app_id", { name: "body.name" });
 
-/** The channel of `app_id=eq.…&name=eq.…`, which the body repeats; without a name in the body, the app of the filters. */
+/**
+ * The channel of `app_id=eq.…&name=eq.…`, which the body repeats; without a name in the body, the
+ * app of the filters.
+ */
 const filteredChannel: ScopeSource<ChannelScopeRow> = {
 	statement: (raw) => {
 		if (textAt(raw, "body.name") !== undefined) return namedInBody.statement(raw);

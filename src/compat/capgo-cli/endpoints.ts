@@ -1,10 +1,10 @@
 /**
- * The closed list of requests that the stock CLI (@capgo/cli) sends beside the public API. They use the same pipeline and authorization as every
- * endpoint. Add only requests that this CLI needs.
+ * The closed list of requests that the stock CLI (@capgo/cli) sends beside the public API. They use
+ * the same pipeline and authorization as every endpoint. Add only requests that this CLI needs.
  */
 import type { AnyEndpoint } from "../../http/endpoint";
 import { appExists, patchApp, readApps } from "./apps";
-import { patchVersion, readVersions, upsertVersion } from "./bundles";
+import { deleteFailedVersion, patchVersion, readVersions, upsertVersion } from "./bundles";
 import { patchChannel, readChannels } from "./channels";
 import { insertOrganization, readOrganizations } from "./organizations";
 import {
@@ -19,14 +19,7 @@ import {
 	warnings,
 } from "./rpc";
 import { config, events, filesConfig } from "./service";
-import {
-	deleteFailedVersion,
-	fileExists,
-	filesUploadLink,
-	finalizeUpload,
-	privateUploadLink,
-	setManifest,
-} from "./uploads";
+import { fileExists, filesUploadLink, finalizeUpload, privateUploadLink, setManifest } from "./uploads";
 
 const all = [
 	config,
@@ -59,7 +52,10 @@ const all = [
 	deleteFailedVersion,
 ] as const;
 
-/** Fields that the CLI sends with its requests and that repeat what the key or the path says, or ask about services that are not here. */
+/**
+ * Fields that the CLI sends with its requests and that repeat what the key or the path says, or ask
+ * about services that are not here.
+ */
 const EXPECTED: Readonly<Record<string, readonly string[]>> = {
 	"/rpc/": ["apikey", "app_id", "appid", "orgid", "org_id", "actions", "cli_version"],
 	"/app_versions": ["owner_org", "user_id"],

@@ -1,5 +1,6 @@
 /**
- * The stock CLI's permission names and the permissions here. A name that is not in this table is denied.
+ * The stock CLI's permission names and the permissions here. A name that is not in this table is
+ * denied.
  */
 import type { Permission } from "../../authz/permissions";
 

@@ -1,6 +1,7 @@
 /**
- * The parts of PostgREST that the stock CLI relies on: filters written `eq.<value>`, and answers with a single object if the Accept header asks
- * for one. There is no query language: every shape is listed, and any other request is refused.
+ * The parts of PostgREST that the stock CLI relies on: filters written `eq.<value>`, and answers
+ * with a single object if the Accept header asks for one. There is no query language: every shape
+ * is listed, and any other request is refused.
  */
 import * as v from "valibot";
 import { query } from "../../db/client";
@@ -43,7 +44,10 @@ export const valuesFilter = v.union(
 	"must be eq.<value> or in.(<value>,…)",
 );
 
-/** A query of filters only. An unknown filter is refused, because ignoring it would widen the selection. */
+/**
+ * A query of filters only. An unknown filter is refused, because ignoring it would widen the
+ * selection.
+ */
 export function filters<const Entries extends v.ObjectEntries>(entries: Entries) {
 	return v.strictObject(entries, (issue) =>
 		issue.expected === "never"

@@ -1,5 +1,6 @@
 /**
- * Statements of the stock CLI's requests: channels with their bundles, manifests, and the mark between the two calls of its clean-up.
+ * Statements of the stock CLI's requests: channels with their bundles, manifests, and the mark
+ * between the two calls of its clean-up.
  */
 
 import { type CompiledQuery, sql } from "kysely";
@@ -97,7 +98,10 @@ export function cliChannels(publicAppId: string, filter: ChannelFilter): Compile
 		.compile();
 }
 
-/** Channels of an organization's apps whose promotions wait for approval; for loading beside the decision. */
+/**
+ * Channels of an organization's apps whose promotions wait for approval; for loading beside the
+ * decision.
+ */
 export function channelsThatRequireApproval(orgId: string) {
 	return (
 		query
@@ -132,7 +136,10 @@ export interface ManifestFile {
 	readonly file_hash: string;
 }
 
-/** A manifest of thousands of files is longer than one parameter of D1, so it becomes several JSON arrays; an empty one becomes `[]`. */
+/**
+ * A manifest of thousands of files is longer than one parameter of D1, so it becomes several JSON
+ * arrays; an empty one becomes `[]`.
+ */
 export function manifestChunks(files: readonly ManifestFile[]): string[] {
 	const chunks = jsonChunks(
 		files.map(({ file_name, s3_path, file_hash }) => ({ file_name, s3_path, file_hash })),
@@ -165,7 +172,10 @@ export function manifestIsNewOrHas(bundleId: number, files: number) {
 	return sql<boolean>`(SELECT count(*) FROM bundle_files WHERE bundle_id = ${bundleId}) IN (0, ${files})`;
 }
 
-/** For guards: the bundle has no manifest, or one with every file of the chunk. EXCEPT reads each side once. */
+/**
+ * For guards: the bundle has no manifest, or one with every file of the chunk. EXCEPT reads each
+ * side once.
+ */
 export function manifestIsNewOrHolds(bundleId: number, chunk: string, keyId: string) {
 	const own = `${keyId}:`;
 	return sql<boolean>`(NOT EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = ${bundleId}) OR NOT EXISTS (
@@ -176,8 +186,8 @@ export function manifestIsNewOrHolds(bundleId: number, chunk: string, keyId: str
 }
 
 /**
- * For guards: a bundle gets no first manifest once devices may run it, a rollback without approval may return to it, or its promotion waits
- * for approval.
+ * For guards: a bundle gets no first manifest once devices may run it, a rollback without approval
+ * may return to it, or its promotion waits for approval.
  */
 export function manifestIsSetOrBundleUnused(appId: AppId, bundleId: number) {
 	return sql<boolean>`(EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = ${bundleId})
@@ -205,8 +215,9 @@ export function hasManifest(bundleId: number) {
 }
 
 /**
- * The id of the calling key, for statements that are sent before the principal is known, also by the previous secret of a regenerated key, and
- * by the secret of a CI job, which acts by the key of its publisher. The pipeline drops the rows if the key is not valid.
+ * The id of the calling key, for statements that are sent before the principal is known, also by
+ * the previous secret of a regenerated key, and by the secret of a CI job, which acts by the key of
+ * its publisher. The pipeline drops the rows if the key is not valid.
  */
 function keyIdOf(keyHash: string) {
 	return sql<string>`coalesce((SELECT id FROM api_keys WHERE key_hash = ${keyHash} OR previous_key_hash = ${keyHash}),

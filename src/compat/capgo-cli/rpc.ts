@@ -1,6 +1,7 @@
 /**
- * The remote procedures that the stock CLI calls. Those about plans and two-factor rules have a constant answer, because this service has
- * neither. The others use the same authorization as the public API.
+ * The remote procedures that the stock CLI calls. Those about plans and two-factor rules have a
+ * constant answer, because this service has neither. The others use the same authorization as the
+ * public API.
  */
 import * as v from "valibot";
 import { holds, orgsWhere, type Target } from "../../authz/decide";
@@ -73,7 +74,10 @@ export const constants = [
 	constant("has_usage_credits_org", true, "There are no credits."),
 ] as const;
 
-/** The CLI prints these before an upload. It prints no answer of a promotion, so this is the only notice that a promotion waits for approval. */
+/**
+ * The CLI prints these before an upload. It prints no answer of a promotion, so this is the only
+ * notice that a promotion waits for approval.
+ */
 export const warnings = endpoint({
 	method: "POST",
 	path: `${RPC}/get_organization_cli_warnings`,
@@ -154,8 +158,9 @@ export const checkPermission = endpoint({
 		const target = targetOf(body, loaded.app[0], channel);
 		if (permission === undefined || target === undefined) return false;
 		if (holds(principal, permission, target)) return true;
-		// `upload --self-assign` asks for this before it sends a setting that the channel may already have, which needs only read access.
-		// The answer is advice: POST /channel decides about the change.
+		// `upload --self-assign` asks for this before it sends a setting that the channel may already
+		// have, which needs only read access. The answer is advice: POST /channel decides about the
+		// change.
 		const repeatsSetting = permission === "channel.update_settings" && channel?.allow_device_self_set === 1;
 		return repeatsSetting && holds(principal, "channel.promote_bundle", target);
 	},

@@ -1,5 +1,6 @@
 /**
- * Requests of the stock CLI about the server: addresses, upload limits, usage events (not stored), and services that do not exist here.
+ * Requests of the stock CLI about the server: addresses, upload limits, usage events (not stored),
+ * and services that do not exist here.
  */
 import * as v from "valibot";
 import type { ApiError } from "../../errors";
@@ -87,8 +88,8 @@ export const events = endpoint({
 });
 
 /**
- * Requests of the stock CLI for services that do not exist here, with the setting that the message names. The CLI prints the message. No data is
- * read, so these are not endpoints and need no key.
+ * Requests of the stock CLI for services that do not exist here, with the setting that the message
+ * names. The CLI prints the message. No data is read, so these are not endpoints and need no key.
  */
 const REFUSED: readonly (readonly [path: RegExp, request: SettingsRequest, field: string])[] = [
 	// `app add --icon` continues without the icon; `app set --icon` prints the message and fails.
@@ -99,7 +100,9 @@ const REFUSED: readonly (readonly [path: RegExp, request: SettingsRequest, field
 	[new RegExp(`^${PREFIX}/rest/v1/rpc/check_org_members_password_policy$`), "password check", "password_policy_config"],
 ];
 
-/** The error for a request without an endpoint; undefined if the stock CLI sends no such request. */
+/**
+ * The error for a request without an endpoint; undefined if the stock CLI sends no such request.
+ */
 export function refusedRequest(method: string, path: string): ApiError | undefined {
 	if (method !== "POST" && method !== "PUT") return undefined;
 	const found = REFUSED.find(([pattern]) => pattern.test(path));

@@ -1,6 +1,6 @@
 /**
- * Uploads of the stock CLI: a link for the zip, checks whether a delta file exists, the manifest, and the completion. A bundle without a zip is
- * ready once it has a manifest and the CLI completes it.
+ * Uploads of the stock CLI: a link for the zip, whether a delta file exists, the manifest, and the
+ * completion. A bundle without a zip is ready once the CLI completes its manifest.
  */
 
 import * as v from "valibot";
@@ -24,7 +24,6 @@ import { collidingNames, unwritableName } from "../../domain/bundles/manifest";
 import { HOUR_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
 import { finishUpload, receivedSoFar } from "../../features/bundles/complete";
-import { deleteBundleRow } from "../../features/bundles/delete";
 import { replaceUploadStatements } from "../../features/bundles/registration";
 import { bundleAlreadyReady } from "../../features/bundles/upload-errors";
 import {
@@ -54,7 +53,7 @@ import {
 	missingDeltaPaths,
 } from "./queries";
 
-const namedBundle = { app_id: publicAppId, name: text(128) };
+export const namedBundle = { app_id: publicAppId, name: text(128) };
 
 /** Two versions of the CLI use two paths. */
 function uploadLink<const Path extends string>(path: Path) {
@@ -123,7 +122,7 @@ export const fileExists = endpoint({
 	async handle({ db, scope, principal, loaded, nowMs, input }) {
 		const [file] = loaded.file;
 		if (file === undefined) throw new ApiError("not_found", "The file is not in the delta store; upload it.");
-		// At most hourly, because a bundle of a thousand files would otherwise write a thousand rows for each upload.
+		// At most hourly, because a bundle of a thousand files would write as many rows for each upload.
 		if (file.last_claimed_at_ms < nowMs - HOUR_MS) {
 			await db.batch([claimDeltaObject(scope.appId, input.params.path, callingKey(principal), nowMs)]);
 		}
@@ -132,11 +131,11 @@ export const fileExists = endpoint({
 });
 
 const MOST_FILES = 10_000;
-/** A file of an encrypted bundle takes 1.3 kB, because its hash and the session key in its path are long. */
+/** A file of an encrypted bundle takes 1.3 kB: its hash and the session key in its path are long. */
 const MANIFEST_LIMIT_BYTES = 8 * 1024 * 1024;
 /**
- * Largest manifest in the answer to a device. Every device of the channel gets it, without a key, so callers that may act only on their own work
- * have a smaller limit.
+ * Largest manifest in the answer to a device. Every device of the channel gets it, without a key,
+ * so callers that may act only on their own work have a smaller limit.
  */
 export const MANIFEST_ANSWER_BYTES = { own: 1024 * 1024, others: 4 * 1024 * 1024 };
 /** The signed link of a file in an answer, and the names of the fields. */
@@ -156,7 +155,7 @@ const storedPath = v.pipe(
 	v.startsWith("orgs/", "must be orgs/<org>/apps/<app>/delta/… as the file was uploaded"),
 );
 
-/** SHA-256; of an encrypted bundle its value under an RSA key with 2,048 bits, which versions of the CLI write in hexadecimal or base64. */
+/** SHA-256; of an encrypted bundle under an RSA key of 2,048 bits, in hexadecimal or base64. */
 const fileHash = v.pipe(
 	text(512),
 	v.regex(
@@ -189,7 +188,8 @@ export const setManifest = endpoint({
 			name: "1.4.0",
 			manifest: [
 				{
-					...{ file_name: "index.html", s3_path: "orgs/…/apps/com.example.app/delta/…_index.html" },
+					file_name: "index.html",
+					s3_path: "orgs/…/apps/com.example.app/delta/…_index.html",
 					file_hash: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 				},
 			],
@@ -270,7 +270,9 @@ function refuseLargeAnswer(manifest: readonly ManifestFile[], limitBytes: number
 /** @throws {ApiError} for files that a device would write to one path, or one into the other */
 function refuseRepeatedFiles(manifest: readonly { readonly file_name: string }[]): void {
 	const issues = collidingNames(manifest.map(({ file_name }) => file_name)).map(({ index, message }) => ({
-		...{ path: `manifest.${index}.file_name`, message, received: manifest[index]?.file_name ?? "" },
+		path: `manifest.${index}.file_name`,
+		message,
+		received: manifest[index]?.file_name ?? "",
 	}));
 	if (issues.length > 0) throw invalidRequest(issues);
 }
@@ -323,7 +325,7 @@ type FinalizeContext = Pick<
 	"db" | "deps" | "scope" | "scopeRow" | "nowMs" | "actor" | "memory" | "waitUntil"
 >;
 
-/** Completes a pending bundle: with its zip if that has arrived, otherwise with its manifest alone. */
+/** Completes a pending bundle: with its zip if that has arrived, otherwise with its manifest. */
 export async function finalize(
 	context: FinalizeContext,
 	bundle: BundleListRow,
@@ -370,28 +372,6 @@ export async function finalize(
 		}),
 	]);
 }
-
-export const deleteFailedVersion = endpoint({
-	method: "DELETE",
-	path: "/private/delete_failed_version",
-	tag: TAG,
-	summary: "Delete a registration whose upload failed",
-	access: { permission: "app.upload_bundle", scope: appScope("query.app_id") },
-	query: v.object(namedBundle),
-	queryOrBody: true,
-	response: acknowledgement,
-	errors: ["bundle_not_found", "bundle_already_ready"],
-	example: { query: { app_id: "com.example.app", name: "1.4.0" }, response: OK },
-	load: ({ query: { app_id, name } }) => ({ bundle: bundleByName(app_id, name) }),
-	async handle(context) {
-		const [bundle] = context.loaded.bundle;
-		if (bundle === undefined) throw bundleNotFound();
-		requireCreator(context.principal, "app.upload_bundle", bundle);
-		if (bundle.status !== "pending") throw bundleAlreadyReady();
-		await deleteBundleRow(context, bundle, { pendingOnly: true });
-		return OK;
-	},
-});
 
 /** Sessions cannot call these endpoints (endpoints.ts). */
 function callingKey({ keyId }: Principal): string {

@@ -1,11 +1,12 @@
 /**
- * Audit entries for bindings that the service creates and removes as a side effect of another change. They belong to the organization and
- * to no app, because readers of an app may not see who has which rights.
+ * Audit entries for bindings that the service creates and removes as a side effect of another
+ * change. They belong to the organization and to no app, because readers of an app may not see who
+ * has which rights.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../../authz/decide";
 import { PREVIEW_CHANNEL_ROLES } from "../../authz/permissions";
-import type { Holder } from "../api-keys";
+import type { Holder } from "../role-bindings";
 import { type Actor, auditEach } from "./entries";
 
 /** A binding `b` in an audit entry. */
@@ -50,7 +51,8 @@ export function auditBindingGiven(
 }
 
 /**
- * Before the statement that deletes keys `k` of the organization with their bindings: an entry per binding, in the log of its organization.
+ * Before the statement that deletes keys `k` of the organization with their bindings: an entry per
+ * binding, in the log of its organization.
  */
 export function auditBindingsOfKeys(
 	actor: Actor,
@@ -70,7 +72,10 @@ export function auditBindingsOfKeys(
 	];
 }
 
-/** The same, only for bindings in other organizations, which learn that a key was deleted, but not by whom. */
+/**
+ * The same, only for bindings in other organizations, which learn that a key was deleted, but not
+ * by whom.
+ */
 export function auditBindingsElsewhere(
 	actor: Actor,
 	atMs: number,
@@ -87,8 +92,8 @@ export function auditBindingsElsewhere(
 }
 
 /**
- * When an organization is purged: one audit entry per foreign key that loses a binding `b`, in the log of the key's home organization. Run
- * before the DELETE.
+ * When an organization is purged: one audit entry per foreign key that loses a binding `b`, in the
+ * log of the key's home organization. Run before the DELETE.
  */
 export function auditForeignBindings(
 	actor: Actor,

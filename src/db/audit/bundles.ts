@@ -1,7 +1,8 @@
 /**
- * Audit entries about bundles. Every deletion has a `bundle.delete` entry, also that of a registration that never became ready; SQL reads
- * the bundle in the batch that deletes it, before it does. A URL is logged without its query, which may be a signature. Encryption keys are
- * not logged.
+ * Audit entries about bundles. Every deletion has a `bundle.delete` entry, also that of a
+ * registration that never became ready; SQL reads the bundle in the batch that deletes it, before
+ * it does. A URL is logged without its query, which may be a signature. Encryption keys are not
+ * logged.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../../authz/decide";
@@ -16,7 +17,10 @@ export type DeletionReason =
 const APP = sql`app_id AS app_uuid, (SELECT apps.owner_org FROM apps WHERE apps.id = bundles.app_id) AS org_id,
 	(SELECT apps.app_id FROM apps WHERE apps.id = bundles.app_id) AS app_id`;
 
-/** An entry for each bundle that the batch deletes next. The condition names the app, except for the clean-up of all apps. */
+/**
+ * An entry for each bundle that the batch deletes next. The condition names the app, except for the
+ * clean-up of all apps.
+ */
 export function auditBundleDeletions(
 	actor: Actor,
 	atMs: number,
@@ -33,7 +37,9 @@ export function auditBundleDeletions(
 	);
 }
 
-/** An entry for each bundle of the condition whose mark for deletion the batch sets or removes next. */
+/**
+ * An entry for each bundle of the condition whose mark for deletion the batch sets or removes next.
+ */
 export function auditDeleteMarks(
 	actor: Actor,
 	atMs: number,
@@ -50,7 +56,10 @@ export function auditDeleteMarks(
 	);
 }
 
-/** An entry that the bundle gets its manifest, before the batch inserts it. None if the bundle has one: the same manifest changes nothing. */
+/**
+ * An entry that the bundle gets its manifest, before the batch inserts it. None if the bundle has
+ * one: the same manifest changes nothing.
+ */
 export function auditManifest(
 	actor: Actor,
 	atMs: number,

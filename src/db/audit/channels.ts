@@ -1,6 +1,7 @@
 /**
- * Audit entries of channels: settings under their API names, bundles by version. SQL reads the replaced values in the batch of the change,
- * so an entry is correct even if another request changed the channel in between.
+ * Audit entries of channels: settings under their API names, bundles by version. SQL reads the
+ * replaced values in the batch of the change, so an entry is correct even if another request
+ * changed the channel in between.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../../authz/decide";
@@ -30,7 +31,10 @@ export function wholeChannelNow(appId: AppId, channelId: ChannelId): RawBuilder<
 	>`(SELECT ${settingsNow(columns)} FROM channels WHERE app_id = ${appId} AND id = ${channelId})`;
 }
 
-/** The settings that `values` sets, as an audit entry shows them; `versions` names the bundles by their ids. */
+/**
+ * The settings that `values` sets, as an audit entry shows them; `versions` names the bundles by
+ * their ids.
+ */
 export function auditedChannel(
 	values: ChannelValues,
 	versions: ReadonlyMap<number, string>,
@@ -47,7 +51,10 @@ export function auditedChannel(
 	return shown;
 }
 
-/** Entry for a change of `values`; run it before `updateChannel`. Writes nothing if no value differs. */
+/**
+ * Entry for a change of `values`; run it before `updateChannel`. Writes nothing if no value
+ * differs.
+ */
 export function auditChannelChange(
 	actor: Actor,
 	atMs: number,
@@ -94,7 +101,10 @@ function settingsNow(columns: readonly string[]): RawBuilder<string> {
 	);
 }
 
-/** Public channels that lose platforms to another one, before and after; run it before `yieldPublicPlatforms`. */
+/**
+ * Public channels that lose platforms to another one, before and after; run it before
+ * `yieldPublicPlatforms`.
+ */
 export function yieldingChannels(
 	orgId: string,
 	app: { readonly uuid: AppId; readonly id: string },

@@ -1,10 +1,12 @@
 /**
- * The audit log. An entry is a statement in the batch of its change, so neither exists without the other. Names are copied into it, secrets
- * never. Entries are kept until their organization is purged.
+ * The audit log. An entry is a statement in the batch of its change, so neither exists without the
+ * other. Names are copied into it, secrets never. Entries are kept until their organization is
+ * purged.
  *
- * Changes by the service itself are logged where a person would look for them: expired registrations, cleared deletion marks, bindings that
- * are created or removed with something else. Not logged: expiries that an earlier entry names, last uses of keys, storage of bytes, and
- * the purge of an organization, whose log is deleted with it.
+ * Changes by the service itself are logged where a person would look for them: expired
+ * registrations, cleared deletion marks, bindings that are created or removed with something else.
+ * Not logged: expiries that an earlier entry names, last uses of keys, storage of bytes, and the
+ * purge of an organization, whose log is deleted with it.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { CiContext } from "../../domain/ci/context";
@@ -40,8 +42,8 @@ export interface AuditEntry {
 	/** UUID and public id of the app of the change. */
 	readonly app?: { readonly uuid: string; readonly id: string };
 	/**
-	 * The old values of changed fields; absent for a creation. SQL reads them in the batch before the change, so that they are the replaced
-	 * values.
+	 * The old values of changed fields; absent for a creation. SQL reads them in the batch before the
+	 * change, so that they are the replaced values.
 	 */
 	readonly before?: Readonly<Record<string, unknown>> | RawBuilder<string | null>;
 	/** The new values; absent for a deletion. */
@@ -88,8 +90,8 @@ type AuditTarget = Pick<
 >;
 
 /**
- * An entry per row of the SELECT, which returns `org_id`, `target_id`, `target_name`, `before` and `after` (JSON or null), and with
- * `ofApps` also `app_uuid` and `app_id`.
+ * An entry per row of the SELECT, which returns `org_id`, `target_id`, `target_name`, `before` and
+ * `after` (JSON or null), and with `ofApps` also `app_uuid` and `app_id`.
  */
 export function auditEach(
 	actor: Actor,
@@ -134,7 +136,10 @@ export interface AuditFilter {
 
 export type AuditRow = Selectable<AuditLogTable>;
 
-/** The entries of an organization, or of one app by its public id, without those of an earlier app of that id. */
+/**
+ * The entries of an organization, or of one app by its public id, without those of an earlier app
+ * of that id.
+ */
 export type AuditOf = { readonly orgId: string } | { readonly publicAppId: string } | { readonly appUuid: string };
 
 /** Whether entries have to be read to know whether they match. */
@@ -151,7 +156,10 @@ export function auditPage(
 	return entries(of, filter).limit(limit).offset(offset).compile();
 }
 
-/** The matching ones among `limit` entries, and the last of these in any case, which says that more follow; for `load`. */
+/**
+ * The matching ones among `limit` entries, and the last of these in any case, which says that more
+ * follow; for `load`.
+ */
 export function auditSearch(
 	of: AuditOf,
 	filter: AuditFilter,

@@ -1,6 +1,6 @@
 /**
- * Audit entries about records, with the table of each and what happened to it: src/domain/webhooks/audit-records.ts has the rules, which the triggers
- * of webhooks share.
+ * Audit entries about records, with the table of each and what happened to it:
+ * src/domain/webhooks/audit-records.ts has the rules, which the triggers of webhooks share.
  */
 import { type CompiledQuery, type Selectable, sql } from "kysely";
 import { OPERATION_OF_ACTION, RECORD_OF_TARGET } from "../../domain/webhooks/audit-records";

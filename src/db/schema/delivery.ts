@@ -1,5 +1,6 @@
 /**
- * Apps with their channels, bundles and rollouts: what devices are offered. `schema.sql` explains the columns.
+ * Apps with their channels, bundles and rollouts: what devices are offered. `schema.sql` explains
+ * the columns.
  */
 import type { Generated } from "kysely";
 import type { Flag } from "../../authz/principal";

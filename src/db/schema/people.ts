@@ -1,5 +1,6 @@
 /**
- * Accounts, organizations, API keys with their roles, and trusted publishers. `schema.sql` explains the columns.
+ * Accounts, organizations, API keys with their roles, and trusted publishers. `schema.sql` explains
+ * the columns.
  */
 import type { Generated } from "kysely";
 import type { ScopeType } from "../../authz/permissions";

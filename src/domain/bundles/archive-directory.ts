@@ -1,6 +1,7 @@
 /**
- * Reads the structure of a zip: its end record, its central directory, and the place of each file's content. Nothing is unpacked.
- * Runs in the Worker and in the dashboard. Throws only `BundleArchiveError`, and what the source's `read` throws.
+ * Reads the structure of a zip: its end record, its central directory, and the place of each file's
+ * content. Nothing is unpacked. Runs in the Worker and in the dashboard. Throws only
+ * `BundleArchiveError`, and what the source's `read` throws.
  */
 import { type BundleArchiveError, damaged, entryDefect, notAZip, splitZip } from "./archive-errors";
 
@@ -41,7 +42,10 @@ const DOS_FOLDER = 0x10;
 /** Source of an archive's bytes. */
 export interface ArchiveSource {
 	readonly sizeBytes: number;
-	/** The first byte that can be read; 0 by default. The last `MOST_DIRECTORY_BYTES + MOST_END_BYTES` always can. */
+	/**
+	 * The first byte that can be read; 0 by default. The last `MOST_DIRECTORY_BYTES + MOST_END_BYTES`
+	 * always can.
+	 */
 	readonly readableFrom?: number;
 	/** The first four bytes, for a source that cannot read them any more. */
 	readonly signature?: Uint8Array;
@@ -115,7 +119,10 @@ export async function findDirectory(source: BufferedSource): Promise<Directory> 
 
 const MISPLACED = "its central directory is not where its end says";
 
-/** Offset of the end record. Its comment must end at the last byte, so that nothing follows the archive. */
+/**
+ * Offset of the end record. Its comment must end at the last byte, so that nothing follows the
+ * archive.
+ */
 function endRecordIn(view: DataView): number | undefined {
 	for (let at = view.byteLength - END_RECORD_BYTES; at >= 0; at--) {
 		const isEnd = view.getUint32(at, true) === END_RECORD;
@@ -276,8 +283,8 @@ class Zip64Sizes {
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Decodes a name as UTF-8, also without the UTF-8 flag. Other bytes are refused, because Android's unpacker throws on them an error that
- * ends the app.
+ * Decodes a name as UTF-8, also without the UTF-8 flag. Other bytes are refused, because Android's
+ * unpacker throws on them an error that ends the app.
  */
 function decodeName(bytes: Uint8Array): string {
 	try {

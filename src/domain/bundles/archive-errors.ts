@@ -1,5 +1,6 @@
 /**
- * Why a zip is refused as a bundle: the reason for programs, and a message for people that names the defect and then the fix.
+ * Why a zip is refused as a bundle: the reason for programs, and a message for people that names
+ * the defect and then the fix.
  */
 
 /** Every reason for which a zip is refused, as `moreInfo.reason` gives it. */
@@ -48,7 +49,10 @@ export class BundleArchiveError extends Error {
 	}
 }
 
-/** iOS allows 1,024 bytes for a whole path; the folders of the app take up to 190, those of the simulator included. */
+/**
+ * iOS allows 1,024 bytes for a whole path; the folders of the app take up to 190, those of the
+ * simulator included.
+ */
 export const MOST_PATH_BYTES = 800;
 
 const MOST_SHOWN = 200;

@@ -27,12 +27,18 @@ const WINDOW_BYTES = 1024 * 1024;
 export const MOST_WINDOWS = 64;
 /** More than most web builds have; a tenth of a second of processor time. */
 export const MOST_UNPACKED_BYTES = 16 * 1024 * 1024;
-/** Less is unpacked of a small archive, so that the work is in proportion to what was sent. Web builds have a ratio of 3 to 10. */
+/**
+ * Less is unpacked of a small archive, so that the work is in proportion to what was sent. Web
+ * builds have a ratio of 3 to 10.
+ */
 const FREE_BYTES = 1024 * 1024;
 const MOST_RATIO = 64;
 export const mostUnpackedBytes = (archiveBytes: number): number =>
 	Math.min(MOST_UNPACKED_BYTES, FREE_BYTES + MOST_RATIO * archiveBytes);
-/** Deflate expands a piece at most 1,032 times, so that a bomb fills at most some megabytes before it is noticed. */
+/**
+ * Deflate expands a piece at most 1,032 times, so that a bomb fills at most some megabytes before
+ * it is noticed.
+ */
 const PIECE_BYTES = 8 * 1024;
 
 const DESCRIPTOR_SIGNATURE = 0x08074b50;
@@ -50,7 +56,8 @@ interface Archive {
 }
 
 /**
- * @param entries the start page, then the others by their offsets; of an archive with very many entries the start page alone
+ * @param entries the start page, then the others by their offsets; of an archive with very many
+ * entries the start page alone
  * @param onUnflagged called for an entry whose own header lacks the UTF-8 flag that its name needs
  * @throws {BundleArchiveError} for the first difference
  */
@@ -79,7 +86,10 @@ const headerEnd = ({ headerOffset, nameBytes }: DirectoryEntry) => headerOffset 
 
 interface File {
 	readonly entry: DirectoryEntry;
-	/** Bytes that are neither name nor content: the extra field, a descriptor, and whatever should not be there. */
+	/**
+	 * Bytes that are neither name nor content: the extra field, a descriptor, and whatever should not
+	 * be there.
+	 */
 	readonly restBytes: number;
 	readonly isLast: boolean;
 	/** Whether the content is compared, too. */

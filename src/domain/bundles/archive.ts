@@ -1,8 +1,10 @@
 /**
- * Decides whether a zip is a bundle that devices can unpack and start, by the rules of Android's and iOS's unpackers. Reads its end, its
- * central directory and, within the bounds of bundle-archive-files.ts, the files themselves, so the cost is bounded whatever the size.
+ * Decides whether a zip is a bundle that devices can unpack and start, by the rules of Android's
+ * and iOS's unpackers. Reads its end, its central directory and, within the bounds of
+ * bundle-archive-files.ts, the files themselves, so the cost is bounded whatever the size.
  *
- * Runs in the Worker and in the dashboard. Throws only `BundleArchiveError`, and what the source's `read` throws.
+ * Runs in the Worker and in the dashboard. Throws only `BundleArchiveError`, and what the source's
+ * `read` throws.
  */
 
 import {
@@ -110,7 +112,10 @@ export type ArchiveFile = Pick<ArchiveEntry, "crc32" | "uncompressedBytes" | "co
 /** Runs the reading of a directory of that size, when there is room for it. */
 export type DirectoryReading = <Value>(directoryBytes: number, read: () => Promise<Value>) => Promise<Value>;
 
-/** The files of an archive that passed the check, by path. Undefined if the directory has more than `mostBytes`. */
+/**
+ * The files of an archive that passed the check, by path. Undefined if the directory has more than
+ * `mostBytes`.
+ */
 export async function archiveFiles(
 	source: ArchiveSource,
 	mostBytes: number,
@@ -152,7 +157,10 @@ function refuseUnreadable(entry: DirectoryEntry): void {
 	}
 }
 
-/** Byte ranges of the entries. Overlapping entries indicate a zip bomb, because no archiver writes them. */
+/**
+ * Byte ranges of the entries. Overlapping entries indicate a zip bomb, because no archiver writes
+ * them.
+ */
 class Layout {
 	readonly #ranges: { readonly start: number; readonly end: number }[] = [];
 	constructor(readonly directoryOffset: number) {}
@@ -174,7 +182,10 @@ class Layout {
 		}
 	}
 
-	/** Offset of the entry that follows the one at this offset; undefined after the last one. Call it after `refuseOverlaps`. */
+	/**
+	 * Offset of the entry that follows the one at this offset; undefined after the last one. Call it
+	 * after `refuseOverlaps`.
+	 */
 	readonly offsetAfter = (headerOffset: number): number | undefined => {
 		let [from, to] = [0, this.#ranges.length];
 		while (from < to) {

@@ -1,7 +1,7 @@
 /**
- * Paths of the delta store, as the stock CLI chooses them. The path of a plain file contains a hash of its content, so all keys of an app
- * can share the file once its content is checked. The paths of encrypted files cannot be checked without the private key, so each key has
- * its own copy.
+ * Paths of the delta store, as the stock CLI chooses them. The path of a plain file contains a hash
+ * of its content, so all keys of an app can share the file once its content is checked. The paths
+ * of encrypted files cannot be checked without the private key, so each key has its own copy.
  */
 
 interface PromisedContent {

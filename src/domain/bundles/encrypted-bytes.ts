@@ -1,6 +1,7 @@
 /**
- * SHA-256 of the plain text of an AES-128-CBC stream of any length, with a buffer of one piece. WebCrypto decrypts only whole padded
- * messages, so each piece gets its own encrypted padding block appended.
+ * SHA-256 of the plain text of an AES-128-CBC stream of any length, with a buffer of one piece.
+ * WebCrypto decrypts only whole padded messages, so each piece gets its own encrypted padding block
+ * appended.
  */
 
 const BLOCK_BYTES = 16;

@@ -1,19 +1,26 @@
 /**
- * Which file names a manifest may have: those that Android and iOS write to one place each. A device that cannot write one of them installs
- * nothing of the bundle, and tries again at every check.
+ * Which file names a manifest may have: those that Android and iOS write to one place each. A
+ * device that cannot write one of them installs nothing of the bundle, and tries again at every
+ * check.
  */
 import { BundleArchiveError } from "./archive-errors";
 import { byteLengthOf, hasLongPart, isLongPath, NameIndex } from "./names";
 
 /**
- * Devices keep a downloaded file as `<SHA-256>_<name>`, which has 65 bytes before the name and may have 255 in all.
+ * Devices keep a downloaded file as `<SHA-256>_<name>`, which has 65 bytes before the name and may
+ * have 255 in all.
  */
 const MOST_NAME_BYTES = 190;
 
-/** The file that a device writes for an entry of a manifest: it decompresses `app.js.br` to `app.js`. */
+/**
+ * The file that a device writes for an entry of a manifest: it decompresses `app.js.br` to
+ * `app.js`.
+ */
 const targetOf = (fileName: string): string => fileName.replace(/\.br$/, "");
 
-/** Why no device can write the file; undefined if all can. The text continues the name of a field. */
+/**
+ * Why no device can write the file; undefined if all can. The text continues the name of a field.
+ */
 export function unwritableName(fileName: string): string | undefined {
 	const target = targetOf(fileName);
 	const parts = target.split("/");

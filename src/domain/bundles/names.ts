@@ -1,6 +1,6 @@
 /**
- * The paths of a bundle's files as devices write them, for zips and manifests alike. Two files that are one path on some device are refused,
- * because one of them would be lost there.
+ * The paths of a bundle's files as devices write them, for zips and manifests alike. Two files that
+ * are one path on some device are refused, because one of them would be lost there.
  */
 import { duplicateName, entryDefect, MOST_PATH_BYTES } from "./archive-errors";
 
@@ -30,8 +30,9 @@ export function pathOf(name: string): string {
 }
 
 /**
- * The paths of an archive, compared as Windows and macOS compare them: without regard to case and Unicode form. Two files with the same
- * path there are refused, because they would overwrite each other on Electron.
+ * The paths of an archive, compared as Windows and macOS compare them: without regard to case and
+ * Unicode form. Two files with the same path there are refused, because they would overwrite each
+ * other on Electron.
  */
 export class NameIndex {
 	/** By the compared path: the name of the file, or `true` for a folder. */

@@ -1,7 +1,7 @@
 /**
- * Native packages of a bundle: the plugins that its web code calls, whose native code is in the store build and cannot be updated live. A bundle
- * fits the devices of a channel if the live bundle there has the same packages; the rules are those of the stock CLI's `bundle compatibility`.
- * Pure.
+ * Native packages of a bundle: the plugins that its web code calls, whose native code is in the
+ * store build and cannot be updated live. A bundle fits the devices of a channel if the live bundle
+ * there has the same packages; the rules are those of the stock CLI's `bundle compatibility`. Pure.
  */
 import compare from "semver/functions/compare";
 import parse from "semver/functions/parse";
@@ -16,7 +16,9 @@ export interface NativePackage {
 	readonly android_checksum?: string | undefined;
 }
 
-/** The first one that applies; a package that the live bundle has and this one lacks is no problem. */
+/**
+ * The first one that applies; a package that the live bundle has and this one lacks is no problem.
+ */
 export const PACKAGE_PROBLEMS = ["added", "version", "native_code"] as const;
 type PackageProblem = (typeof PACKAGE_PROBLEMS)[number];
 
@@ -59,7 +61,11 @@ export const packagesOf = (text: string | null): NativePackage[] | null => (text
  */
 export function packagesText(packages: readonly NativePackage[]): string {
 	const ordered = packages.map(({ name, version, requested_version, ios_checksum, android_checksum }) => ({
-		...{ name, version, requested_version, ios_checksum, android_checksum },
+		name,
+		version,
+		requested_version,
+		ios_checksum,
+		android_checksum,
 	}));
 	return JSON.stringify(ordered.sort((one, other) => (one.name < other.name ? -1 : 1)));
 }
@@ -89,7 +95,10 @@ export function compatibilityOf(
 	return { verdict: isIncompatible ? "incompatible" : "compatible", not_compared: null, packages };
 }
 
-/** Whether a channel that requires compatible bundles refuses the bundle. An unlisted one could be anything. */
+/**
+ * Whether a channel that requires compatible bundles refuses the bundle. An unlisted one could be
+ * anything.
+ */
 export const isRefused = ({ verdict, not_compared }: Compatibility): boolean =>
 	verdict === "incompatible" || not_compared === "bundle_lists_none";
 
@@ -119,7 +128,10 @@ function comparePackages(after: readonly NativePackage[], before: readonly Nativ
 		};
 	});
 	const removed = [...live.values()].map(({ name, version }) => ({
-		...{ name, version: null, live_version: version, problem: null },
+		name,
+		version: null,
+		live_version: version,
+		problem: null,
 	}));
 	return [...kept, ...removed].sort(
 		(one, other) => Number(one.problem === null) - Number(other.problem === null) || (one.name < other.name ? -1 : 1),
@@ -136,7 +148,10 @@ function problemOf(after: NativePackage, before: NativePackage | undefined): Pac
 		: null;
 }
 
-/** Build metadata does not count. A range, which stands for a package that was not installed, is equal to its own text only. */
+/**
+ * Build metadata does not count. A range, which stands for a package that was not installed, is
+ * equal to its own text only.
+ */
 function isSameVersion(one: string, other: string): boolean {
 	if (one === other) return true;
 	const [left, right] = [parse(one), parse(other)];
@@ -145,7 +160,9 @@ function isSameVersion(one: string, other: string): boolean {
 
 const NAMED = 5;
 
-/** "@capacitor/camera 7.0.0 (not in the live bundle), @capacitor/app 7.1.0 (live: 7.0.0) and 2 more" */
+/**
+ * "@capacitor/camera 7.0.0 (not in the live bundle), @capacitor/app 7.1.0 (live: 7.0.0) and 2 more"
+ */
 export function problemsText(packages: readonly ComparedPackage[]): string {
 	const problems = packages.filter(({ problem }) => problem !== null);
 	const texts = problems.slice(0, NAMED).map(({ name, version, live_version, problem }) => {

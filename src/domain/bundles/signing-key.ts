@@ -1,14 +1,19 @@
 /**
- * RSA public keys of organizations and the values that the stock CLI creates with the private key: PKCS#1 v1.5 blocks of type 1, which the
- * public key opens. A value that opens with strict padding and has the expected length was created by the holder of the private key.
+ * RSA public keys of organizations and the values that the stock CLI creates with the private key:
+ * PKCS#1 v1.5 blocks of type 1, which the public key opens. A value that opens with strict padding
+ * and has the expected length was created by the holder of the private key.
  *
- * WebCrypto has no raw RSA, so the public operation is computed here: 17 multiplications modulo 2,048 bits, less than 0.1 ms.
+ * WebCrypto has no raw RSA, so the public operation is computed here: 17 multiplications modulo
+ * 2,048 bits, less than 0.1 ms.
  */
 
 /** Devices accept values of exactly 256 bytes, which is RSA with 2,048 bits. */
 const MODULUS_BYTES = 256;
 const EXPONENT = 65_537n;
-/** Devices report this much of the base64 text of their public key, as the stock CLI stores it with a bundle. */
+/**
+ * Devices report this much of the base64 text of their public key, as the stock CLI stores it with
+ * a bundle.
+ */
 const KEY_ID_LENGTH = 20;
 
 export interface SigningKey {
@@ -23,8 +28,9 @@ export function keyIdOf(publicKey: string): string {
 }
 
 /**
- * Reads a PEM, `RSA PUBLIC KEY` (PKCS#1, as `key create` of the stock CLI writes it) or `PUBLIC KEY` (SubjectPublicKeyInfo), and returns
- * base64 of its PKCS#1 bytes; undefined if it is not an RSA public key of 2,048 bits with the exponent 65,537.
+ * Reads a PEM, `RSA PUBLIC KEY` (PKCS#1, as `key create` of the stock CLI writes it) or `PUBLIC
+ * KEY` (SubjectPublicKeyInfo), and returns base64 of its PKCS#1 bytes; undefined if it is not an
+ * RSA public key of 2,048 bits with the exponent 65,537.
  */
 export function parsePublicKey(pem: string): string | undefined {
 	const match = /^\s*-----BEGIN (RSA )?PUBLIC KEY-----([A-Za-z0-9+/=\s]+)-----END \1?PUBLIC KEY-----\s*$/.exec(pem);
@@ -91,7 +97,10 @@ class Der {
 	}
 }
 
-/** The data that the private key encrypted; undefined if another key did, the value is not well formed, or the data has another length. */
+/**
+ * The data that the private key encrypted; undefined if another key did, the value is not well
+ * formed, or the data has another length.
+ */
 export function openValue(
 	key: SigningKey,
 	value: Uint8Array,
@@ -133,7 +142,10 @@ interface SessionKey {
 	readonly encryptedKey: Uint8Array<ArrayBuffer>;
 }
 
-/** `<iv>:<encrypted key>`, base64 of 16 and of 256 bytes, as every device demands it; undefined for anything else. */
+/**
+ * `<iv>:<encrypted key>`, base64 of 16 and of 256 bytes, as every device demands it; undefined for
+ * anything else.
+ */
 export function parseSessionKey(text: string): SessionKey | undefined {
 	const [ivText, keyText, ...rest] = text.split(":");
 	const iv = bytesOfBase64(ivText ?? "");

@@ -1,6 +1,7 @@
 /**
- * Compares the claims of a CI job's identity token with the claims that a publisher wants: exact text, or a prefix with a trailing `*`.
- * Pure. The claim `sub` is never compared, because its form differs by provider, event and setting.
+ * Compares the claims of a CI job's identity token with the claims that a publisher wants: exact
+ * text, or a prefix with a trailing `*`. Pure. The claim `sub` is never compared, because its form
+ * differs by provider, event and setting.
  */
 
 export type Claims = Readonly<Record<string, unknown>>;
@@ -64,7 +65,10 @@ function matches(claims: Claims, claim: string, wanted: string, received: string
 		: matchesText(wanted, received);
 }
 
-/** Of ASCII letters only: other letters have lower-case forms that are ASCII, such as the Kelvin sign. */
+/**
+ * Of ASCII letters only: other letters have lower-case forms that are ASCII, such as the Kelvin
+ * sign.
+ */
 const lowered = (text: string): string => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 
 /** An empty claim matches nothing, not even `*`. */
@@ -74,8 +78,9 @@ function matchesText(wanted: string, received: string): boolean {
 }
 
 /**
- * `<file>@<ref>`. The file is compared as a whole even where the wanted ref is a prefix, because a file may be named `release.yml@evil.yml`.
- * A wanted file without a path is in the folder of workflow files of the token's own repository.
+ * `<file>@<ref>`. The file is compared as a whole even where the wanted ref is a prefix, because a
+ * file may be named `release.yml@evil.yml`. A wanted file without a path is in the folder of
+ * workflow files of the token's own repository.
  */
 function matchesFile(claims: Claims, wanted: string, received: string, rules: ClaimRules): boolean {
 	const want = splitFile(wanted);
@@ -94,8 +99,8 @@ function caseless(file: string, { folder }: ClaimRules): string {
 }
 
 /**
- * A workflow file has no folder below its own, so the first `@refs/` ends the file. `@*` wants any ref, and a job of a bare commit has its
- * hash behind the last `@`.
+ * A workflow file has no folder below its own, so the first `@refs/` ends the file. `@*` wants any
+ * ref, and a job of a bare commit has its hash behind the last `@`.
  */
 function splitFile(text: string): { readonly file: string; readonly ref: string | undefined } {
 	const named = text.indexOf("@refs/");
@@ -103,7 +108,10 @@ function splitFile(text: string): { readonly file: string; readonly ref: string 
 	return at === undefined ? { file: text, ref: undefined } : { file: text.slice(0, at), ref: text.slice(at + 1) };
 }
 
-/** Claims that say of a job that few people can start it: its branch or tag, its environment, or that its ref is protected. */
+/**
+ * Claims that say of a job that few people can start it: its branch or tag, its environment, or
+ * that its ref is protected.
+ */
 export interface RefClaims {
 	/** Branches, tags and environments. */
 	readonly names: readonly string[];
@@ -111,7 +119,10 @@ export interface RefClaims {
 	readonly protection: readonly string[];
 }
 
-/** Whether the wanted claims name a branch, a tag, an environment or a protected ref. A prefix that every ref has names none. */
+/**
+ * Whether the wanted claims name a branch, a tag, an environment or a protected ref. A prefix that
+ * every ref has names none.
+ */
 export function namesRef(wanted: WantedClaims, { names, protection }: RefClaims, rules: ClaimRules): boolean {
 	if (protection.some((claim) => wanted[claim] === "true")) return true;
 	return names.some((claim) => {

@@ -1,6 +1,7 @@
 /**
- * The CI job behind a key of a trusted publisher, as its identity token describes it, and the stages of publishers. Texts of the job come
- * from the token, so they are bounded and never trusted further than the issuer is.
+ * The CI job behind a key of a trusted publisher, as its identity token describes it, and the
+ * stages of publishers. Texts of the job come from the token, so they are bounded and never trusted
+ * further than the issuer is.
  */
 
 import { plainText } from "../words/plain-text";
@@ -25,7 +26,10 @@ export interface CiContext {
 	readonly actor: string | null;
 }
 
-/** `owner/name` as GitHub, or a path of groups as GitLab has it. No part leads to another folder of an address. */
+/**
+ * `owner/name` as GitHub, or a path of groups as GitLab has it. No part leads to another folder of
+ * an address.
+ */
 export const REPOSITORY_PATH = /^(?:(?!\.{1,2}\/)[\w.-]+\/)+(?!\.{1,2}$)[\w.-]+$/;
 
 /** The largest number of a pull request that previews take. */
@@ -42,12 +46,17 @@ interface JobPullRequest {
 /** The pull request that a job's key is limited to. */
 export interface PullRequestOfJob {
 	readonly repository: string;
-	/** Null: the token names the source branch only, as all of GitLab do, and those of GitHub after the merge. */
+	/**
+	 * Null: the token names the source branch only, as all of GitLab do, and those of GitHub after the
+	 * merge.
+	 */
 	readonly number: number | null;
 	readonly branch: string | null;
 }
 
-/** The id of the job's repository in the provider's webhooks; undefined: the token has another id. */
+/**
+ * The id of the job's repository in the provider's webhooks; undefined: the token has another id.
+ */
 export const provenRepositoryId = ({ provider, repository_id }: CiContext): string | undefined =>
 	provider === "github" || provider === "gitlab" ? (repository_id ?? undefined) : undefined;
 
@@ -55,8 +64,8 @@ const isRepository = (repository: string | null): repository is string =>
 	repository !== null && REPOSITORY_PATH.test(repository);
 
 /**
- * Undefined: the token has no number of a pull request, such as for a push. The commit of the token is never stored, because GitHub's is one
- * that it creates to merge, and nobody pushed it.
+ * Undefined: the token has no number of a pull request, such as for a push. The commit of the token
+ * is never stored, because GitHub's is one that it creates to merge, and nobody pushed it.
  */
 export function pullRequestOf(ci: CiContext): JobPullRequest | undefined {
 	const { repository, number } = ci;
@@ -65,8 +74,9 @@ export function pullRequestOf(ci: CiContext): JobPullRequest | undefined {
 }
 
 /**
- * The pull request that a job's key is limited to; null: to none. Undefined: the key has no such limit, because its publisher's stage
- * reaches no previews, or because the provider's tokens seldom name a pull request (CircleCI, Buildkite and others).
+ * The pull request that a job's key is limited to; null: to none. Undefined: the key has no such
+ * limit, because its publisher's stage reaches no previews, or because the provider's tokens seldom
+ * name a pull request (CircleCI, Buildkite and others).
  */
 export function limitOfJob(
 	stage: PublisherStage,

@@ -1,6 +1,7 @@
 /**
- * Which issuers a publisher may name, and from where their keys may be fetched: https and public, or loopback where the server itself runs
- * locally. An issuer is compared as text, so only its one normal form is accepted.
+ * Which issuers a publisher may name, and from where their keys may be fetched: https and public,
+ * or loopback where the server itself runs locally. An issuer is compared as text, so only its one
+ * normal form is accepted.
  */
 import { isPrivateHost } from "../network/public-host";
 

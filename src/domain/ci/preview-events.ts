@@ -1,6 +1,7 @@
 /**
- * Which events open and close a preview. Events of a pull request arrive late, twice or in another order: CI runs a job again, a webhook is
- * delivered again, a build outlasts the merge. Each event has the time of the change at its provider, so the order of arrival does not count.
+ * Which events open and close a preview. Events of a pull request arrive late, twice or in another
+ * order: CI runs a job again, a webhook is delivered again, a build outlasts the merge. Each event
+ * has the time of the change at its provider, so the order of arrival does not count.
  */
 
 export interface PreviewEvents {
@@ -13,7 +14,10 @@ export interface PreviewEvents {
 	readonly closed_event_at_ms: number | null;
 }
 
-/** Whether an event that closed the pull request still holds. With equal times a push precedes the end, and the end precedes a reopening. */
+/**
+ * Whether an event that closed the pull request still holds. With equal times a push precedes the
+ * end, and the end precedes a reopening.
+ */
 export function stillCloses(events: PreviewEvents | undefined, eventAtMs: number): boolean {
 	return (
 		eventAtMs >= (events?.opened_event_at_ms ?? Number.NEGATIVE_INFINITY) &&
@@ -27,8 +31,8 @@ export function stillReopens(events: PreviewEvents | undefined, eventAtMs: numbe
 }
 
 /**
- * Whether CI may open the preview for this event. A preview that ended by its time, or whose pull request was reopened, opens for any
- * event; one that was closed opens only for a later event.
+ * Whether CI may open the preview for this event. A preview that ended by its time, or whose pull
+ * request was reopened, opens for any event; one that was closed opens only for a later event.
  */
 export function mayOpen(events: PreviewEvents | undefined, eventAtMs: number | undefined): boolean {
 	if (events === undefined || events.state !== "closed" || events.closed_as === "time") return true;

@@ -1,9 +1,9 @@
 /**
- * The facts of each CI provider: its issuer, the ids that make a repository unique, the jobs that never get a key, and where a token says
- * which job it is of. Pure.
+ * The facts of each CI provider: its issuer, the ids that make a repository unique, the jobs that
+ * never get a key, and where a token says which job it is of. Pure.
  *
- * Jobs that run a stranger's code with the rights of the repository (`pull_request_target`, `workflow_run`, comments, forks) are refused, and
- * pull requests may open previews only.
+ * Jobs that run a stranger's code with the rights of the repository (`pull_request_target`,
+ * `workflow_run`, comments, forks) are refused, and pull requests may open previews only.
  */
 import { type ClaimRules, type Claims, type Mismatch, type RefClaims, textOf, type WantedClaims } from "./claims";
 import type { CiContext, PublisherStage } from "./context";
@@ -26,7 +26,10 @@ interface Events {
 export interface CiProvider extends ClaimRules {
 	/** Undefined: the publisher names it. */
 	readonly issuer: string | undefined;
-	/** Claims that a publisher must name, exactly. The first identifies the repository, the second its owner. */
+	/**
+	 * Claims that a publisher must name, exactly. The first identifies the repository, the second its
+	 * owner.
+	 */
 	readonly ids: readonly string[];
 	/** Undefined: the provider's claims are not known. */
 	readonly refs?: RefClaims;
@@ -135,7 +138,8 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 			// A person who re-runs a job with SSH gets a shell that has the token.
 			const rerun = textOf(claims, `${CIRCLE}ssh-rerun`);
 			if (rerun === "true") return { claim: `${CIRCLE}ssh-rerun`, expected: "false", received: rerun };
-			// Builds of forks have such a ref. A publisher that names vcs-origin accepts one repository only.
+			// Builds of forks have such a ref. A publisher that names vcs-origin accepts one repository
+			// only.
 			const ref = textOf(claims, `${CIRCLE}vcs-ref`) ?? "";
 			const isChecked = wanted[`${CIRCLE}vcs-origin`] !== undefined && stage === "preview";
 			if (!/^(refs\/heads\/|refs\/)?pull\/\d+/.test(ref) || isChecked) return undefined;
@@ -196,7 +200,10 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 	},
 };
 
-/** The provider whose tokens an issuer signs, with an address in its normal form; undefined: it is not known by its address. */
+/**
+ * The provider whose tokens an issuer signs, with an address in its normal form; undefined: it is
+ * not known by its address.
+ */
 export function providerOfIssuer(issuer: string): CiProviderName | undefined {
 	const { hostname, pathname } = new URL(issuer);
 	const isGitHub = /^token\.actions\.(githubusercontent\.com|.+\.ghe\.com)$/.test(hostname);
@@ -243,13 +250,19 @@ export function refusalOf(
 
 const LONGEST_FACT = 256;
 
-/** The source branch of the job's pull request, whole, because jobs are distinguished by it; null: the token names none. */
+/**
+ * The source branch of the job's pull request, whole, because jobs are distinguished by it; null:
+ * the token names none.
+ */
 export function sourceBranchOf(provider: CiProviderName, claims: Claims): string | null {
 	const branch = PROVIDERS[provider].sourceBranch?.(claims) ?? "";
 	return branch === "" || branch.length > LONGEST_FACT ? null : branch;
 }
 
-/** The job that a token is of. Its texts are cut, because they are copied into every audit entry of the job. */
+/**
+ * The job that a token is of. Its texts are cut, because they are copied into every audit entry of
+ * the job.
+ */
 export function ciContextOf(provider: CiProviderName, claims: Claims, issuer: string): CiContext {
 	const context = PROVIDERS[provider].context(claims, issuer);
 	const fact = (name: Exclude<keyof CiContext, "provider" | "number">) =>

@@ -1,5 +1,6 @@
 /**
- * The content of webhooks of GitHub and GitLab about pull requests. Only the end and the reopening of one count; every other event is ignored.
+ * The content of webhooks of GitHub and GitLab about pull requests. Only the end and the reopening
+ * of one count; every other event is ignored.
  */
 import * as v from "valibot";
 import { LARGEST_NUMBER, REPOSITORY_PATH } from "./context";

@@ -1,6 +1,7 @@
 /**
- * Evaluates Range and conditional headers for one stored object, by RFC 9110 sections 13 and 14. Pure. A Range that is malformed, has
- * several ranges or fails If-Range is answered with the whole object.
+ * Evaluates Range and conditional headers for one stored object, by RFC 9110 sections 13 and 14.
+ * Pure. A Range that is malformed, has several ranges or fails If-Range is answered with the whole
+ * object.
  */
 
 export interface ObjectFacts {
@@ -55,7 +56,10 @@ function rangeOf(header: string, sizeBytes: number): Wanted {
 	return { kind: "range", offset, length: end - offset + 1 };
 }
 
-/** Whether a list of entity tags, or `*`, contains the tag. Weak tags match only in a `weak` comparison. */
+/**
+ * Whether a list of entity tags, or `*`, contains the tag. Weak tags match only in a `weak`
+ * comparison.
+ */
 function listed(header: string, etag: string, weak: boolean): boolean {
 	return header
 		.split(",")
@@ -63,7 +67,10 @@ function listed(header: string, etag: string, weak: boolean): boolean {
 		.some((tag) => tag === "*" || tag === etag || (weak && tag === `W/${etag}`));
 }
 
-/** HTTP dates have whole seconds. NaN for an invalid date, which compares as neither before nor after. */
+/**
+ * HTTP dates have whole seconds. NaN for an invalid date, which compares as neither before nor
+ * after.
+ */
 function secondsOf(time: number | string | null): number {
 	const ms = typeof time === "number" ? time : Date.parse(time ?? "");
 	return Math.floor(ms / 1000);

@@ -1,14 +1,14 @@
 /**
- * Address ranges (CIDR, IPv4 and IPv6) that may use an API key. An address that cannot be parsed is in no range, so a limited key is
- * refused when the address is unknown.
+ * Address ranges (CIDR, IPv4 and IPv6) that may use an API key. An address that cannot be parsed is
+ * in no range, so a limited key is refused when the address is unknown.
  */
 import ipaddr from "ipaddr.js";
 
 type Range = readonly [address: ipaddr.IPv4 | ipaddr.IPv6, prefixLength: number];
 
 /**
- * Canonical form of a range: `192.0.2.7` is `192.0.2.7/32`, and host bits are cleared, so equal ranges are equal texts. Undefined when the
- * text is no range.
+ * Canonical form of a range: `192.0.2.7` is `192.0.2.7/32`, and host bits are cleared, so equal
+ * ranges are equal texts. Undefined when the text is no range.
  */
 export function normalizedRange(text: string): string | undefined {
 	const range = parseRange(text);
@@ -52,8 +52,8 @@ export function firstRangeOutside(ranges: readonly string[], outer: readonly str
 }
 
 /**
- * The network of the given prefix length around an address, or the address itself at full length; a mapped IPv4 address counts as IPv4.
- * Undefined when the text is no address.
+ * The network of the given prefix length around an address, or the address itself at full length; a
+ * mapped IPv4 address counts as IPv4. Undefined when the text is no address.
  */
 export function networkOf(address: string, bits: Readonly<Record<"ipv4" | "ipv6", number>>): string | undefined {
 	const [parsed, wholeLength] = parseRange(address) ?? [];

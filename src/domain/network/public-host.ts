@@ -1,5 +1,6 @@
 /**
- * Distinguishes private from possibly public hosts by their text, as the URL parser normalizes it. Names are not resolved.
+ * Distinguishes private from possibly public hosts by their text, as the URL parser normalizes it.
+ * Names are not resolved.
  */
 import ipaddr from "ipaddr.js";
 
@@ -20,7 +21,8 @@ export function isPrivateHost(hostname: string): boolean {
 	const host = hostname.replace(/^\[|\]$/g, "").replace(/\.+$/, "");
 	if (ipaddr.isValid(host)) {
 		const address = ipaddr.parse(host);
-		// Public IPv6 is 2000::/3. Other addresses that ipaddr.js does not classify, such as ::127.0.0.1, may embed an IPv4 address.
+		// Public IPv6 is 2000::/3. Other addresses that ipaddr.js does not classify, such as ::127.0.0.1,
+		// may embed an IPv4 address.
 		if (address instanceof ipaddr.IPv6 && ((address.parts[0] ?? 0) & 0xe000) !== 0x2000) return true;
 		return address.range() !== "unicast";
 	}

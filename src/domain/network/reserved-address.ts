@@ -1,6 +1,6 @@
 /**
- * E-mail addresses of the service's own accounts, which the operator's commands create. Nobody receives mail there, so they cannot be
- * invited, claimed or verified.
+ * E-mail addresses of the service's own accounts, which the operator's commands create. Nobody
+ * receives mail there, so they cannot be invited, claimed or verified.
  */
 const RESERVED_DOMAIN = "capstan.local";
 

@@ -1,5 +1,6 @@
 /**
- * Strict-Transport-Security for answers of the Worker. The static pages have the same header (src/operator/build.ts).
+ * Strict-Transport-Security for answers of the Worker. The static pages have the same header
+ * (src/operator/build.ts).
  */
 const HSTS = { "strict-transport-security": "max-age=31536000" } as const;
 

@@ -1,10 +1,12 @@
 /**
- * The health gate of a staged rollout: decides whether the share of devices grows, stops or waits, with the reason. Pure: the same samples
- * at the same time give the same judgement, so several isolates may judge one rollout.
+ * The health gate of a staged rollout: decides whether the share of devices grows, stops or waits,
+ * with the reason. Pure: the same samples at the same time give the same judgement, so several
+ * isolates may judge one rollout.
  *
- * It uses both bounds of a Wilson interval. The share grows only if the upper bound of the failure rate is below the limit, and the rollout
- * stops if the lower bound reaches the limit. Otherwise there are too few reports and the rollout waits, so chance neither grows nor stops it.
- * While reports are delayed it does not grow either, because failures may be among them.
+ * It uses both bounds of a Wilson interval. The share grows only if the upper bound of the failure
+ * rate is below the limit, and the rollout stops if the lower bound reaches the limit. Otherwise
+ * there are too few reports and the rollout waits, so chance neither grows nor stops it. While
+ * reports are delayed it does not grow either, because failures may be among them.
  */
 import { MINUTE_MS } from "../time";
 import { type Interval, wilsonInterval } from "./wilson";
@@ -15,7 +17,9 @@ export interface GateSettings {
 	/** Whether failures stop the rollout. With automatic steps they always do. */
 	readonly enabled: boolean;
 	readonly limitBps: number;
-	/** Limit on devices that installed the bundle and crashed or stopped responding; null: not judged. */
+	/**
+	 * Limit on devices that installed the bundle and crashed or stopped responding; null: not judged.
+	 */
 	readonly crashLimitBps: number | null;
 	/** Limit on devices that installed the bundle and reported JavaScript errors; null: not judged. */
 	readonly errorLimitBps: number | null;
@@ -102,7 +106,8 @@ export function judge(gate: GateSettings, state: RolloutState, samples: HealthSa
 	const attempts = samples.installed + samples.failed;
 	const rates = judgedRates(gate, samples);
 	const figures: Figures = {
-		...{ attempts, failures: samples.failed },
+		attempts,
+		failures: samples.failed,
 		...wilsonInterval(samples.failed, attempts, gate.confidence),
 	};
 	const next = nextStep(gate, state, samples, rates, nowMs);
@@ -210,7 +215,10 @@ function delayText(delayed: NonNullable<RolloutState["delayedReports"]>, nowMs: 
 /** No step records as many devices. */
 const MOST_REPORTS = 1_000_000;
 
-/** Further devices of which nothing bad is reported that bring the upper bound below the limit; null: more than `MOST_REPORTS`. */
+/**
+ * Further devices of which nothing bad is reported that bring the upper bound below the limit;
+ * null: more than `MOST_REPORTS`.
+ */
 function reportsUntilSure(confidence: number, { devices, of, limit }: JudgedRate): number | null {
 	const isSure = (more: number) => wilsonInterval(devices, of + more, confidence).upper < limit;
 	if (isSure(0)) return 0;

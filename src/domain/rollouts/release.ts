@@ -1,6 +1,7 @@
 /**
- * The course of a release from the entries of its channel's history: its state, its steps, and when it went live and ended. Pure. At each
- * moment of a channel exactly one release is live, and at most one other is a rollout.
+ * The course of a release from the entries of its channel's history: its state, its steps, and when
+ * it went live and ended. Pure. At each moment of a channel exactly one release is live, and at
+ * most one other is a rollout.
  */
 
 /** Entries after which a bundle, or the store build, is live for every device of the channel. */

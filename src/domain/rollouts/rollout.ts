@@ -1,6 +1,7 @@
 /**
- * The cohort of a staged rollout: a pure function of the rollout and the device. A device has the same place in every isolate, a larger
- * share only adds devices, and a share that is lowered and raised again has the same devices.
+ * The cohort of a staged rollout: a pure function of the rollout and the device. A device has the
+ * same place in every isolate, a larger share only adds devices, and a share that is lowered and
+ * raised again has the same devices.
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { utf8ToBytes } from "@noble/hashes/utils.js";

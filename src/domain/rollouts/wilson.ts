@@ -1,7 +1,8 @@
 /**
- * The Wilson score interval: the bounds of the true rate, with the given confidence, after `successes` of `trials`. Unlike the normal
- * approximation it holds for few trials and for rates near 0, which are typical of failures.
- * E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927), 209-212.
+ * The Wilson score interval: the bounds of the true rate, with the given confidence, after
+ * `successes` of `trials`. Unlike the normal approximation it holds for few trials and for rates
+ * near 0, which are typical of failures. E. B. Wilson, "Probable inference, the law of succession,
+ * and statistical inference", JASA 22 (1927), 209-212.
  */
 
 export interface Interval {
@@ -26,7 +27,8 @@ export function wilsonInterval(successes: number, trials: number, confidence: nu
 
 /**
  * The quantile of the standard normal distribution at probability `p`; relative error below 1.2e-9.
- * P. J. Acklam, "An algorithm for computing the inverse normal cumulative distribution function" (2003).
+ * P. J. Acklam, "An algorithm for computing the inverse normal cumulative distribution function"
+ * (2003).
  */
 export function normalQuantile(p: number): number {
 	if (p > 1 - TAIL) return -lowerTail(1 - p);

@@ -1,6 +1,6 @@
 /**
- * Numbers of days (UTC) in the statistics, and how long days are kept. The retention of event ids and the days that the consumer still
- * counts are defined together, because they must not overlap.
+ * Numbers of days (UTC) in the statistics, and how long days are kept. The retention of event ids
+ * and the days that the consumer still counts are defined together, because they must not overlap.
  */
 import type { Config } from "../../config";
 import { DAY_MS } from "../time";
@@ -16,8 +16,9 @@ export function firstRememberedDay(config: Pick<Config, "eventMemoryDays">, nowM
 }
 
 /**
- * Events of earlier days are not counted, because their ids may be removed already. One day later than the ids are kept, because a
- * consumer that began before midnight may end after a clean-up that began after it.
+ * Events of earlier days are not counted, because their ids may be removed already. One day later
+ * than the ids are kept, because a consumer that began before midnight may end after a clean-up
+ * that began after it.
  */
 export function firstCountedDay(config: Pick<Config, "eventMemoryDays">, nowMs: number): number {
 	return firstRememberedDay(config, nowMs) + 1;

@@ -1,9 +1,11 @@
 /**
- * Failed attempts of a device to download the single files of a bundle, from its reports. Pure; kept in the device's row. The plugin never
- * falls back to the zip by itself, so the server counts: after two attempts it offers the zip.
+ * Failed attempts of a device to download the single files of a bundle, from its reports. Pure;
+ * kept in the device's row. The plugin never falls back to the zip by itself, so the server counts:
+ * after two attempts it offers the zip.
  *
- * An attempt has one report for each file that failed, then the end of the download; any of them may be lost on a bad network, or arrive a
- * little late. Reports up to the last one that was counted are skipped, so a message that is delivered again counts nothing twice.
+ * An attempt has one report for each file that failed, then the end of the download; any of them
+ * may be lost on a bad network, or arrive a little late. Reports up to the last one that was
+ * counted are skipped, so a message that is delivered again counts nothing twice.
  */
 import { MINUTE_MS } from "../time";
 
@@ -13,7 +15,10 @@ const LATE_MS = 10_000;
 const APART_MS = MINUTE_MS;
 export const ATTEMPTS_BEFORE_ZIP = 2;
 
-/** Version, attempts, 1 while one is under way, its last report, and when the last one ended (0: a new one has started). */
+/**
+ * Version, attempts, 1 while one is under way, its last report, and when the last one ended (0: a
+ * new one has started).
+ */
 export type StoredAttempts = readonly [
 	version: string,
 	attempts: number,
@@ -30,7 +35,8 @@ export interface AttemptReport {
 
 /**
  * @param reports of the device, in the order of their times
- * @param runs the version that the device runs: the end of a download may name it instead of the one that failed
+ * @param runs the version that the device runs: the end of a download may name it instead of the
+ * one that failed
  * @returns undefined if nothing is to be kept
  */
 export function attemptsAfter(

@@ -1,10 +1,12 @@
 /**
- * The record of one device: a last-writer-wins register for each field, with the time of its report. Merging is commutative and idempotent, so
- * delivery order and duplicates do not matter.
+ * The record of one device: a last-writer-wins register for each field, with the time of its
+ * report. Merging is commutative and idempotent, so delivery order and duplicates do not matter.
  *
- * A device that reports one version on a day is counted by the sketch of that version and needs no write. On a day on which its version
- * changes it has another register, with the last version of the day, and is counted by it: the counts of the day change by the difference
- * between the record before and after a merge. The sketches of moved devices take it out of the sketches of its versions.
+ * A device that reports one version on a day is counted by the sketch of that version and needs no
+ * write. On a day on which its version changes it has another register, with the last version of
+ * the day, and is counted by it: the counts of the day change by the difference between the record
+ * before and after a merge. The sketches of moved devices take it out of the sketches of its
+ * versions.
  */
 
 import type { DeviceSeen } from "../../messages";
@@ -14,7 +16,9 @@ import { dayOf, startOfDayMs } from "./days";
 
 type Value = string | number | null;
 
-/** By column; undefined if the event does not have the field. Reports have fewer fields than checks. */
+/**
+ * By column; undefined if the event does not have the field. Reports have fewer fields than checks.
+ */
 const FIELDS = {
 	platform: ({ platform }) => platform || undefined,
 	version_name: ({ versionName }) => versionName || undefined,
@@ -61,7 +65,10 @@ interface Register<Held extends Value> {
 	readonly atMs: number;
 }
 
-/** Whether the first wins. If both were written in the same millisecond, the greater value wins, so the order of delivery does not matter. */
+/**
+ * Whether the first wins. If both were written in the same millisecond, the greater value wins, so
+ * the order of delivery does not matter.
+ */
 function wins(written: Register<Value>, known: Register<Value> | undefined): boolean {
 	if (known === undefined || written.atMs !== known.atMs) return known === undefined || written.atMs > known.atMs;
 	return String(written.value ?? "") > String(known.value ?? "");
@@ -70,7 +77,10 @@ function wins(written: Register<Value>, known: Register<Value> | undefined): boo
 /** The last version of each day on which the version changed. */
 type Days = Map<number, Register<string>>;
 
-/** A device that changes nothing has its row written after so many days, so that its last report is known to about a week. */
+/**
+ * A device that changes nothing has its row written after so many days, so that its last report is
+ * known to about a week.
+ */
 export const REFRESHED_AFTER_DAYS = 7;
 
 /** The device belongs to this sketch of the day. */
@@ -101,7 +111,8 @@ export class DeviceRecord {
 	 * @param row of the database; null for a new device
 	 * @param version that the row's device counts under; undefined if it has reported none
 	 * @param firstDay the consumer accepts no event of an earlier day
-	 * @param movedDays days whose sketches of moved devices have the device already, so that only a register counts it
+	 * @param movedDays days whose sketches of moved devices have the device already, so that only a
+	 * register counts it
 	 */
 	constructor(
 		row: RecordRow | null,
@@ -161,7 +172,10 @@ export class DeviceRecord {
 		this.#needsWrite ||= isChanged || (isLast && event.moved === true);
 	}
 
-	/** A report about something else than the device's fields: a device without a row is known since then. */
+	/**
+	 * A report about something else than the device's fields: a device without a row is known since
+	 * then.
+	 */
 	addOther(atMs: number): void {
 		if (this.#isKnown) return;
 		this.#createdAtMs = Math.min(this.#createdAtMs, atMs);
@@ -199,12 +213,18 @@ export class DeviceRecord {
 		return true;
 	}
 
-	/** Sketches that the device belongs to: those of moved devices before the row is written, the others after it. */
+	/**
+	 * Sketches that the device belongs to: those of moved devices before the row is written, the
+	 * others after it.
+	 */
 	get sketches(): readonly SketchEntry[] {
 		return this.#sketches;
 	}
 
-	/** False if the events changed nothing. Not even `last_seen_at_ms` is written then, to save the row. */
+	/**
+	 * False if the events changed nothing. Not even `last_seen_at_ms` is written then, to save the
+	 * row.
+	 */
 	get needsWrite(): boolean {
 		return this.#needsWrite;
 	}
@@ -240,8 +260,8 @@ export class DeviceRecord {
 }
 
 /**
- * By day, milliseconds since its start and the version: `{"20778":[3600000,"1.4.0"],"20779":[60000]}`. A
- * version that is left out is the one before it.
+ * By day, milliseconds since its start and the version:
+ * `{"20778":[3600000,"1.4.0"],"20779":[60000]}`. A version that is left out is the one before it.
  */
 function formatDays(days: Days, firstDay: number): string | null {
 	const kept = [...days].filter(([day]) => day >= firstDay).sort(([one], [other]) => one - other);

@@ -1,7 +1,8 @@
 /**
- * The last events of one device, kept in its row beside recent_reports. Pure. Merging is idempotent and does not depend on the order of
- * the events. An event costs no row of its own: it is kept when the row is written anyway. Only a refusal that begins or ends and an override
- * write the row by themselves.
+ * The last events of one device, kept in its row beside recent_reports. Pure. Merging is idempotent
+ * and does not depend on the order of the events. An event costs no row of its own: it is kept when
+ * the row is written anyway. Only a refusal that begins or ends and an override write the row by
+ * themselves.
  */
 import { isUpToDate } from "../updates/refusals";
 
@@ -16,7 +17,9 @@ export interface StoryEvent {
 	readonly kind: EventKind;
 	/** The bundle that the event is about, or was offered; empty if there is none. */
 	readonly version: string;
-	/** Decision of a check, action of a failure, message of an error, or what was set for the device. */
+	/**
+	 * Decision of a check, action of a failure, message of an error, or what was set for the device.
+	 */
 	readonly detail: string;
 }
 
@@ -80,7 +83,10 @@ export class DeviceStory {
 		return true;
 	}
 
-	/** A check, unless it was decided as the one before. A check that arrives after a later one is not compared. */
+	/**
+	 * A check, unless it was decided as the one before. A check that arrives after a later one is not
+	 * compared.
+	 */
 	check(atMs: number, decision: string, version: string): void {
 		const [before, decided] = [this.#decision, `${decision} ${version}`];
 		if (decided === before || atMs < this.#decidedAtMs) return;

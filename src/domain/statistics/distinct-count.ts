@@ -1,7 +1,8 @@
 /**
- * Counts distinct devices over any range of days from one sketch per day: the set of their hashes up to 1,000 devices, a HyperLogLog above.
- * Sketches are merged, so a device of thirty days counts once. Counts are exact to 1,000; above that the standard error is 0.57 %, so 2,000
- * of 2,001 answers lie within 2 % (test/unit/distinct-count.test.ts).
+ * Counts distinct devices over any range of days from one sketch per day: the set of their hashes
+ * up to 1,000 devices, a HyperLogLog above. Sketches are merged, so a device of thirty days counts
+ * once. Counts are exact to 1,000; above that the standard error is 0.57 %, so 2,000 of 2,001
+ * answers lie within 2 % (test/unit/distinct-count.test.ts).
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { utf8ToBytes } from "@noble/hashes/utils.js";
@@ -14,7 +15,10 @@ const INDEX_BITS = 15;
 const REGISTERS = 1 << INDEX_BITS;
 /** First byte of a stored sketch. */
 const EXACT = 1;
-/** Half a byte per register: its distance to the lowest one. Registers that are farther away follow as index and value, three bytes each. */
+/**
+ * Half a byte per register: its distance to the lowest one. Registers that are farther away follow
+ * as index and value, three bytes each.
+ */
 const HALF_BYTES = 3;
 const FARTHEST = 15;
 const EXCEPTION_BYTES = 3;
@@ -140,8 +144,9 @@ function estimate(hashes: ReadonlySet<bigint>): { readonly kind: "estimated"; re
 }
 
 /**
- * Ertl's improved estimator ("New cardinality estimation algorithms for HyperLogLog sketches", 2017). It is accurate over the whole range and
- * needs no tables against the bias between linear counting and the raw estimate.
+ * Ertl's improved estimator ("New cardinality estimation algorithms for HyperLogLog sketches",
+ * 2017). It is accurate over the whole range and needs no tables against the bias between linear
+ * counting and the raw estimate.
  */
 function cardinality(registers: Uint8Array): number {
 	const most = 64 - INDEX_BITS;

@@ -1,6 +1,7 @@
 /**
- * Percentiles of durations from a histogram. Buckets grow by 5 %, so a histogram has a few hundred numbers whatever it counts, histograms
- * are merged by addition, and a percentile lies within 2.5 % of the true one. Percentiles are never averaged.
+ * Percentiles of durations from a histogram. Buckets grow by 5 %, so a histogram has a few hundred
+ * numbers whatever it counts, histograms are merged by addition, and a percentile lies within 2.5 %
+ * of the true one. Percentiles are never averaged.
  *
  * Bucket 0 is everything up to one millisecond; bucket n ends at BUCKET_GROWTH to the power n.
  */
@@ -9,7 +10,8 @@
 const BUCKET_GROWTH = 1.05;
 
 export function bucketOf(durationMs: number): number {
-	// A duration on the edge belongs to the bucket that ends there, whatever the rounding of the logarithm.
+	// A duration on the edge belongs to the bucket that ends there, whatever the rounding of the
+	// logarithm.
 	return durationMs <= 1 ? 0 : Math.ceil(Math.log(durationMs) / Math.log(BUCKET_GROWTH) - 1e-9);
 }
 

@@ -1,7 +1,7 @@
 /**
- * Why an update failed, by the action that a plugin reports. Pure. The plugins of majors 5 to 8 share
- * these names; the camelCase ones are refusals that older plugins repeat from the server. A device
- * counts once for each cause, bundle and day.
+ * Why an update failed, by the action that a plugin reports. Pure. The plugins of majors 5 to 8
+ * share these names; the camelCase ones are refusals that older plugins repeat from the server. A
+ * device counts once for each cause, bundle and day.
  */
 
 export const FAILURE_CAUSES = ["download", "file", "checksum", "decrypt", "unzip", "space", "refused", "app"] as const;

@@ -1,7 +1,8 @@
 /**
- * Health signals: reports of the plugin about a running app by itself. Pure. A signal counts once per device, bundle and day, so a device
- * that reports a thousand errors weighs as much as one that reports one; a launch counts once per device and bundle. Kills by the system for
- * memory are no crashes, and a restart after a crash is not counted beside the crash.
+ * Health signals: reports of the plugin about a running app by itself. Pure. A signal counts once
+ * per device, bundle and day, so a device that reports a thousand errors weighs as much as one that
+ * reports one; a launch counts once per device and bundle. Kills by the system for memory are no
+ * crashes, and a restart after a crash is not counted beside the crash.
  */
 import { DAY_MS } from "../time";
 
@@ -33,8 +34,9 @@ export function isSignal(metric: string): metric is Signal {
 const OLDEST_EXIT_MS = 30 * DAY_MS;
 
 /**
- * When the signal happened, by the server's clock: a crash is reported at the next start, with the time of the exit by the device's clock.
- * The difference of two times of one clock does not depend on the clock.
+ * When the signal happened, by the server's clock: a crash is reported at the next start, with the
+ * time of the exit by the device's clock. The difference of two times of one clock does not depend
+ * on the clock.
  * @param exitAtMs by the device's clock; null if the report has none
  * @param deviceAtMs time of the report by the same clock
  */
@@ -50,8 +52,8 @@ export interface RunFrom {
 }
 
 /**
- * The version that ran at the time. The report of a crash names the version that runs at the next start, which is the one before if the
- * plugin rolled back in between.
+ * The version that ran at the time. The report of a crash names the version that runs at the next
+ * start, which is the one before if the plugin rolled back in between.
  * @param runs what is known of the device, in any order
  */
 export function versionAt(atMs: number, runs: readonly RunFrom[], reported: string): string {

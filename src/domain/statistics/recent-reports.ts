@@ -1,10 +1,12 @@
 /**
- * Recent reports of one device, kept in its row: the ids of those that were counted, so that a repeated report is counted once, and the steps
- * of its installs, from which install times follow. Pure. Merging is idempotent and does not depend on the order of the events.
+ * Recent reports of one device, kept in its row: the ids of those that were counted, so that a
+ * repeated report is counted once, and the steps of its installs, from which install times follow.
+ * Pure. Merging is idempotent and does not depend on the order of the events.
  *
- * The time of an install is that from a start of its download to the `set` that follows without another step of the same version. A late
- * event can split such a pair, so the durations of the old sequence are subtracted and those of the new one added. Times are those of the
- * device's clock if it reported both, else those of arrival.
+ * The time of an install is that from a start of its download to the `set` that follows without
+ * another step of the same version. A late event can split such a pair, so the durations of the old
+ * sequence are subtracted and those of the new one added. Times are those of the device's clock if
+ * it reported both, else those of arrival.
  */
 import type { CountedEvent } from "../../messages";
 import { dayOf } from "./days";
@@ -13,7 +15,10 @@ import type { StoredStory } from "./device-story";
 import { bucketOf } from "./duration-histogram";
 import type { RunFrom } from "./health-signals";
 
-/** Ids kept, so that the row stays small; a device that reports more is counted again if it repeats an older report. */
+/**
+ * Ids kept, so that the row stays small; a device that reports more is counted again if it repeats
+ * an older report.
+ */
 const MOST_IDS = 1_000;
 /** The ids of one device need no more characters to differ. */
 const ID_LENGTH = 12;
@@ -87,7 +92,8 @@ export class RecentReports {
 		const short = id.slice(0, ID_LENGTH);
 		if (this.#known.has(short)) return false;
 		this.#known.add(short);
-		// A device whose clock is ahead can repeat the report until that day is too old (src/features/statistics/ingest.ts).
+		// A device whose clock is ahead can repeat the report until that day is too old
+		// (src/features/statistics/ingest.ts).
 		const day = Math.max(dayOf(atMs), dayOf(deviceAtMs ?? atMs));
 		const ofDay = this.#ids.get(day) ?? [];
 		this.#ids.set(day, ofDay);

@@ -1,6 +1,7 @@
 /**
- * The columns of a channel, listed once: the API field of each, its label, its kind, the default of schema.sql, and the name in the audit log
- * if it is another one. Request bodies, answers, the OpenAPI example, audit entries, dry runs, forms and sentences derive from these tables. Each
+ * The columns of a channel, listed once: the API field of each, its label, its kind, the default of
+ * schema.sql, and the name in the audit log if it is another one. Request bodies, answers, the
+ * OpenAPI example, audit entries, dry runs, forms and sentences derive from these tables. Each
  * table needs one permission.
  */
 import { UPDATE_PACKAGES } from "./package";
@@ -9,7 +10,10 @@ type Flag = 0 | 1;
 
 type Kind =
 	| { readonly kind: "flag"; readonly default: Flag }
-	/** `names` are those of the options, in the order of the form; `aliases` are further spellings that requests may use. */
+	/**
+	 * `names` are those of the options, in the order of the form; `aliases` are further spellings that
+	 * requests may use.
+	 */
 	| {
 			readonly kind: "choice";
 			readonly options: readonly string[];
@@ -24,7 +28,9 @@ type Kind =
 	| { readonly kind: "share"; readonly default: number }
 	/** Basis points; the API shows a number between 0 and 1. */
 	| { readonly kind: "confidence"; readonly default: number }
-	/** JSON array of growing basis points; the API shows percentages. Null: a person sets the share. */
+	/**
+	 * JSON array of growing basis points; the API shows percentages. Null: a person sets the share.
+	 */
 	| { readonly kind: "steps"; readonly default: null }
 	/** JSON array of strings. */
 	| { readonly kind: "names"; readonly default: string }
@@ -128,7 +134,9 @@ export const DELIVERY_FIELDS = {
 	},
 } as const satisfies Fields;
 
-/** How rollouts grow by themselves, and when the health gate stops them: `channel.update_settings`. */
+/**
+ * How rollouts grow by themselves, and when the health gate stops them: `channel.update_settings`.
+ */
 export const ROLLOUT_RULE_FIELDS = {
 	rollout_steps: {
 		field: "rolloutSteps",
@@ -186,7 +194,10 @@ export const ACCEPTANCE_FIELDS = {
 	require_compatible_bundle: flag("requireCompatibleBundle", 0, "Only bundles that fit the store builds"),
 } as const satisfies Fields;
 
-/** Restrict who can change the bundle of the channel. Changing these fields requires `app.update_user_roles`. */
+/**
+ * Restrict who can change the bundle of the channel. Changing these fields requires
+ * `app.update_user_roles`.
+ */
 export const PROTECTION_FIELDS = {
 	protected: flag("protected", 0, "Protected channel"),
 	promoters: {

@@ -32,7 +32,10 @@ export interface ChannelProblem {
 	readonly message: string;
 	/** The bundle that no device gets; null if the problem is that of the whole channel. */
 	readonly version: string | null;
-	/** Changes of the channel, of which each alone solves the problem; empty if something else has to change. */
+	/**
+	 * Changes of the channel, of which each alone solves the problem; empty if something else has to
+	 * change.
+	 */
 	readonly settings: readonly ProblemSettings[];
 	/** Why the newest of `store_builds` gets nothing; null for problems of other kinds. */
 	readonly refusal: RefusalCode | null;
@@ -100,7 +103,10 @@ function namingProblems({ name, preview }: Channel): ChannelProblem[] {
 	return [problemOf("named_by_many_devices", message, [])];
 }
 
-/** The problem if the decision refuses the bundle to every store build; undefined otherwise, or without store builds. */
+/**
+ * The problem if the decision refuses the bundle to every store build; undefined otherwise, or
+ * without store builds.
+ */
 function refusedByAll(
 	channel: Channel,
 	platform: Platform,

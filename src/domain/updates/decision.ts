@@ -1,7 +1,8 @@
 /**
- * The update decision: which bundle a device gets, and why. One pure function over what is known of the app and the device; the update
- * check, its explanation, what-if and the tests all use it. It never throws. The decision states everything that code needs; the trace is
- * for people, and it is recorded only when the caller passes an array for it.
+ * The update decision: which bundle a device gets, and why. One pure function over what is known of
+ * the app and the device; the update check, its explanation, what-if and the tests all use it. It
+ * never throws. The decision states everything that code needs; the trace is for people, and it is
+ * recorded only when the caller passes an array for it.
  */
 import { isInRollout } from "../rollouts/rollout";
 import {
@@ -25,7 +26,10 @@ import { readNativeVersion, readVersion, type SemVer } from "./version";
 /** Input of the decision. Channels that cannot matter to the device may be left out. */
 export interface Snapshot {
 	readonly channels: readonly Channel[];
-	/** The bundle that the device runs still exists. It matters only if the decision says so (`dependsOnCurrentBundle`). */
+	/**
+	 * The bundle that the device runs still exists. It matters only if the decision says so
+	 * (`dependsOnCurrentBundle`).
+	 */
 	readonly currentBundleExists: boolean;
 	readonly override?: Override | undefined;
 	/** The single files of this bundle failed on the device, so it is offered the zip. */
@@ -37,7 +41,10 @@ export interface TraceStep {
 	readonly outcome: "passed" | "decided" | "skipped";
 	/** The rule's result, for a person to read. */
 	readonly finding: string;
-	/** The change that gets a device past this rule; src/domain/updates/explanation.ts provides it for the rule that decided. */
+	/**
+	 * The change that gets a device past this rule; src/domain/updates/explanation.ts provides it for
+	 * the rule that decided.
+	 */
 	readonly remedy?: string;
 	/** The settings that the remedy names. */
 	readonly settings?: SettingsOfChannel;
@@ -59,11 +66,16 @@ export type Verdict =
 export interface Basis {
 	/** Channel whose rules applied; null if no channel serves the device. */
 	readonly resolved: Channel | null;
-	/** Bundle that the rules were applied to; null: the store build, or none because nothing serves the device. */
+	/**
+	 * Bundle that the rules were applied to; null: the store build, or none because nothing serves the
+	 * device.
+	 */
 	readonly target: Bundle | null;
 	/** Origin of the bundle: the device's override, the channel's rollout, or the channel itself. */
 	readonly targetBy: "override" | "rollout" | "channel";
-	/** An enabled rollout chose between its bundle and the channel's. An override leaves it no choice. */
+	/**
+	 * An enabled rollout chose between its bundle and the channel's. An override leaves it no choice.
+	 */
 	readonly rolloutConsidered: boolean;
 	/** The verdict would be another one if the bundle that the device runs did not exist any more. */
 	readonly dependsOnCurrentBundle: boolean;
@@ -142,7 +154,10 @@ const FORM_TEXTS: Readonly<Record<PackageForm, string>> = {
 	delta: "single files",
 };
 
-/** The form in which the device is offered the bundle: the one of the channel's update package if bundle and device have it. */
+/**
+ * The form in which the device is offered the bundle: the one of the channel's update package if
+ * bundle and device have it.
+ */
 function formFor({ channel, device }: Candidate, target: Bundle, isZipOnly: boolean, trace: Trace): PackageForm {
 	const mode = channel?.updatePackage ?? "all";
 	const wanted = wantedForm(mode, runsStoreBuild(device));
@@ -194,7 +209,10 @@ interface Obstacle {
 	readonly settings?: SettingsOfChannel;
 }
 
-/** The override's channel, else the default channel that the device names, else the public channel of its platform. */
+/**
+ * The override's channel, else the default channel that the device names, else the public channel
+ * of its platform.
+ */
 export function resolveChannel(
 	{ override, channels }: Pick<Snapshot, "override" | "channels">,
 	device: Asking,

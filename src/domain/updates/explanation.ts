@@ -1,5 +1,6 @@
 /**
- * Explains in words why a device gets its answer, and what to change so that it gets the bundle. For people only: update checks never ask.
+ * Explains in words why a device gets its answer, and what to change so that it gets the bundle.
+ * For people only: update checks never ask.
  */
 
 import { type Decision, decideUpdate, type Snapshot, type TraceStep } from "./decision";
@@ -11,9 +12,14 @@ import { readNativeVersion } from "./version";
 export interface Remedy {
 	/** The fix, naming the channel and the values. */
 	readonly message: string;
-	/** The change of one channel with which the device gets the bundle; null if no setting prevents it. */
+	/**
+	 * The change of one channel with which the device gets the bundle; null if no setting prevents it.
+	 */
 	readonly settings: SettingsOfChannel | null;
-	/** The remedy besides the settings, with names of screens instead of fields; null if only settings help. */
+	/**
+	 * The remedy besides the settings, with names of screens instead of fields; null if only settings
+	 * help.
+	 */
 	readonly otherwise: string | null;
 }
 
@@ -31,7 +37,10 @@ export const DECIDED_BY = [
 ] as const;
 
 export interface Explanation {
-	/** The deciding factor: an override, the serving channel, one of its rules, the bundle, or the device itself. */
+	/**
+	 * The deciding factor: an override, the serving channel, one of its rules, the bundle, or the
+	 * device itself.
+	 */
 	readonly decidedBy: (typeof DECIDED_BY)[number];
 	/** Continues a sentence after "because". */
 	readonly because: string;

@@ -1,7 +1,8 @@
 /**
- * Devices on which the single files of a bundle failed. The stock plugin ignores the zip whenever the
- * answer has a manifest, so a device whose network or storage breaks one of a thousand files would
- * fail at every check. After two failed attempts it is offered the zip, until the next bundle.
+ * Devices on which the single files of a bundle failed. The stock plugin ignores the zip whenever
+ * the answer has a manifest, so a device whose network or storage breaks one of a thousand files
+ * would fail at every check. After two failed attempts it is offered the zip, until the next
+ * bundle.
  *
  * This memory is that of one isolate and bounded: it answers the next check of the device at once.
  * The consumer counts the same attempts over all isolates (delta-attempts.ts), and its marks reach
@@ -22,12 +23,18 @@ const MOST_ATTEMPTS = 2;
 /** About a hundred bytes each. */
 const MOST_DEVICES = 20_000;
 
-/** Times are those of the device's clock; the order of arrival stands in for them in reports without one. */
+/**
+ * Times are those of the device's clock; the order of arrival stands in for them in reports without
+ * one.
+ */
 interface Failing {
 	readonly version: string;
 	/** Attempts with a failed file. */
 	attempts: number;
-	/** The failure by which the last attempt was counted: an attempt reports each file that failed, a client repeats lost reports. */
+	/**
+	 * The failure by which the last attempt was counted: an attempt reports each file that failed, a
+	 * client repeats lost reports.
+	 */
 	countedAtMs: number;
 	lastStartAtMs: number;
 	lastFailureAtMs: number;
@@ -36,7 +43,10 @@ interface Failing {
 export interface FailedFiles {
 	/** Reads a report, in the order of the device. */
 	note(appId: string, deviceId: string, action: string, version: string, deviceAtMs: number | null): void;
-	/** The version of the bundle whose files the device shall not be offered again; undefined for almost all devices. */
+	/**
+	 * The version of the bundle whose files the device shall not be offered again; undefined for
+	 * almost all devices.
+	 */
 	of(appId: string, deviceId: string): string | undefined;
 }
 
@@ -68,7 +78,8 @@ export function createFailedFiles(): FailedFiles {
 			}
 			if (fails) known.lastFailureAtMs = Math.max(known.lastFailureAtMs, atMs);
 			else known.lastStartAtMs = Math.max(known.lastStartAtMs, atMs);
-			// The client sends each report by a request of its own, so the failure of an attempt may arrive before its start.
+			// The client sends each report by a request of its own, so the failure of an attempt may arrive
+			// before its start.
 			if (known.lastStartAtMs <= known.countedAtMs || known.lastFailureAtMs <= known.lastStartAtMs) return;
 			known.attempts += 1;
 			known.countedAtMs = known.lastFailureAtMs;

@@ -1,6 +1,6 @@
 /**
- * Domain objects of an update check: the device, and the channels and bundles of its app. Snapshots hold them and the decision reads them;
- * neither knows database rows or request bodies.
+ * Domain objects of an update check: the device, and the channels and bundles of its app. Snapshots
+ * hold them and the decision reads them; neither knows database rows or request bodies.
  */
 import type { UpdatePackage } from "./package";
 import { atLeastForMajor } from "./version";
@@ -11,7 +11,10 @@ export type Platform = (typeof PLATFORMS)[number];
 /** Version name of the bundle inside the store binary. */
 export const BUILTIN = "builtin";
 
-/** From these versions of the native plugin on, `{"version":"builtin"}` brings a device back to its store build. */
+/**
+ * From these versions of the native plugin on, `{"version":"builtin"}` brings a device back to its
+ * store build.
+ */
 export const REVERTS_TO_BUILTIN = { 6: "6.2.0" } as const;
 
 /** From these versions on the native plugin reads a manifest. */
@@ -30,7 +33,10 @@ export interface Device {
 	/** Empty when the device has none. */
 	readonly defaultChannel: string;
 	readonly keyId: string | undefined;
-	/** The version of a bundle whose single files failed on the device more than once (failed-files.ts). */
+	/**
+	 * The version of a bundle whose single files failed on the device more than once
+	 * (failed-files.ts).
+	 */
 	readonly failedFilesOf?: string | undefined;
 }
 
@@ -69,7 +75,10 @@ export interface Channel {
 	readonly preview: PreviewNaming | null;
 }
 
-/** Whether a preview's channel serves devices that send its name. Operators and preview links reach it all the same. */
+/**
+ * Whether a preview's channel serves devices that send its name. Operators and preview links reach
+ * it all the same.
+ */
 export interface PreviewNaming {
 	/** The name has the form of a preview (preview-names.ts). */
 	readonly hasForm: boolean;

@@ -1,6 +1,7 @@
 /**
- * The form in which a device is offered a bundle: the zip, the single files of the manifest (a delta update), or both. A channel's setting
- * chooses. If bundle or client lack the chosen form, the other one is offered, because an update in another form is better than none.
+ * The form in which a device is offered a bundle: the zip, the single files of the manifest (a
+ * delta update), or both. A channel's setting chooses. If bundle or client lack the chosen form,
+ * the other one is offered, because an update in another form is better than none.
  */
 
 export const UPDATE_PACKAGES = ["all", "zip", "delta", "zip_from_builtin", "delta_from_builtin"] as const;
@@ -14,7 +15,10 @@ export interface Forms {
 	readonly hasManifest: boolean;
 }
 
-/** The form that a mode chooses. The `_from_builtin` modes apply while the device runs its store build. */
+/**
+ * The form that a mode chooses. The `_from_builtin` modes apply while the device runs its store
+ * build.
+ */
 export function wantedForm(mode: UpdatePackage, runsStoreBuild: boolean): PackageForm {
 	if (mode === "zip_from_builtin") return runsStoreBuild ? "zip" : "all";
 	if (mode === "delta_from_builtin") return runsStoreBuild ? "delta" : "all";

@@ -1,8 +1,9 @@
 /**
- * Every refusal of an update check, in one table: its kind, the message of the answer, the reason and the remedy that a person
- * reads, the settings of the channel that remove it, and its words in lists. Decision, explanation, schemas, documents, screens
- * and command line derive from an entry, so a new code is added here and decided by a rule (rules.ts). A code is never renamed,
- * because apps compare it.
+ * Every refusal of an update check, in one table: its kind, the message of the answer, the reason
+ * and the remedy that a person reads, the settings of the channel that remove it, and its words in
+ * lists. Decision, explanation, schemas, documents, screens and command line derive from an entry,
+ * so a new code is added here and decided by a rule (rules.ts). A code is never renamed, because
+ * apps compare it.
  */
 import { BUILTIN, type Bundle, type Channel, type Device, type Platform, REVERTS_TO_BUILTIN } from "./model";
 import type { RuleName } from "./rule-names";
@@ -78,7 +79,10 @@ interface ChannelRefusal extends Common {
 	readonly settings: ChannelSettings;
 	/** A refusal because of versions can be solved by another bundle too. */
 	readonly aboutVersions: boolean;
-	/** Set if a newer store build gets the bundle: the first one, or undefined if that is the bundle's own version. */
+	/**
+	 * Set if a newer store build gets the bundle: the first one, or undefined if that is the bundle's
+	 * own version.
+	 */
 	readonly storeBuild?: (target: Bundle, to: SemVer) => string | undefined;
 }
 
@@ -294,7 +298,10 @@ export const refusalOf = (code: RefusalCode): RefusalEntry => REFUSALS[code];
 const knownRefusal = (code: string | null): RefusalEntry | undefined =>
 	code !== null && Object.hasOwn(REFUSALS, code) ? refusalOf(code as RefusalCode) : undefined;
 
-/** For lists: after "got none: ", or after the number of devices. An unknown code is shown with spaces. */
+/**
+ * For lists: after "got none: ", or after the number of devices. An unknown code is shown with
+ * spaces.
+ */
 export const refusalWords = (code: string): string => knownRefusal(code)?.words ?? code.replaceAll("_", " ");
 
 /** Whether the check had nothing to do, so its code is no obstacle. */

@@ -1,6 +1,7 @@
 /**
- * The change that gets a device past a refusal: channel settings, another bundle or a newer store build. A remedy is true: its settings are
- * applied to a copy of the decision's input, and the device is decided again.
+ * The change that gets a device past a refusal: channel settings, another bundle or a newer store
+ * build. A remedy is true: its settings are applied to a copy of the decision's input, and the
+ * device is decided again.
  */
 import { type Decision, decideUpdate, type Snapshot } from "./decision";
 import type { Bundle, Channel, Device } from "./model";
@@ -14,7 +15,10 @@ export interface Fix {
 	readonly codes: readonly RefusalCode[];
 }
 
-/** Changes one setting after the other until no rule refuses; undefined if something other than a setting refuses. */
+/**
+ * Changes one setting after the other until no rule refuses; undefined if something other than a
+ * setting refuses.
+ */
 export function settingsThatServe(snapshot: Snapshot, device: Device): Fix | undefined {
 	let current = snapshot;
 	let settings: ChannelSettings = {};
@@ -89,7 +93,10 @@ function isAboutVersions(code: RefusalCode): boolean {
 	return refusal.decidedBy === "channel_rule" && refusal.aboutVersions;
 }
 
-/** Refusals because of versions can be solved by another bundle, a newer store build or settings; all others only by settings. */
+/**
+ * Refusals because of versions can be solved by another bundle, a newer store build or settings;
+ * all others only by settings.
+ */
 export function ruleRemedy(decision: Decision, device: Device, codes: readonly RefusalCode[]): string {
 	const { resolved: channel } = decision;
 	if (channel === null) return "";
@@ -134,7 +141,10 @@ function waysBesidesSettings(
 	];
 }
 
-/** The bundles that the channel offers to devices with this store build; undefined if it offers only the build itself. */
+/**
+ * The bundles that the channel offers to devices with this store build; undefined if it offers only
+ * the build itself.
+ */
 function acceptedBundles(
 	{
 		disableAutoUpdate,
@@ -164,7 +174,10 @@ function acceptedBundles(
 	}
 }
 
-/** The store build to which the channel would offer the bundle; undefined if it would be older than the device's. */
+/**
+ * The store build to which the channel would offer the bundle; undefined if it would be older than
+ * the device's.
+ */
 function storeBuildFor(codes: readonly RefusalCode[], target: Bundle, native: SemVer): string | undefined {
 	const [code, other] = codes;
 	const to = readVersion(target.version);

@@ -1,6 +1,7 @@
 /**
- * The steps of an update decision, as a trace names them, with the label of each on the screen of a device. A label says the
- * state in which the device passes; a step that decides otherwise has `decided`.
+ * The steps of an update decision, as a trace names them, with the label of each on the screen of a
+ * device. A label says the state in which the device passes; a step that decides otherwise has
+ * `decided`.
  */
 const RULE_LABELS = {
 	device: "Device reports enough",

@@ -1,6 +1,7 @@
 /**
- * The rules that can refuse an update, in the order in which they apply: bundle, channel settings, way back to the store build. Each rule
- * is pure and looks at one candidate; src/domain/updates/decision.ts walks through the list.
+ * The rules that can refuse an update, in the order in which they apply: bundle, channel settings,
+ * way back to the store build. Each rule is pure and looks at one candidate;
+ * src/domain/updates/decision.ts walks through the list.
  */
 import {
 	BUILTIN,
@@ -15,7 +16,10 @@ import { type RefusalCode, type RefusalKind, refusalOf } from "./refusals";
 import type { RuleName } from "./rule-names";
 import { atLeastForMajor, compareVersions, equalVersion, readVersion, type SemVer } from "./version";
 
-/** Up to this version the native plugin computes its key id in another way, so the ids cannot be compared. */
+/**
+ * Up to this version the native plugin computes its key id in another way, so the ids cannot be
+ * compared.
+ */
 const LAST_WITH_OTHER_KEY_IDS = "8.40.7";
 
 export interface Refusal {
@@ -81,7 +85,9 @@ const BUNDLE_RULES: readonly Rule<Candidate>[] = [
 /** A candidate that a channel serves. */
 type OfChannel = Candidate & { readonly channel: Channel };
 
-/** Settings of the channel. Version gates compare with the store binary, not with the bundle in use. */
+/**
+ * Settings of the channel. Version gates compare with the store binary, not with the bundle in use.
+ */
 const CHANNEL_RULES: readonly Rule<OfChannel>[] = [
 	{
 		rule: "disabled_platform",
@@ -160,7 +166,10 @@ const STORE_BUILD_RULES: readonly Rule<Candidate>[] = [
 	},
 ];
 
-/** The first rule that refuses decides. Channel rules do not apply to a device that only its override serves. */
+/**
+ * The first rule that refuses decides. Channel rules do not apply to a device that only its
+ * override serves.
+ */
 export const RULES: readonly Rule<Candidate>[] = [
 	...BUNDLE_RULES,
 	...CHANNEL_RULES.map(({ rule, check }) => ({
@@ -180,7 +189,10 @@ export function refuseRevert(device: Device): Refusal | undefined {
 	return refusal("revert_to_builtin_plugin_version_too_old", { device, target: null });
 }
 
-/** The store build counts as the bundle with the same version, with or without build metadata; see `equalVersion`. */
+/**
+ * The store build counts as the bundle with the same version, with or without build metadata; see
+ * `equalVersion`.
+ */
 function runsTarget({ device }: Candidate, target: string): boolean {
 	if (!runsStoreBuild(device)) return device.versionName === target;
 	return target === device.versionBuild || target === equalVersion(device.versionBuild);

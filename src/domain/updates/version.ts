@@ -1,6 +1,6 @@
 /**
- * SemVer of devices and bundles. Native version numbers such as "1" or "1.2" are coerced; bundle versions are SemVer already. Nothing here
- * throws.
+ * SemVer of devices and bundles. Native version numbers such as "1" or "1.2" are coerced; bundle
+ * versions are SemVer already. Nothing here throws.
  */
 
 import type SemVer from "semver/classes/semver";
@@ -8,8 +8,8 @@ import compare from "semver/functions/compare";
 import parse from "semver/functions/parse";
 
 /**
- * The version, coerced if it is not SemVer: "1.2" is 1.2.0, "2024.01.05-beta (77)" is 2024.1.5, "app2-1.1.0" is 1.1.0. Null without a
- * number, or with one that a number cannot hold exactly.
+ * The version, coerced if it is not SemVer: "1.2" is 1.2.0, "2024.01.05-beta (77)" is 2024.1.5,
+ * "app2-1.1.0" is 1.1.0. Null without a number, or with one that a number cannot hold exactly.
  */
 export function readVersion(text: string): SemVer | null {
 	const known = READ.get(text);
@@ -20,7 +20,10 @@ export function readVersion(text: string): SemVer | null {
 	return version;
 }
 
-/** A text that begins with a number is read from there; a code name is read from its first group of three numbers, if it has one. */
+/**
+ * A text that begins with a number is read from there; a code name is read from its first group of
+ * three numbers, if it has one.
+ */
 function coerced(text: string): SemVer | null {
 	const group = /^v?\d/i.test(text) ? undefined : text.match(/\d+\.\d+\.\d+/)?.[0];
 	const numbers = (group ?? text.match(/\d+(?:\.\d+){0,2}/)?.[0])?.split(".").map(Number);
@@ -30,8 +33,9 @@ function coerced(text: string): SemVer | null {
 }
 
 /**
- * The version that a store build equals, without build metadata. Null for a version with a rest ("1.0.0.57", "1.0-beta", "2.1 (77)"): it
- * orders as its first three numbers do, and is never the same as a bundle's.
+ * The version that a store build equals, without build metadata. Null for a version with a rest
+ * ("1.0.0.57", "1.0-beta", "2.1 (77)"): it orders as its first three numbers do, and is never the
+ * same as a bundle's.
  */
 export function equalVersion(storeVersion: string): string | null {
 	const text = storeVersion.trim();
@@ -43,7 +47,8 @@ export function equalVersion(storeVersion: string): string | null {
 const numberOrder = (digits: string) => String(digits.length).padStart(2, "0") + digits;
 
 /**
- * Text whose order is the order of bundle versions, for an index. Build metadata, which has no order, comes last.
+ * Text whose order is the order of bundle versions, for an index. Build metadata, which has no
+ * order, comes last.
  * @param version SemVer
  */
 export function versionOrder(version: string): string {
@@ -62,7 +67,10 @@ export function readNativeVersion(text: string): SemVer | null {
 	return readVersion(text === "builtin" ? "0.0.0" : text);
 }
 
-/** Whether `text` is at least the version listed for its major. Majors above the table qualify; those below do not. */
+/**
+ * Whether `text` is at least the version listed for its major. Majors above the table qualify;
+ * those below do not.
+ */
 export function atLeastForMajor(text: string, minimums: Readonly<Record<number, string>>): boolean {
 	const version = readVersion(text);
 	if (version === null) return false;

@@ -1,6 +1,6 @@
 /**
- * The record that an audit entry is about, by the names of Capgo's tables, and what happened to it, as expressions of SQLite: for the triggers
- * of webhooks and for the audit log.
+ * The record that an audit entry is about, by the names of Capgo's tables, and what happened to it,
+ * as expressions of SQLite: for the triggers of webhooks and for the audit log.
  */
 import type { RecordTable } from "./records";
 
@@ -23,7 +23,9 @@ const DELETIONS = ["app.delete", "bundle.delete", "channel.delete", "member.remo
 
 const listed = (names: readonly string[]) => names.map((name) => `'${name}'`).join(", ");
 
-/** NULL: no record of those tables. Entries about a person's own account are none about a member. */
+/**
+ * NULL: no record of those tables. Entries about a person's own account are none about a member.
+ */
 export const RECORD_OF_TARGET = (target: string, action: string): string =>
 	`CASE WHEN ${target} = 'user' AND ${action} NOT LIKE 'member.%' THEN NULL
 		ELSE CASE ${target} ${TABLES.map(([name, table]) => `WHEN '${name}' THEN '${table}'`).join(" ")} END END`;

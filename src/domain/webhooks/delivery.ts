@@ -1,5 +1,6 @@
 /**
- * Rules of deliveries: when a failed one is attempted again, and which addresses may receive any. The delays are those of Standard Webhooks.
+ * Rules of deliveries: when a failed one is attempted again, and which addresses may receive any.
+ * The delays are those of Standard Webhooks.
  */
 import ipaddr from "ipaddr.js";
 import { isPrivateHost } from "../network/public-host";
@@ -23,7 +24,10 @@ export const DISABLED_AFTER_MS = 5 * DAY_MS;
 
 /** Longest `Retry-After` that is respected. */
 const LONGEST_WAIT_MS = DAY_MS;
-/** Random share of a delay that is added to it, so that endpoints that failed together do not come back together. */
+/**
+ * Random share of a delay that is added to it, so that endpoints that failed together do not come
+ * back together.
+ */
 const MOST_JITTER = 0.1;
 
 /**
@@ -45,9 +49,11 @@ export function retryAfterMs(header: string | null, nowMs: number): number {
 }
 
 /**
- * The reason to refuse the address of an endpoint; undefined if it may receive events. Names are not resolved: on Cloudflare, `fetch` reaches
- * no private network, and a local run that serves a network reaches public addresses only (src/operator/serve.ts).
- * @param isLocal http and private addresses are allowed: the service runs on a developer's machine, for this machine alone
+ * The reason to refuse the address of an endpoint; undefined if it may receive events. Names are
+ * not resolved: on Cloudflare, `fetch` reaches no private network, and a local run that serves a
+ * network reaches public addresses only (src/operator/serve.ts).
+ * @param isLocal http and private addresses are allowed: the service runs on a developer's machine,
+ * for this machine alone
  */
 export function webhookUrlProblem(text: string, isLocal: boolean): string | undefined {
 	if (!URL.canParse(text)) return "must be an https address";

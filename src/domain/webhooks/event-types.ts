@@ -1,7 +1,8 @@
 /**
- * Every event of webhooks and mails, in one table: when it is sent, its name in a choice, the audit entries that cause it, and
- * its sentence. Schemas, the trigger (src/db/webhook-triggers.ts), the dashboard's choice and the table of /docs/webhooks derive
- * from an entry. A type is never renamed, because receivers compare its text.
+ * Every event of webhooks and mails, in one table: when it is sent, its name in a choice, the audit
+ * entries that cause it, and its sentence. Schemas, the trigger (src/db/webhook-triggers.ts), the
+ * dashboard's choice and the table of /docs/webhooks derive from an entry. A type is never renamed,
+ * because receivers compare its text.
  */
 
 /** The facts that the sentence of an event names. */
@@ -18,7 +19,10 @@ interface Named {
 	readonly reason: string;
 }
 
-/** Fields of a change of a channel that are events, in the order in which they decide if one change sets several. */
+/**
+ * Fields of a change of a channel that are events, in the order in which they decide if one change
+ * sets several.
+ */
 export const PROMOTING_FIELDS = ["version", "rolloutVersion", "rolloutPausedAtMs", "rolloutPercentageBps"] as const;
 
 /** The value that the change sets: `any` includes the removal of the value. */
@@ -47,8 +51,9 @@ interface EventEntry {
 	/** Null: no audit entry; src/db/webhook-events.ts writes it. */
 	readonly audit: AuditRule | null;
 	/**
-	 * One sentence for chats, mails and the list of deliveries; or the kind of a release, whose sentence is that of the release
-	 * timeline. One change may be several events, so the kind says which one is meant; null: the change itself says it.
+	 * One sentence for chats, mails and the list of deliveries; or the kind of a release, whose
+	 * sentence is that of the release timeline. One change may be several events, so the kind says
+	 * which one is meant; null: the change itself says it.
 	 */
 	readonly sentence: ((named: Named) => string) | { readonly release: string | null; readonly more: string };
 }

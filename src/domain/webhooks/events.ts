@@ -1,5 +1,6 @@
 /**
- * The body of an event that Standard Webhooks sends, and its sentence. The events are those of event-types.ts.
+ * The body of an event that Standard Webhooks sends, and its sentence. The events are those of
+ * event-types.ts.
  */
 
 import { releaseKind, releaseOf } from "../words/release-changes";
@@ -31,7 +32,10 @@ export interface WebhookEvent {
 /** The limit that Standard Webhooks recommends. */
 const MOST_BODY_BYTES = 20_000;
 
-/** The body of every attempt: equal text for equal events. Larger changes are left out, and `truncated` says so. */
+/**
+ * The body of every attempt: equal text for equal events. Larger changes are left out, and
+ * `truncated` says so.
+ */
 export function eventBody({ type, atMs, data }: WebhookEvent): string {
 	const whole = bodyOf(type, atMs, JSON.parse(data));
 	if (new TextEncoder().encode(whole).length <= MOST_BODY_BYTES) return whole;
@@ -44,8 +48,8 @@ function bodyOf(type: string, atMs: number, data: object): string {
 }
 
 /**
- * One sentence about the event, for chats, mails and the list of deliveries: that of the dashboard, with the app and the reason. Its parts are
- * names that people chose: escape them.
+ * One sentence about the event, for chats, mails and the list of deliveries: that of the dashboard,
+ * with the app and the reason. Its parts are names that people chose: escape them.
  */
 export function eventSentence({ type, data }: Pick<WebhookEvent, "type" | "data">): string {
 	const {

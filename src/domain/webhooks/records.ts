@@ -1,6 +1,7 @@
 /**
- * Events of records: each creation, change and deletion of a record, by the names of Capgo's webhooks. A webhook that chooses a table gets
- * `<table>.INSERT`, `.UPDATE` and `.DELETE`; src/db/webhook-triggers.ts says which audit entry is which.
+ * Events of records: each creation, change and deletion of a record, by the names of Capgo's
+ * webhooks. A webhook that chooses a table gets `<table>.INSERT`, `.UPDATE` and `.DELETE`;
+ * src/db/webhook-triggers.ts says which audit entry is which.
  */
 import type { EventData, WebhookEvent } from "./events";
 

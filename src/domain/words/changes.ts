@@ -1,6 +1,7 @@
 /**
- * Sentences about entries of the audit log. Changes of what a channel serves read as in the release timeline; a change of settings names
- * the setting, its old value and its new one. The actor stands before the sentence.
+ * Sentences about entries of the audit log. Changes of what a channel serves read as in the release
+ * timeline; a change of settings names the setting, its old value and its new one. The actor stands
+ * before the sentence.
  */
 import { CHANNEL_FIELDS, type ChannelField } from "../updates/channel-fields";
 import { type ChangeFacts, releaseKind, releaseOf } from "./release-changes";

@@ -1,6 +1,7 @@
 /**
- * Sentences about what happened on a device: the one place for the dashboard and the command line. The device is the unnamed subject, except that
- * an override begins with the person or key that set it. A sentence is a list of parts, so that a screen can link versions and channels.
+ * Sentences about what happened on a device: the one place for the dashboard and the command line.
+ * The device is the unnamed subject, except that an override begins with the person or key that set
+ * it. A sentence is a list of parts, so that a screen can link versions and channels.
  */
 import type { EventKind } from "../statistics/device-story";
 import { isUpToDate, refusalWords } from "../updates/refusals";

@@ -1,5 +1,6 @@
 /**
- * Texts of strangers, such as titles of pull requests, without characters that break lines or turn the direction of the text after them.
+ * Texts of strangers, such as titles of pull requests, without characters that break lines or turn
+ * the direction of the text after them.
  */
 
 /** Marks, embeddings, overrides and isolates of the Unicode bidirectional algorithm. */
@@ -16,7 +17,10 @@ const ENTITIES: Readonly<Record<string, string>> = {
 	"'": "&#39;",
 };
 
-/** Text for an XML element or a quoted attribute. Control characters that XML cannot express become U+FFFD. */
+/**
+ * Text for an XML element or a quoted attribute. Control characters that XML cannot express become
+ * U+FFFD.
+ */
 export function escapeXml(text: string): string {
 	return (
 		text

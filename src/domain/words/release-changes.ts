@@ -1,6 +1,7 @@
 /**
- * Releases out of entries of the audit log: which kind of release an entry is, and its sentence. Messages of webhooks need no more than this, so
- * the names of settings stay in change-sentences.ts, out of the Worker.
+ * Releases out of entries of the audit log: which kind of release an entry is, and its sentence.
+ * Messages of webhooks need no more than this, so the names of settings stay in
+ * change-sentences.ts, out of the Worker.
  */
 import { releaseSentence, type SentencePart, STORE_BUILD } from "./releases";
 
@@ -46,7 +47,10 @@ export function releaseKind({ action, target, before, after }: ChangeFacts): str
 /** Kinds whose bundle is the channel's own; the others are about the bundle of its rollout. */
 const OF_CHANNEL = ["created", "promotion", "rollback", "rollout_finished"];
 
-/** The sentence of a release out of what its entry replaced. An entry about a rollout need not name the bundle. */
+/**
+ * The sentence of a release out of what its entry replaced. An entry about a rollout need not name
+ * the bundle.
+ */
 export function releaseOf(
 	kind: string,
 	{ target, before, after, details }: Omit<ChangeFacts, "action">,

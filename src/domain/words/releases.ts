@@ -1,6 +1,7 @@
 /**
- * Sentences about releases: the one place that says what happened to a channel, for screens, the command line and messages. A sentence is a
- * list of parts, so that a screen can link versions and channels; the person or program that acted stands before it.
+ * Sentences about releases: the one place that says what happened to a channel, for screens, the
+ * command line and messages. A sentence is a list of parts, so that a screen can link versions and
+ * channels; the person or program that acted stands before it.
  */
 
 export type SentencePart = string | { readonly version: string } | { readonly channel: string };

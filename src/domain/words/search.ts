@@ -1,7 +1,8 @@
 /**
- * How the search of /docs ranks places: pure, so that the page and a table of real queries share it. A title counts more than a heading
- * and a heading more than text; a whole word more than the beginning of one, and that more than a part. Every word must be found,
- * apart from small words; only if no place has them all, the places with most of them are shown.
+ * How the search of /docs ranks places: pure, so that the page and a table of real queries share
+ * it. A title counts more than a heading and a heading more than text; a whole word more than the
+ * beginning of one, and that more than a part. Every word must be found, apart from small words;
+ * only if no place has them all, the places with most of them are shown.
  */
 export interface SearchEntry {
 	/** Title of the page. */
@@ -14,7 +15,10 @@ export interface SearchEntry {
 }
 
 const LEAST_PART = 3;
-/** They need not be found, and decide only between places that are equal otherwise: "not updating", "first update". */
+/**
+ * They need not be found, and decide only between places that are equal otherwise: "not updating",
+ * "first update".
+ */
 const SMALL = new Set(
 	"a an and are as at be by can could do does for from get has have how i if in is it its me my not no of on or our should that the this to we what when where which why will with you your".split(
 		" ",
@@ -22,7 +26,10 @@ const SMALL = new Set(
 );
 const ENDINGS = /(?:ings?|ions?|ers?|ed|es|e|s)$/;
 
-/** Words of a text; a name such as `notifyAppReady` or `allow_device_self_set` counts whole and in its parts. */
+/**
+ * Words of a text; a name such as `notifyAppReady` or `allow_device_self_set` counts whole and in
+ * its parts.
+ */
 export function wordsOf(text: string): string[] {
 	const whole = text.match(/[\p{L}\p{N}][\p{L}\p{N}_]*/gu) ?? [];
 	const parts = whole.flatMap((word) => [word, ...word.split(/_|(?<=[a-z0-9])(?=[A-Z])/)]);

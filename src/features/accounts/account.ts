@@ -1,6 +1,7 @@
 /**
- * The signed-in account: show it, list its activity, delete it. Deleting removes it from every organization; each organization audits that
- * in its log. An account cannot be deleted while it is the last owner of an organization.
+ * The signed-in account: show it, list its activity, delete it. Deleting removes it from every
+ * organization; each organization audits that in its log. An account cannot be deleted while it is
+ * the last owner of an organization.
  */
 import * as v from "valibot";
 import { ADMINISTERING_ROLES, OWNING_ROLES } from "../../authz/member-roles";

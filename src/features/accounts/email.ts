@@ -1,6 +1,6 @@
 /**
- * Changes the address of the signed-in account: a code goes to the new address, and the code changes it. The change ends all other
- * sessions and notifies the old address.
+ * Changes the address of the signed-in account: a code goes to the new address, and the code
+ * changes it. The change ends all other sessions and notifies the old address.
  */
 import * as v from "valibot";
 import { codeHashes, hashKey, mintSessionToken } from "../../authz/secrets";

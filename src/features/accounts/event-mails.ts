@@ -1,6 +1,6 @@
 /**
- * Mails about events of organizations, chosen by each person for each organization. They are deliveries of webhooks
- * (src/features/webhooks/deliver.ts), with the same attempts.
+ * Mails about events of organizations, chosen by each person for each organization. They are
+ * deliveries of webhooks (src/features/webhooks/deliver.ts), with the same attempts.
  */
 import * as v from "valibot";
 import { memberRolesHolding } from "../../authz/member-roles";
@@ -43,7 +43,9 @@ export const listEventMails = endpoint({
 		return {
 			available: deps.config.mail !== undefined,
 			organizations: rows.map(({ id, name, events }) => ({
-				...{ org_id: id, name, events: events === null ? [] : JSON.parse(events) },
+				org_id: id,
+				name,
+				events: events === null ? [] : JSON.parse(events),
 			})),
 		};
 	},

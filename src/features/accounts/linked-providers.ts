@@ -1,6 +1,7 @@
 /**
- * Lists and unlinks the providers of the caller's account. Signing in at a provider links it (providers.ts), and so does the next sign-in
- * after an unlink, because the verified address is the proof.
+ * Lists and unlinks the providers of the caller's account. Signing in at a provider links it
+ * (providers.ts), and so does the next sign-in after an unlink, because the verified address is the
+ * proof.
  */
 import * as v from "valibot";
 import { guard } from "../../db/client";

@@ -1,6 +1,7 @@
 /**
- * Shared by all sign-in methods: the check that a request comes from our own page and can keep a cookie, and the creation of a session
- * with a new token that replaces the browser's previous session.
+ * Shared by all sign-in methods: the check that a request comes from our own page and can keep a
+ * cookie, and the creation of a session with a new token that replaces the browser's previous
+ * session.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { invalidSession, type Principal, type SessionPrincipal } from "../../authz/principal";
@@ -16,7 +17,9 @@ import { refuseCrossSite } from "../../http/cross-site";
 import type { Context } from "../../http/endpoint";
 
 export const ACCOUNT_TAG = "Account";
-/** The access rule of endpoints about the caller's own account: they require a session and no role. */
+/**
+ * The access rule of endpoints about the caller's own account: they require a session and no role.
+ */
 export const OWN_ACCOUNT = "Affects the account of the session only.";
 
 export type SignInContext = Pick<
@@ -54,7 +57,10 @@ export function currentTokenHash({ request, origin }: Pick<SignInContext, "reque
 	return token !== undefined && isWellFormedSessionToken(token) ? hashKey(token) : undefined;
 }
 
-/** The cookie and the statements of a new session, for the batch that deletes the used proof. The statements apply if the condition holds. */
+/**
+ * The cookie and the statements of a new session, for the batch that deletes the used proof. The
+ * statements apply if the condition holds.
+ */
 export function newSession(
 	context: SignInContext,
 	userId: AccountId,
@@ -91,7 +97,10 @@ export function newSession(
 	};
 }
 
-/** The sign-in methods of this deployment. Every account can use mailed codes; the other methods must be added to an account. */
+/**
+ * The sign-in methods of this deployment. Every account can use mailed codes; the other methods
+ * must be added to an account.
+ */
 export function waysIn({ deps: { config }, origin }: Pick<SignInContext, "deps" | "origin">) {
 	return {
 		code: config.mail !== undefined,
@@ -120,7 +129,10 @@ function lastWayIn(): ApiError {
 	);
 }
 
-/** The same error for a proof that is wrong, used, expired, or of no account, so that it reveals nothing. */
+/**
+ * The same error for a proof that is wrong, used, expired, or of no account, so that it reveals
+ * nothing.
+ */
 export function signInFailed(account?: RefusedAccount): ApiError {
 	return new ApiError(
 		"sign_in_failed",

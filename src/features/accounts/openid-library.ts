@@ -1,6 +1,6 @@
 /**
- * Named exports of oauth4webapi, so that the bundler drops the rest of the library. openid.ts imports this file on the first sign-in with a
- * provider.
+ * Named exports of oauth4webapi, so that the bundler drops the rest of the library. openid.ts
+ * imports this file on the first sign-in with a provider.
  */
 export {
 	authorizationCodeGrantRequest,

@@ -1,6 +1,7 @@
 /**
- * Identifies a person at a provider with OAuth 2.0 and PKCE, and with OpenID Connect's nonce if the provider supports it. The library is
- * loaded on the first such sign-in. An address counts only if the provider reports it as verified.
+ * Identifies a person at a provider with OAuth 2.0 and PKCE, and with OpenID Connect's nonce if the
+ * provider supports it. The library is loaded on the first such sign-in. An address counts only if
+ * the provider reports it as verified.
  */
 import type { AuthorizationServer, Client } from "oauth4webapi";
 import type { ProviderConfig } from "../../config";
@@ -9,7 +10,10 @@ import type { Deps } from "../../deps";
 const library = () => import("./openid-library");
 type Library = Awaited<ReturnType<typeof library>>;
 
-/** The state that a provider's response is checked with; only the browser that started the flow has it, sealed in its cookie. */
+/**
+ * The state that a provider's response is checked with; only the browser that started the flow has
+ * it, sealed in its cookie.
+ */
 export interface ProviderFlow {
 	readonly provider: string;
 	readonly state: string;
@@ -25,7 +29,10 @@ export interface ProviderAccount {
 	readonly verifiedEmail: string | undefined;
 }
 
-/** GitHub does not support OpenID discovery, so its endpoints are fixed, and its API identifies the person. */
+/**
+ * GitHub does not support OpenID discovery, so its endpoints are fixed, and its API identifies the
+ * person.
+ */
 const GITHUB: AuthorizationServer = {
 	issuer: "https://github.com",
 	authorization_endpoint: "https://github.com/login/oauth/authorize",
@@ -42,7 +49,10 @@ async function serverOf(oauth: Library, provider: ProviderConfig, fetch: Deps["f
 	return oauth.processDiscoveryResponse(issuer, response);
 }
 
-/** Sends the client secret in the request body if the provider supports that, otherwise in the header, which every provider must support. */
+/**
+ * Sends the client secret in the request body if the provider supports that, otherwise in the
+ * header, which every provider must support.
+ */
 function authentication(oauth: Library, server: AuthorizationServer, secret: string) {
 	const { token_endpoint_auth_methods_supported: methods = server === GITHUB ? ["client_secret_post"] : [] } = server;
 	return methods.includes("client_secret_post") ? oauth.ClientSecretPost(secret) : oauth.ClientSecretBasic(secret);

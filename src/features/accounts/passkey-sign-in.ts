@@ -1,5 +1,6 @@
 /**
- * Signs in with a passkey. A challenge is valid once and for five minutes; the batch that creates the session deletes it.
+ * Signs in with a passkey. A challenge is valid once and for five minutes; the batch that creates
+ * the session deletes it.
  */
 import type { AuthenticationResponseJSON } from "@simplewebauthn/server";
 import * as v from "valibot";

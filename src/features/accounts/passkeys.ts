@@ -1,6 +1,6 @@
 /**
- * Adds, lists, renames and removes the passkeys of the signed-in account. A challenge is valid once and for five minutes; the batch that
- * adds the passkey deletes it.
+ * Adds, lists, renames and removes the passkeys of the signed-in account. A challenge is valid once
+ * and for five minutes; the batch that adds the passkey deletes it.
  */
 import type { RegistrationResponseJSON } from "@simplewebauthn/server";
 import * as v from "valibot";
@@ -33,7 +33,10 @@ import { ACCOUNT_TAG, accountOrigin, leavesAWayIn, OWN_ACCOUNT } from "./new-ses
 import { EXAMPLE_ATTEMPT } from "./sign-in";
 import { CHALLENGE_LIFETIME_MS, checkRegistration, type NewPasskey, registrationOptions } from "./webauthn";
 
-/** Input and output of the browser's WebAuthn API as JSON (https://www.w3.org/TR/webauthn-3/); the library validates them. */
+/**
+ * Input and output of the browser's WebAuthn API as JSON (https://www.w3.org/TR/webauthn-3/); the
+ * library validates them.
+ */
 const optionsSchema = v.looseObject({ challenge: v.string() });
 export const credentialId = v.pipe(text(2048), v.regex(/^[\w-]+$/, "must be base64url"));
 export const bytes = v.pipe(text(65_536), v.regex(/^[\w-]+=*$/, "must be base64url"));

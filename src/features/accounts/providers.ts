@@ -1,7 +1,8 @@
 /**
- * Signs in with GitHub or an OpenID provider, by two redirects. A sealed cookie in the browser holds the state that the provider's response
- * is checked with, so a response sent to another browser signs nobody in. A provider's account is linked to an account by an address that
- * the provider has verified; an unverified address could be claimed by anyone.
+ * Signs in with GitHub or an OpenID provider, by two redirects. A sealed cookie in the browser
+ * holds the state that the provider's response is checked with, so a response sent to another
+ * browser signs nobody in. A provider's account is linked to an account by an address that the
+ * provider has verified; an unverified address could be claimed by anyone.
  */
 
 import * as v from "valibot";

@@ -1,6 +1,6 @@
 /**
- * Retention of what signing in leaves behind. Strangers cause some of these rows, so a run deletes a bounded number of them, and no other row
- * depends on them.
+ * Retention of what signing in leaves behind. Strangers cause some of these rows, so a run deletes
+ * a bounded number of them, and no other row depends on them.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { SESSION_IDLE_MS } from "../../authz/session";
@@ -15,7 +15,9 @@ const ACCOUNT_LOG_MS = 90 * DAY_MS;
 /** Per statement. */
 const MOST_ROWS = 5_000;
 
-/** Ended sessions, attempts that no limit counts, expired links, and old entries of the account log. */
+/**
+ * Ended sessions, attempts that no limit counts, expired links, and old entries of the account log.
+ */
 export async function deleteOldSignIns(deps: Deps): Promise<void> {
 	const nowMs = deps.now();
 	await openDb(deps.d1, "first-primary").batch([

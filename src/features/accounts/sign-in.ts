@@ -1,6 +1,7 @@
 /**
- * Signs in with a mailed code or a single-use link, and signs out. Nothing reveals whether an address has an account: responses, statements
- * and limits are the same, and mail is sent after the response and to existing accounts only.
+ * Signs in with a mailed code or a single-use link, and signs out. Nothing reveals whether an
+ * address has an account: responses, statements and limits are the same, and mail is sent after the
+ * response and to existing accounts only.
  */
 import { sql } from "kysely";
 import * as v from "valibot";
@@ -128,7 +129,8 @@ export const sendSignInCode = endpoint({
 });
 
 /**
- * Starts an attempt with a code. The statements are the same whether or not the address has an account.
+ * Starts an attempt with a code. The statements are the same whether or not the address has an
+ * account.
  * @throws {ApiError} `too_many_requests`
  */
 export async function startCode(
@@ -247,11 +249,15 @@ export const signOut = endpoint({
 });
 
 /**
- * A browser in which an address was verified with a code has its own limits for codes, so that a stranger who knows the address cannot
- * block its owner. The cookie grants nothing else and does not contain the address.
+ * A browser in which an address was verified with a code has its own limits for codes, so that a
+ * stranger who knows the address cannot block its owner. The cookie grants nothing else and does
+ * not contain the address.
  */
 const KNOWN_BROWSER_LIFETIME_MS = 365 * DAY_MS;
-/** Networks that share the limits of strangers. One person may control many smaller networks and could switch between them. */
+/**
+ * Networks that share the limits of strangers. One person may control many smaller networks and
+ * could switch between them.
+ */
 const STRANGER_BITS = { ipv4: 24, ipv6: 48 };
 
 /** The requester of a code to this address, for `beginAttempt`. */
@@ -276,11 +282,12 @@ function proofOf(id: string, email: string, secret: Secret): string {
 const LOCAL_BASE = "https://capstan.invalid";
 
 /**
- * The path to open after sign-in, or undefined if the text is not a path of this service, so that a link to the sign-in page is no open
- * redirect.
+ * The path to open after sign-in, or undefined if the text is not a path of this service, so that a
+ * link to the sign-in page is no open redirect.
  */
 export function localPath(text: string | undefined): string | undefined {
-	// Browsers read \ as / and drop tabs and line breaks, so `/\t/example.com` would lead to another host.
+	// Browsers read \ as / and drop tabs and line breaks, so `/\t/example.com` would lead to another
+	// host.
 	if (text === undefined || !/^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/.test(text)) return undefined;
 	const url = URL.canParse(text, LOCAL_BASE) ? new URL(text, LOCAL_BASE) : undefined;
 	return url?.origin === LOCAL_BASE && !url.pathname.startsWith("//")

@@ -1,7 +1,9 @@
 /**
- * Replaces the certificate libraries of @simplewebauthn/server (`[alias]` in wrangler.toml), which are larger than the rest of the Worker
- * and would be parsed by every isolate at its start. The service requests no attestation, so no certificate is needed, and a response with
- * one is refused. The only ASN.1 left is the pair of integers of an ECDSA signature; misreading them can only make a signature fail.
+ * Replaces the certificate libraries of @simplewebauthn/server (`[alias]` in wrangler.toml), which
+ * are larger than the rest of the Worker and would be parsed by every isolate at its start. The
+ * service requests no attestation, so no certificate is needed, and a response with one is refused.
+ * The only ASN.1 left is the pair of integers of an ECDSA signature; misreading them can only make
+ * a signature fail.
  */
 
 const SEQUENCE = 0x30;

@@ -1,6 +1,7 @@
 /**
- * Options for authenticators, and the verification of their responses. The library is loaded on the first use of a passkey. A passkey is
- * the only factor of a sign-in, so user verification is required.
+ * Options for authenticators, and the verification of their responses. The library is loaded on the
+ * first use of a passkey. A passkey is the only factor of a sign-in, so user verification is
+ * required.
  */
 
 import { bytesToHex, hexToBytes, utf8ToBytes } from "@noble/hashes/utils.js";
@@ -47,7 +48,10 @@ export async function registrationOptions(
 
 export type NewPasskey = Pick<PasskeyRow, "credential_id" | "public_key" | "counter" | "transports">;
 
-/** @throws {Error} when the response does not match this challenge and origin, or the authenticator did not verify its user */
+/**
+ * @throws {Error} when the response does not match this challenge and origin, or the authenticator
+ * did not verify its user
+ */
 export async function checkRegistration(
 	origin: string,
 	challenge: string,

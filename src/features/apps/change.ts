@@ -1,6 +1,6 @@
 /**
- * Changes of an app's settings, for PUT /app/:app_id and the stock CLI: the settings that differ, and the statements that write them with
- * their audit entry.
+ * Changes of an app's settings, for PUT /app/:app_id and the stock CLI: the settings that differ,
+ * and the statements that write them with their audit entry.
  */
 import type { CompiledQuery } from "kysely";
 import type { AppId, OrgId } from "../../authz/decide";

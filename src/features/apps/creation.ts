@@ -1,17 +1,19 @@
 /**
- * Creates apps, for POST /app and for sample apps: the statements of one batch, which insert the app with the database of its reports, the
- * creator's role on it and the audit entry. The public id must be free in all organizations, and nobody but an administrator may use that of a deleted app again.
+ * Creates apps, for POST /app and for sample apps: the statements of one batch, which insert the
+ * app with the database of its reports, the creator's role on it and the audit entry. The public id
+ * must be free in all organizations, and nobody but an administrator may use that of a deleted app
+ * again.
  */
 import type { Insertable } from "kysely";
 import { type AppId, holds, type Scope } from "../../authz/decide";
 import type { RoleName } from "../../authz/permissions";
 import type { Principal } from "../../authz/principal";
-import { insertBinding } from "../../db/api-keys";
 import { insertApp } from "../../db/apps";
 import { auditBindingGiven } from "../../db/audit/bindings";
 import { type Actor, auditStatement } from "../../db/audit/entries";
 import { guard, onUnique, type Statement } from "../../db/client";
 import { appIdIsFree, appIdIsUnused } from "../../db/deleted-apps";
+import { insertBinding } from "../../db/role-bindings";
 import type { AppsTable } from "../../db/schema";
 import { bindingFor } from "../../db/telemetry-databases";
 import type { Deps } from "../../deps";

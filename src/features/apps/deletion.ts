@@ -1,6 +1,7 @@
 /**
- * Deletion of an app, with a dry run, and its restoration for 30 days. A deleted app is hidden immediately: devices get app_not_found and keys
- * grant nothing. The public id stays reserved for the organization until it releases the id, because the owner of the id serves the installed
+ * Deletion of an app, with a dry run, and its restoration for 30 days. A deleted app is hidden
+ * immediately: devices get app_not_found and keys grant nothing. The public id stays reserved for
+ * the organization until it releases the id, because the owner of the id serves the installed
  * devices. The scheduled clean-up removes rows and objects (src/features/organizations/purge.ts).
  */
 import { sql } from "kysely";
@@ -225,7 +226,8 @@ const reservationScope: ScopeSource<ReservationScopeRow> = {
 			FROM app_reservations r INNER JOIN organizations o ON o.id = r.org_id AND o.deleted_at_ms IS NULL
 			WHERE r.app_id = ${appId}`.compile(query);
 	},
-	// The target is an app, so that the reservation is hidden from callers who know only another app of the organization.
+	// The target is an app, so that the reservation is hidden from callers who know only another app
+	// of the organization.
 	target: (row) => ({ orgId: row.org_id, appId: row.app_id, isDeletedApp: true }),
 	hidden: appNotFound,
 };

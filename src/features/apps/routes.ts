@@ -310,7 +310,9 @@ function keptLiveBundles() {
 	);
 }
 
-/** The shortest time for which an app keeps an unused bundle: numbers below it were meant as days. */
+/**
+ * The shortest time for which an app keeps an unused bundle: numbers below it were meant as days.
+ */
 const SHORTEST_RETENTION_SECONDS = 86_400;
 const RETENTION_WARNING =
 	"retention is in seconds, and at least one day (86400) is kept; send 0 to keep everything, or the seconds you want.";

@@ -1,13 +1,13 @@
 /**
- * Transfer of an app to another organization: one offers, the other accepts. Both must agree, because the installed devices stay with the app.
- * The app keeps its channels, bundles, devices, statistics and history. The batch that moves the app ends the role bindings of keys and people
- * of the giving organization.
+ * Transfer of an app to another organization: one offers, the other accepts. Both must agree,
+ * because the installed devices stay with the app. The app keeps its channels, bundles, devices,
+ * statistics and history. The batch that moves the app ends the role bindings of keys and people of
+ * the giving organization.
  */
 import { sql } from "kysely";
 import * as v from "valibot";
 import { type AppId, holds, type OrgId } from "../../authz/decide";
 import { ADMINISTRATORS, type Permission } from "../../authz/permissions";
-import { insertBinding } from "../../db/api-keys";
 import {
 	bindingsEnding,
 	deleteTransfer,
@@ -29,6 +29,7 @@ import { guard } from "../../db/client";
 import { organizationIsLive } from "../../db/organizations";
 import { deleteHooksOfApp } from "../../db/preview-hooks";
 import { appsOfOrganization, storageOfOrganization } from "../../db/quotas";
+import { insertBinding } from "../../db/role-bindings";
 import { unsignedChannelsOfOffer } from "../../db/signing-keys";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
@@ -50,7 +51,10 @@ const transferNotFound = hiddenAs(
 	"No open offer of this app is visible to the caller; list offers with GET /app/transfer.",
 );
 
-/** The account of the key is responsible for the offer, so it must be a member who may offer the app. */
+/**
+ * The account of the key is responsible for the offer, so it must be a member who may offer the
+ * app.
+ */
 const offererMustBeMember = () =>
 	new ApiError(
 		"permission_denied",
@@ -214,9 +218,13 @@ export const listTransfers = endpoint({
 		return pageReply({ request, origin }, input.query.page, loaded.transfers, (row) => {
 			const isOutgoing = row.from_org === scope.orgId;
 			return {
-				...{ id: row.id, app_id: row.app_id, name: row.name },
+				id: row.id,
+				app_id: row.app_id,
+				name: row.name,
 				direction: isOutgoing ? ("outgoing" as const) : ("incoming" as const),
-				...{ from_org: row.from_org, from_org_name: row.from_name, to_org: row.to_org },
+				from_org: row.from_org,
+				from_org_name: row.from_name,
+				to_org: row.to_org,
 				offered_by: isOutgoing ? row.offered_by : null,
 				created_at: rfc3339(row.created_at_ms),
 				expires_at: rfc3339(row.expires_at_ms),
@@ -314,7 +322,12 @@ export const acceptTransfer = endpoint({
 					...(needsBinding
 						? [
 								insertBinding("app", {
-									...{ id: bindingId, holder: principal, role, orgId: scope.orgId, appId, createdAtMs: nowMs },
+									id: bindingId,
+									holder: principal,
+									role,
+									orgId: scope.orgId,
+									appId,
+									createdAtMs: nowMs,
 								}),
 							]
 						: []),
@@ -333,7 +346,10 @@ export const acceptTransfer = endpoint({
 		return {
 			...OK,
 			dry_run: input.body.dry_run === true,
-			...{ id: offer.id, app_id: offer.app_id, from_org: offer.from_org, to_org: offer.to_org },
+			id: offer.id,
+			app_id: offer.app_id,
+			from_org: offer.from_org,
+			to_org: offer.to_org,
 			receives: { channels, bundles, bundle_bytes },
 			ends: { binding_count: api_key_bindings },
 			...unsignedChannelsAnswer(loaded.unsigned),

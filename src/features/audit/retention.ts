@@ -1,6 +1,7 @@
 /**
- * Retention of the audit log (AUDIT_DAYS). Entries are in the order of their ids, which is that of their times except for denied attempts, which
- * arrive through the Queue; such an entry is removed as soon as those before it are.
+ * Retention of the audit log (AUDIT_DAYS). Entries are in the order of their ids, which is that of
+ * their times except for denied attempts, which arrive through the Queue; such an entry is removed
+ * as soon as those before it are.
  */
 import { sql } from "kysely";
 import { openDb, query } from "../../db/client";

@@ -1,6 +1,6 @@
 /**
- * Reads the audit log of an organization or of one app: a page as JSON, or all matching entries as an NDJSON stream, so that memory stays
- * bounded.
+ * Reads the audit log of an organization or of one app: a page as JSON, or all matching entries as
+ * an NDJSON stream, so that memory stays bounded.
  */
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
@@ -149,8 +149,9 @@ function answer(
 }
 
 /**
- * The first entries are loaded before the response begins, so an earlier fault is a 503. A later fault cannot change the status, and a
- * truncated stream may look complete, so the last line reports the error.
+ * The first entries are loaded before the response begins, so an earlier fault is a 503. A later
+ * fault cannot change the status, and a truncated stream may look complete, so the last line
+ * reports the error.
  */
 function ndjson(
 	{ deps, requestId }: Export,
@@ -221,7 +222,8 @@ export const appAudit = endpoint({
 	example: { query: { from: "2026-11-01" }, response: [EXAMPLE_ENTRY] },
 	load: ({ params, query }) => ({ entries: firstEntries({ publicAppId: params.app_id }, query) }),
 	async handle({ deps, request, requestId, origin, input, loaded, scope, principal }) {
-		// Only readers of the organization's log see IP addresses. A transferred app brings entries of its previous organization.
+		// Only readers of the organization's log see IP addresses. A transferred app brings entries of
+		// its previous organization.
 		const readsLog = holds(principal, "org.read_audit", { orgId: scope.orgId });
 		const shown = { addressesOf: readsLog ? scope.orgId : undefined };
 		return answer({ deps, request, requestId, origin }, { appUuid: scope.appId }, input.query, loaded.entries, shown);

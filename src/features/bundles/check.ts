@@ -1,6 +1,7 @@
 /**
- * Checks that received bytes are a bundle that devices can unpack, by the rules of src/domain/bundles/archive.ts, and corrects the one defect
- * that can be corrected without the sender. An encrypted bundle cannot be checked.
+ * Checks that received bytes are a bundle that devices can unpack, by the rules of
+ * src/domain/bundles/archive.ts, and corrects the one defect that can be corrected without the
+ * sender. An encrypted bundle cannot be checked.
  */
 import type { Deps } from "../../deps";
 import { checkBundleArchive } from "../../domain/bundles/archive";
@@ -24,7 +25,8 @@ export const memoryOfCheck = (sizeBytes: number): number =>
 	Math.min(sizeBytes, MOST_DIRECTORY_BYTES) + mostUnpackedBytes(sizeBytes);
 
 /**
- * @param isFixed the bytes cannot be changed, because they are on another server or their checksum is given
+ * @param isFixed the bytes cannot be changed, because they are on another server or their checksum
+ * is given
  * @throws what reading the source throws
  */
 export async function checkArchive(
@@ -51,7 +53,9 @@ interface StoredBytes {
 	readonly sha256: string;
 }
 
-/** The same for an object in R2, which is read in ranges. Throws `gone` if the object was removed. */
+/**
+ * The same for an object in R2, which is read in ranges. Throws `gone` if the object was removed.
+ */
 export function checkStoredArchive(
 	deps: CheckDeps,
 	stored: StoredBytes,
@@ -70,7 +74,8 @@ export function checkStoredArchive(
 }
 
 /**
- * Copies a stored archive with the UTF-8 flag on the names that need it. Repeating this after a crash finds the copy.
+ * Copies a stored archive with the UTF-8 flag on the names that need it. Repeating this after a
+ * crash finds the copy.
  * @param offsets as `checkBundleArchive` gives them
  */
 export async function storeFlagged(
@@ -91,7 +96,10 @@ export async function storeFlagged(
 	return { objectKey: copy.key, sizeBytes: stored.sizeBytes, sha256 };
 }
 
-/** The SHA-256 of the bytes that were sent, for an object that `storeFlagged` made; undefined for another one. */
+/**
+ * The SHA-256 of the bytes that were sent, for an object that `storeFlagged` made; undefined for
+ * another one.
+ */
 export const receivedSha256 = (object: R2Object | null): string | undefined =>
 	object?.customMetadata?.[RECEIVED_SHA256];
 

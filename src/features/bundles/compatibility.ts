@@ -1,6 +1,6 @@
 /**
- * GET /bundle/compatibility: whether a bundle fits the store builds of a channel, by the native packages of its live bundle, and the store
- * builds on which bundles with the same packages run.
+ * GET /bundle/compatibility: whether a bundle fits the store builds of a channel, by the native
+ * packages of its live bundle, and the store builds on which bundles with the same packages run.
  */
 import * as v from "valibot";
 import { bundleByName } from "../../db/bundles";
@@ -35,8 +35,12 @@ export const showCompatibility = endpoint({
 	example: {
 		query: { app_id: "com.example.app", version: "1.4.0", channel: "production" },
 		response: {
-			...{ channel: "production", required: true, version: "1.4.0", live_version: "1.3.0" },
-			...{ verdict: "incompatible" as const, not_compared: null },
+			channel: "production",
+			required: true,
+			version: "1.4.0",
+			live_version: "1.3.0",
+			verdict: "incompatible" as const,
+			not_compared: null,
 			packages: [
 				{ name: "@capacitor/camera", version: "7.1.0", live_version: "7.0.2", problem: "version" as const },
 				{ name: "@capacitor/app", version: "7.0.0", live_version: "7.0.0", problem: null },

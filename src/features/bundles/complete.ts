@@ -1,7 +1,8 @@
 /**
- * The last step of every upload: checks the bytes in R2 and writes the row that points to them. Repeating the step is safe, so a retried
- * request, POST /bundle/complete or a TUS HEAD finishes an upload that a crash interrupted. A bundle that fails a check is dropped with its
- * registration, and its version is free again.
+ * The last step of every upload: checks the bytes in R2 and writes the row that points to them.
+ * Repeating the step is safe, so a retried request, POST /bundle/complete or a TUS HEAD finishes an
+ * upload that a crash interrupted. A bundle that fails a check is dropped with its registration,
+ * and its version is free again.
  */
 import { sha256 as sha256OfBytes } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
@@ -103,8 +104,9 @@ export interface Finished {
 
 /**
  * Checks the received bytes and makes the bundle ready, or the file part of the delta store.
- * @throws {ApiError} `size_mismatch`, `checksum_mismatch`, `bundle_invalid` or a refused signature (the registration is dropped),
- * `delta_hash_mismatch` (the upload is dropped), `bundle_already_ready`, `upload_not_found`
+ * @throws {ApiError} `size_mismatch`, `checksum_mismatch`, `bundle_invalid` or a refused signature
+ * (the registration is dropped), `delta_hash_mismatch` (the upload is dropped),
+ * `bundle_already_ready`, `upload_not_found`
  */
 export const finishUpload = (
 	context: CompletionContext,
@@ -169,7 +171,10 @@ async function checked(context: CompletionContext, upload: UploadWithBundle, rec
 	return storeFlagged(context.deps, received, copy, uploadIsGone);
 }
 
-/** The registered key that verifies the stored bytes. They are read again only if the organization has a key and the bundle is encrypted. */
+/**
+ * The registered key that verifies the stored bytes. They are read again only if the organization
+ * has a key and the bundle is encrypted.
+ */
 async function signatureOfStored(
 	deps: Pick<Deps, "bundles">,
 	upload: UploadWithBundle,
@@ -180,7 +185,10 @@ async function signatureOfStored(
 	return { rules, signature: await verifySignature(rules, facts, storedBytes(deps, objectKey)) };
 }
 
-/** The SHA-256 that the bytes must have; an encrypted bundle's checksum is an opaque value about other bytes. */
+/**
+ * The SHA-256 that the bytes must have; an encrypted bundle's checksum is an opaque value about
+ * other bytes.
+ */
 export function expectedSha256(
 	upload: Pick<UploadWithBundle, "bundle_checksum" | "bundle_session_key">,
 ): string | undefined {
@@ -257,7 +265,10 @@ function wasJoined(upload: UploadWithBundle, objectKey: string): boolean {
 	return upload.length_bytes !== null && objectKey === wholeObjectKey(upload.object_prefix);
 }
 
-/** Runs a completing batch. If another request completed the upload with the same bytes, the outcome is the same. */
+/**
+ * Runs a completing batch. If another request completed the upload with the same bytes, the outcome
+ * is the same.
+ */
 async function onceOnly(
 	db: Database,
 	limits: QuotaLimits,

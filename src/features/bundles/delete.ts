@@ -120,7 +120,10 @@ async function wouldRemove(
 		},
 		kept_for_rollback: kept[0]?.bundles ?? 0,
 		bundles: doomed.map(({ id, name, size_bytes, devices, rollback_target_of }) => ({
-			...{ id, version: name, size: size_bytes, devices },
+			id,
+			version: name,
+			size: size_bytes,
+			devices,
 			rollback_target_of: JSON.parse(rollback_target_of) as string[],
 		})),
 	};
@@ -140,7 +143,10 @@ function refuseUsed(bundle: BundleListRow): void {
 	if (channels.length > 0) throw bundleInUse(channels, bundle.name);
 }
 
-/** @throws {ApiError} `bundle_in_use`, `bundle_not_found`, or `bundle_already_ready` with `pendingOnly` */
+/**
+ * @throws {ApiError} `bundle_in_use`, `bundle_not_found`, or `bundle_already_ready` with
+ * `pendingOnly`
+ */
 export async function deleteBundleRow(
 	context: Pick<AppContext, "db" | "deps" | "scope" | "scopeRow" | "nowMs" | "actor" | "waitUntil">,
 	bundle: BundleListRow,

@@ -1,6 +1,6 @@
 /**
- * GET /bundle/difference: the files that differ between two bundles of an app, as the approver of a promotion sees them. Contents of files are
- * never read.
+ * GET /bundle/difference: the files that differ between two bundles of an app, as the approver of a
+ * promotion sees them. Contents of files are never read.
  */
 import * as v from "valibot";
 import { bundlesByNames } from "../../db/bundles";

@@ -1,9 +1,12 @@
 /**
- * Downloads by a signed link, without a key, from the cache of the data center or from R2 (src/storage/edge-cache.ts). The link is verified
- * before the cache is asked, so a link ends at its expiry wherever the bytes come from. The database is asked at most once in two seconds whether
- * the app still exists (src/snapshots/cache.ts), and downloads continue if it does not answer. Objects are immutable, so caches may keep them until
- * the link expires. For a missing object the database decides: a deleted bundle is 404, an object that a row still names is lost (410), so that updaters report a failure. The
- * body is a stream of the platform with a known length, so a broken stream cuts the connection; a JavaScript stream would end as if it were
+ * Downloads by a signed link, without a key, from the cache of the data center or from R2
+ * (src/storage/edge-cache.ts). The link is verified before the cache is asked, so a link ends at
+ * its expiry wherever the bytes come from. The database is asked at most once in two seconds
+ * whether the app still exists (src/snapshots/cache.ts), and downloads continue if it does not
+ * answer. Objects are immutable, so caches may keep them until the link expires. For a missing
+ * object the database decides: a deleted bundle is 404, an object that a row still names is lost
+ * (410), so that updaters report a failure. The body is a stream of the platform with a known
+ * length, so a broken stream cuts the connection; a JavaScript stream would end as if it were
  * complete.
  */
 import type { AppId } from "../../authz/decide";
@@ -119,7 +122,10 @@ function describe(headers: Headers, object: ObjectFacts): void {
 	headers.set("Content-Type", object.contentType);
 }
 
-/** A row drops its reference before the object is removed, so a missing object that a row names was lost. */
+/**
+ * A row drops its reference before the object is removed, so a missing object that a row names was
+ * lost.
+ */
 async function missing({ log }: Pick<Deps, "log">, db: Database, appId: string, key: string): Promise<ApiError> {
 	const [row] = await db.batch([objectIsNamed(appId as AppId, key)]);
 	if (row.rows.length === 0) return fileDeleted();

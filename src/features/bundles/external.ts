@@ -1,8 +1,10 @@
 /**
- * Bundles on another server. Devices need a checksum and stock clients send none, so the registration fetches the file once, within limits,
- * and stores its size and SHA-256. The URL and every redirect must be https and public.
+ * Bundles on another server. Devices need a checksum and stock clients send none, so the
+ * registration fetches the file once, within limits, and stores its size and SHA-256. The URL and
+ * every redirect must be https and public.
  *
- * The zip check reads the same bytes that were hashed: the end of the file, with the central directory, is kept as the file streams by.
+ * The zip check reads the same bytes that were hashed: the end of the file, with the central
+ * directory, is kept as the file streams by.
  */
 
 import type { Deps } from "../../deps";
@@ -23,7 +25,8 @@ interface VerifiedExternal {
 
 /**
  * Fetches an external bundle and returns what its row says about the file.
- * @throws {ApiError} `external_url_rejected`, `bundle_invalid`, or `size_mismatch` and `checksum_mismatch` against the registered facts
+ * @throws {ApiError} `external_url_rejected`, `bundle_invalid`, or `size_mismatch` and
+ * `checksum_mismatch` against the registered facts
  */
 export async function verifyExternal(
 	deps: Pick<Deps, "fetch" | "config">,
@@ -100,7 +103,10 @@ const BLOCK_BYTES = 1024 * 1024;
 /** Memory of `verifyExternal`: what is kept of the file. */
 export const EXTERNAL_MEMORY_BYTES = MOST_KEPT_BYTES + 2 * BLOCK_BYTES;
 
-/** The last bytes of a streamed file: as many as the zip check may read, and at most two blocks more. */
+/**
+ * The last bytes of a streamed file: as many as the zip check may read, and at most two blocks
+ * more.
+ */
 class KeptEnd implements ArchiveSource {
 	readonly #blocks: Uint8Array[] = [];
 	/** Filled bytes of the last block. */
@@ -124,7 +130,10 @@ class KeptEnd implements ArchiveSource {
 		}
 	}
 
-	/** Reuses the oldest block once the check can no longer read it, so that a large file needs no new memory. */
+	/**
+	 * Reuses the oldest block once the check can no longer read it, so that a large file needs no new
+	 * memory.
+	 */
 	#begin(): void {
 		const isFull = (this.#blocks.length - 1) * BLOCK_BYTES >= MOST_KEPT_BYTES;
 		const block = isFull ? this.#blocks.shift() : undefined;
@@ -171,8 +180,9 @@ async function fetchFollowing(deps: Pick<Deps, "fetch">, first: string): Promise
 }
 
 /**
- * Refuses URLs that name a private address. Names that resolve to one fail on the platform: Workers cannot reach private networks, and
- * a local run allows public addresses only (src/operator/serve.ts).
+ * Refuses URLs that name a private address. Names that resolve to one fail on the platform: Workers
+ * cannot reach private networks, and a local run allows public addresses only
+ * (src/operator/serve.ts).
  */
 function refusePrivate(text: string): void {
 	const url = new URL(text);

@@ -1,6 +1,6 @@
 /**
- * GET /bundle/files and GET /bundle/download: what is in a bundle. Files come from its manifest, or from the directory of its zip, whose
- * contents are never read.
+ * GET /bundle/files and GET /bundle/download: what is in a bundle. Files come from its manifest, or
+ * from the directory of its zip, whose contents are never read.
  */
 import * as v from "valibot";
 import { requireCreator } from "../../authz/own-work";
@@ -44,7 +44,11 @@ export const listBundleFiles = endpoint({
 	example: {
 		query: { app_id: "com.example.app", version: "1.4.0" },
 		response: {
-			...{ version: "1.4.0", by: "zip" as const, not_listed: null, total: 2, bytes: 52_310 },
+			version: "1.4.0",
+			by: "zip" as const,
+			not_listed: null,
+			total: 2,
+			bytes: 52_310,
 			files: [
 				{ file: "assets/index.js", size: 180_221, stored: 51_900 },
 				{ file: "index.html", size: 812, stored: 410 },
@@ -77,7 +81,10 @@ export const listBundleFiles = endpoint({
 		}
 		found.sort((one, other) => other.stored - one.stored || (one.file < other.file ? -1 : 1));
 		return {
-			...{ version, by: "zip" as const, not_listed: null, total: found.length },
+			version,
+			by: "zip" as const,
+			not_listed: null,
+			total: found.length,
 			bytes: found.reduce((sum, { stored }) => sum + stored, 0),
 			files: found.slice(0, MOST_NAMED),
 		};
@@ -102,14 +109,19 @@ export const showDownload = endpoint({
 	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, version: bundleVersion }),
 	response: v.strictObject({
-		...{ url: v.string(), expires_at: nullableTime, size: v.nullable(v.number()), encrypted: v.boolean() },
+		url: v.string(),
+		expires_at: nullableTime,
+		size: v.nullable(v.number()),
+		encrypted: v.boolean(),
 	}),
 	errors: ["bundle_has_no_zip", "bundle_not_found"],
 	example: {
 		query: { app_id: "com.example.app", version: "1.4.0" },
 		response: {
 			url: "https://updates.example.com/files/download/…?expires=…&signature=…",
-			...{ expires_at: "2026-11-22T09:00:00.000Z", size: 1_048_576, encrypted: false },
+			expires_at: "2026-11-22T09:00:00.000Z",
+			size: 1_048_576,
+			encrypted: false,
 		},
 	},
 	load: ({ query: { app_id, version } }) => ({ bundle: bundleByName(app_id, version) }),

@@ -1,5 +1,6 @@
 /**
- * The record of a bundle, as every answer has it, and GET /bundle: an array of bundles, or with `totals=true` an object that has their number.
+ * The record of a bundle, as every answer has it, and GET /bundle: an array of bundles, or with
+ * `totals=true` an object that has their number.
  */
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
@@ -198,7 +199,10 @@ export const findBundles = endpoint({
 	},
 });
 
-/** A telemetry database that does not answer leaves the time from which the age of the bundle alone would let it expire. */
+/**
+ * A telemetry database that does not answer leaves the time from which the age of the bundle alone
+ * would let it expire.
+ */
 async function withDevices<Row extends BundleListRow>(
 	deps: Deps,
 	appId: AppId,

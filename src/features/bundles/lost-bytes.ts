@@ -1,6 +1,7 @@
 /**
- * Bundles whose bytes the bucket lost, although their rows name them. Devices get 410, GET /service/status counts those that channels serve, and the same
- * bytes can be stored again under the same key: POST /bundle answers with a link for them, and R2 checks their SHA-256.
+ * Bundles whose bytes the bucket lost, although their rows name them. Devices get 410, GET
+ * /service/status counts those that channels serve, and the same bytes can be stored again under
+ * the same key: POST /bundle answers with a link for them, and R2 checks their SHA-256.
  */
 
 import type { AppId } from "../../authz/decide";
@@ -24,7 +25,8 @@ interface Reopening {
 }
 
 /**
- * Opens the upload of a ready bundle again if its bytes are lost and the request names the same ones.
+ * Opens the upload of a ready bundle again if its bytes are lost and the request names the same
+ * ones.
  * @returns undefined if the version is simply taken
  */
 export async function reopenLost(
@@ -38,10 +40,14 @@ export async function reopenLost(
 	if ((await headObject(deps.bundles, existing.object_key)) !== null) return undefined;
 	const [, record] = await db.batch([
 		reopenUpload({
-			...{ id: uploadId, app_id: scope.appId, bundle_id: existing.id },
+			id: uploadId,
+			app_id: scope.appId,
+			bundle_id: existing.id,
 			object_prefix: existing.object_key.replace(/[^/]*$/, ""),
 			...uploaderColumns(principal),
-			...{ completed_at_ms: nowMs, created_at_ms: nowMs, expires_at_ms: nowMs + LINK_LIFETIME_MS },
+			completed_at_ms: nowMs,
+			created_at_ms: nowMs,
+			expires_at_ms: nowMs + LINK_LIFETIME_MS,
 		}),
 		bundleRecord(scope.appId, existing.name),
 	]);

@@ -1,6 +1,6 @@
 /**
- * POST /bundle/metadata: the notes and the link of a bundle. Nothing else about a bundle changes after its upload, because devices and
- * approvals depend on it.
+ * POST /bundle/metadata: the notes and the link of a bundle. Nothing else about a bundle changes
+ * after its upload, because devices and approvals depend on it.
  */
 import * as v from "valibot";
 import { requireOwnWork } from "../../authz/own-work";

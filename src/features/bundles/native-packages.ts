@@ -1,6 +1,6 @@
 /**
- * Native packages in requests and answers: the list that an uploader sends with a bundle. Its size is bounded, because every comparison reads it;
- * src/domain/bundles/native-packages.ts compares.
+ * Native packages in requests and answers: the list that an uploader sends with a bundle. Its size
+ * is bounded, because every comparison reads it; src/domain/bundles/native-packages.ts compares.
  */
 import * as v from "valibot";
 import { packagesText } from "../../domain/bundles/native-packages";
@@ -36,8 +36,11 @@ export const nativePackagesField = v.pipe(
 export const nativePackages = v.nullable(
 	v.array(
 		v.strictObject({
-			...{ name: v.string(), version: v.string(), requested_version: v.optional(v.string()) },
-			...{ ios_checksum: v.optional(v.string()), android_checksum: v.optional(v.string()) },
+			name: v.string(),
+			version: v.string(),
+			requested_version: v.optional(v.string()),
+			ios_checksum: v.optional(v.string()),
+			android_checksum: v.optional(v.string()),
 		}),
 	),
 );

@@ -1,5 +1,6 @@
 /**
- * POST /bundle reserves a version and says where its bytes belong. POST /bundle/complete finishes an upload that a crash interrupted.
+ * POST /bundle reserves a version and says where its bytes belong. POST /bundle/complete finishes
+ * an upload that a crash interrupted.
  */
 
 import * as v from "valibot";
@@ -86,7 +87,10 @@ export const registerBundle = endpoint({
 	],
 	example: {
 		body: {
-			...{ app_id: "com.example.app", version: "1.4.0-pr.128", checksum: EXAMPLE_BUNDLE.checksum, size: 1_048_576 },
+			app_id: "com.example.app",
+			version: "1.4.0-pr.128",
+			checksum: EXAMPLE_BUNDLE.checksum,
+			size: 1_048_576,
 			native_packages: EXAMPLE_PACKAGES,
 		},
 		response: {

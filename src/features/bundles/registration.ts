@@ -1,6 +1,7 @@
 /**
- * Registers bundles, for the public API and for the stock CLI: the row reserves the version until its bytes have arrived. A ready version is
- * taken. A pending one starts over if the same key or account registered it, or if it expired; otherwise another upload is under way.
+ * Registers bundles, for the public API and for the stock CLI: the row reserves the version until
+ * its bytes have arrived. A ready version is taken. A pending one starts over if the same key or
+ * account registered it, or if it expired; otherwise another upload is under way.
  */
 import parseVersion from "semver/functions/parse";
 import * as v from "valibot";
@@ -85,7 +86,10 @@ export const checksumText = v.pipe(
 	v.transform((value) => (/^[0-9a-f]{64}$/i.test(value) ? value.toLowerCase() : value)),
 );
 
-/** The form that devices accept. Its content is read only to verify signatures (src/features/signing/verify.ts). */
+/**
+ * The form that devices accept. Its content is read only to verify signatures
+ * (src/features/signing/verify.ts).
+ */
 export const sessionKeyText = v.pipe(
 	text(LONGEST_OPAQUE),
 	v.regex(/^[A-Za-z0-9+/]+={0,2}:[A-Za-z0-9+/]+={0,2}$/, "must be <iv>:<key> in base64, as `bundle encrypt` prints it"),
@@ -109,7 +113,10 @@ function refuseTakenVersion(existing: BundleRow | undefined, uploader: Caller, n
 		: alreadyExists("already exists; choose another version");
 }
 
-/** The app may reserve release versions for releases (`preview_prereleases_only`). @throws {ApiError} `preview_version_must_be_prerelease` */
+/**
+ * The app may reserve release versions for releases (`preview_prereleases_only`). @throws
+ * {ApiError} `preview_version_must_be_prerelease`
+ */
 function refuseReleaseOfPreview(
 	limit: OwnWorkOnly | undefined,
 	app: Pick<AppScopeRow, "preview_prereleases_only">,
@@ -162,7 +169,10 @@ type RegistrationContext = Pick<
 	"db" | "deps" | "principal" | "scope" | "scopeRow" | "nowMs" | "actor" | "memory" | "ownWorkOnly" | "waitUntil"
 >;
 
-/** Fetches an external bundle, which may be large and refused in the end: a few for each caller, and one at a time in an isolate. */
+/**
+ * Fetches an external bundle, which may be large and refused in the end: a few for each caller, and
+ * one at a time in an isolate.
+ */
 async function external(
 	{
 		deps,
@@ -182,8 +192,10 @@ async function external(
 }
 
 /**
- * Registers a bundle. An earlier registration of the version that is still pending is dropped with all that it stored.
- * @throws {ApiError} if the version, the size, the signature, the external file or a quota does not allow it
+ * Registers a bundle. An earlier registration of the version that is still pending is dropped with
+ * all that it stored.
+ * @throws {ApiError} if the version, the size, the signature, the external file or a quota does not
+ * allow it
  */
 export async function register(
 	context: RegistrationContext,
@@ -268,15 +280,17 @@ export async function register(
 }
 
 /**
- * The name that devices take for another version than the used one; SemVer gives both the same order.
+ * The name that devices take for another version than the used one; SemVer gives both the same
+ * order.
  * @param uses bundles that took the version before
  */
 export const reusedName = (version: string, uses: number): string =>
 	uses === 0 ? version : `${version}${version.includes("+") ? "." : "+"}reuse.${uses + 1}`;
 
 /**
- * Writes, in the same batch, the preview of the pull request for which a job of a `preview` publisher uploads: its first upload opens the
- * preview, and later ones renew it. Other callers open nothing.
+ * Writes, in the same batch, the preview of the pull request for which a job of a `preview`
+ * publisher uploads: its first upload opens the preview, and later ones renew it. Other callers
+ * open nothing.
  * @param limit the limit of the caller to own work
  */
 async function withPreviewOfJob<Result>(
@@ -305,8 +319,8 @@ async function withPreviewOfJob<Result>(
 }
 
 /**
- * The statements that open an upload for a pending bundle. They abandon its earlier uploads and extend the registration. `lengthBytes`
- * is null for an upload by link.
+ * The statements that open an upload for a pending bundle. They abandon its earlier uploads and
+ * extend the registration. `lengthBytes` is null for an upload by link.
  */
 export function replaceUploadStatements(
 	appId: AppId,

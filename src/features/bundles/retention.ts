@@ -1,7 +1,9 @@
 /**
- * Retention: the scheduled clean-up deletes bundles that an app no longer keeps (`apps.retention`). It reads a bounded number of ids for each
- * app first. Every statement of the deletion repeats the condition on channels and overrides, so a bundle that came into use since then stays, and a promotion of a
- * deleted bundle is refused with `bundle_not_found`. A failure of one app does not stop the others.
+ * Retention: the scheduled clean-up deletes bundles that an app no longer keeps (`apps.retention`).
+ * It reads a bounded number of ids for each app first. Every statement of the deletion repeats the
+ * condition on channels and overrides, so a bundle that came into use since then stays, and a
+ * promotion of a deleted bundle is refused with `bundle_not_found`. A failure of one app does not
+ * stop the others.
  */
 import type { AppId } from "../../authz/decide";
 import { systemActor } from "../../db/audit/entries";

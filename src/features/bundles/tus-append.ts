@@ -1,6 +1,7 @@
 /**
- * Receives the bytes of a resumable upload. Memory holds one segment, which is counted (src/http/limits/memory.ts); every segment that arrived is
- * stored, so a lost connection costs at most one segment.
+ * Receives the bytes of a resumable upload. Memory holds one segment, which is counted
+ * (src/http/limits/memory.ts); every segment that arrived is stored, so a lost connection costs at
+ * most one segment.
  */
 
 import { isOwnWork } from "../../authz/own-work";
@@ -178,12 +179,15 @@ function offsetConflict(offset: number): ApiError {
 	);
 }
 
-/** A segment that fills slowly is stored as far as it is, so that it does not hold memory for long. */
+/**
+ * A segment that fills slowly is stored as far as it is, so that it does not hold memory for long.
+ */
 const SEGMENT_LIFETIME_MS = 60_000;
 
 /**
- * Stores the body in segments. Each is created once under its offset, so the bytes of two writers never mix. A body that breaks off or falls
- * silent is not an error: the received bytes are kept, and the client continues after them.
+ * Stores the body in segments. Each is created once under its offset, so the bytes of two writers
+ * never mix. A body that breaks off or falls silent is not an error: the received bytes are kept,
+ * and the client continues after them.
  * @returns the offset after the last stored byte
  */
 async function storeSegments(

@@ -40,7 +40,10 @@ interface UploadTarget {
 	readonly deltaPath: string | undefined;
 }
 
-/** The target that `filename` in Upload-Metadata names: `orgs/<org>/apps/<app>/<version>.zip` or `orgs/<org>/apps/<app>/delta/…`. */
+/**
+ * The target that `filename` in Upload-Metadata names: `orgs/<org>/apps/<app>/<version>.zip` or
+ * `orgs/<org>/apps/<app>/delta/…`.
+ */
 function targetOf(headers: Headers): UploadTarget | undefined {
 	for (const pair of (headers.get("upload-metadata") ?? "").split(",")) {
 		const [name, encoded] = pair.trim().split(" ");
@@ -196,7 +199,10 @@ type TusContext = Pick<
 	"deps" | "db" | "scope" | "principal" | "nowMs"
 >;
 
-/** Starts the upload of a file of the delta store. An empty file is stored immediately, because the client sends no bytes for it. */
+/**
+ * Starts the upload of a file of the delta store. An empty file is stored immediately, because the
+ * client sends no bytes for it.
+ */
 async function beginFile(
 	context: TusContext,
 	id: string,

@@ -1,5 +1,6 @@
 /**
- * Shared by the TUS 1.0 endpoints: limits, headers, and the scope row (https://tus.io/protocols/resumable-upload).
+ * Shared by the TUS 1.0 endpoints: limits, headers, and the scope row
+ * (https://tus.io/protocols/resumable-upload).
  */
 import { ApiError, invalidRequest } from "../../errors";
 
@@ -7,14 +8,17 @@ export const TUS_VERSION = "1.0.0";
 export const TUS_EXTENSIONS = "creation,expiration";
 /** Size of a segment: the most that a lost connection costs and that one upload holds in memory. */
 export const SEGMENT_BYTES = 4 * 1024 * 1024;
-/** Joining reads each segment once from R2, and one request to a Worker may make a limited number of reads. */
+/**
+ * Joining reads each segment once from R2, and one request to a Worker may make a limited number of
+ * reads.
+ */
 export const MOST_SEGMENTS = 900;
 
 const UPLOAD_PATH = /^\/files\/upload\/attachments\/[^/]+$/;
 
 /**
- * The request that a client means whose network lets only GET and POST pass: TUS has the header for it
- * (https://tus.io/protocols/resumable-upload#x-http-method-override).
+ * The request that a client means whose network lets only GET and POST pass: TUS has the header for
+ * it (https://tus.io/protocols/resumable-upload#x-http-method-override).
  */
 export function asTusMeans(request: Request): Request {
 	if (request.method !== "POST" || !UPLOAD_PATH.test(new URL(request.url).pathname)) return request;

@@ -1,5 +1,6 @@
 /**
- * Clean-up of what clients began and did not finish: uploads, the pending bundles that they were for, and deletions of the stock CLI.
+ * Clean-up of what clients began and did not finish: uploads, the pending bundles that they were
+ * for, and deletions of the stock CLI.
  */
 import { sql } from "kysely";
 import { auditBundleDeletions, auditDeleteMarks } from "../../db/audit/bundles";
@@ -31,7 +32,10 @@ export async function expireUploads(deps: Deps): Promise<void> {
 	]);
 }
 
-/** The stock CLI deletes a bundle by two calls; a mark of the first one that no second one followed is cleared. */
+/**
+ * The stock CLI deletes a bundle by two calls; a mark of the first one that no second one followed
+ * is cleared.
+ */
 export async function clearDeleteMarks(deps: Deps): Promise<void> {
 	const nowMs = deps.now();
 	const unfinished = sql`delete_marked_at_ms <= ${nowMs - DELETE_MARK_LIFETIME_MS} AND deleted_at_ms IS NULL`;

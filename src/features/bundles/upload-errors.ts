@@ -1,5 +1,6 @@
 /**
- * Refused uploads: the errors, and how a refusal drops the registration, so that nothing stays half registered and the version is free.
+ * Refused uploads: the errors, and how a refusal drops the registration, so that nothing stays half
+ * registered and the version is free.
  */
 import type { AppId } from "../../authz/decide";
 import type { Actor } from "../../db/audit/entries";
@@ -40,8 +41,9 @@ export const duringUpload = <Value>(
 export const REFUSAL_MS = 500;
 
 /**
- * Runs the check of an upload. Checks that end in a refusal bring their caller nothing, so they cost it time: each is answered half a second after the
- * one before, and meanwhile the uploads of that caller are checked one at a time. Others, and callers without a refusal, do not wait.
+ * Runs the check of an upload. Checks that end in a refusal bring their caller nothing, so they
+ * cost it time: each is answered half a second after the one before, and meanwhile the uploads of
+ * that caller are checked one at a time. Others, and callers without a refusal, do not wait.
  * @throws {ApiError} `service_unavailable`, or the refusal
  */
 export async function whileChecked<Value>(
@@ -70,7 +72,10 @@ export async function whileChecked<Value>(
 	}
 }
 
-/** A full isolate is 503 for uploads, because the stock TUS client repeats 503 by default and gives the upload up at 429. */
+/**
+ * A full isolate is 503 for uploads, because the stock TUS client repeats 503 by default and gives
+ * the upload up at 429.
+ */
 async function orUnavailable<Value>(working: Promise<Value>): Promise<Value> {
 	try {
 		return await working;
@@ -81,7 +86,9 @@ async function orUnavailable<Value>(working: Promise<Value>): Promise<Value> {
 	}
 }
 
-/** Drops the registration of an upload with everything that it stored. @returns the error to throw */
+/**
+ * Drops the registration of an upload with everything that it stored. @returns the error to throw
+ */
 export async function refuse(context: CompletionContext, upload: UploadWithBundle, error: ApiError): Promise<ApiError> {
 	if (upload.bundle_id === null) return error;
 	const appId = upload.app_id as AppId;

@@ -1,5 +1,6 @@
 /**
- * PUT to a signed link: the bytes of a registered bundle in one request. They stream to R2, so memory stays flat.
+ * PUT to a signed link: the bytes of a registered bundle in one request. They stream to R2, so
+ * memory stays flat.
  */
 import { holds } from "../../authz/decide";
 import { bindingsFrom, grantsOf } from "../../authz/principal";
@@ -105,12 +106,17 @@ export const uploadOnce = endpoint({
 	},
 });
 
-/** The SHA-256 of the bytes that an earlier request sent, if devices get a corrected copy of them. */
+/**
+ * The SHA-256 of the bytes that an earlier request sent, if devices get a corrected copy of them.
+ */
 async function sentBefore(deps: Pick<Deps, "bundles">, upload: UploadWithBundle): Promise<string | undefined> {
 	return receivedSha256(await headObject(deps.bundles, flaggedObjectKey(upload.object_prefix)));
 }
 
-/** Whether the uploader may still upload to the app: a link grants no more than the caller who got it may do when it is used, and from where. */
+/**
+ * Whether the uploader may still upload to the app: a link grants no more than the caller who got
+ * it may do when it is used, and from where.
+ */
 function mayStillUpload(row: UploaderRow | undefined, nowMs: number, ipAddress: string | null): boolean {
 	if (row === undefined || row.job_is_live === 0 || row.link_expires_at_ms <= nowMs) return false;
 	if (row.ip_allow_list !== null && !isInRanges(JSON.parse(row.ip_allow_list), ipAddress)) return false;
@@ -123,7 +129,10 @@ function mayStillUpload(row: UploaderRow | undefined, nowMs: number, ipAddress: 
 	return typeof bindings !== "string" && holds({ bindings }, "app.upload_bundle", target);
 }
 
-/** Stores the body as one object. R2 checks the SHA-256 if it is known; otherwise the bytes are hashed as they stream by. */
+/**
+ * Stores the body as one object. R2 checks the SHA-256 if it is known; otherwise the bytes are
+ * hashed as they stream by.
+ */
 async function storeWhole(
 	context: CompletionContext,
 	upload: UploadWithBundle,

@@ -1,6 +1,6 @@
 /**
- * Approving and rejecting proposals. An approval writes exactly the columns that were proposed, and only while the channel is unchanged,
- * the bundle is ready, and the proposer may still promote.
+ * Approving and rejecting proposals. An approval writes exactly the columns that were proposed, and
+ * only while the channel is unchanged, the bundle is ready, and the proposer may still promote.
  */
 
 import * as v from "valibot";
@@ -73,7 +73,10 @@ const reads = ({ app_id, id }: { readonly app_id: string; readonly id: string },
 
 type DecisionContext = Context<string, undefined, typeof decisionBody, ChannelScopeRow, ReturnType<typeof reads>>;
 
-/** The waiting proposal and its channel. @throws {ApiError} for a decided one, or a caller with only a preview role */
+/**
+ * The waiting proposal and its channel. @throws {ApiError} for a decided one, or a caller with only
+ * a preview role
+ */
 function waitingProposal({ loaded, ownWorkOnly }: Pick<DecisionContext, "loaded" | "ownWorkOnly">) {
 	const [proposal] = loaded.proposal;
 	const [channel] = loaded.channel;
@@ -156,7 +159,10 @@ export const approveProposal = endpoint({
 	},
 });
 
-/** @throws {ApiError} for the proposer, and for a caller that is no promoter or whose approval shows no second look */
+/**
+ * @throws {ApiError} for the proposer, and for a caller that is no promoter or whose approval shows
+ * no second look
+ */
 function requireApprover(
 	{ principal, scope }: Pick<DecisionContext, "principal" | "scope">,
 	{ proposal, channel }: ReturnType<typeof waitingProposal>,
@@ -214,7 +220,10 @@ function approvalStatements(
 		before: [
 			decideProposal(appId, proposal.id, {
 				state: "approved",
-				...{ decided_by: principal.userId, decider_name: actor.name, decided_at_ms: nowMs, comment },
+				decided_by: principal.userId,
+				decider_name: actor.name,
+				decided_at_ms: nowMs,
+				comment,
 			}),
 			auditStatement(actor, nowMs, {
 				orgId,
@@ -267,7 +276,10 @@ export const rejectProposal = endpoint({
 			guard(proposalIsPending(scope.appId, proposal.id, nowMs), decidedInBetween),
 			decideProposal(scope.appId, proposal.id, {
 				state: isOwn ? "withdrawn" : "rejected",
-				...{ decided_by: principal.userId, decider_name: actor.name, decided_at_ms: nowMs, comment },
+				decided_by: principal.userId,
+				decider_name: actor.name,
+				decided_at_ms: nowMs,
+				comment,
 			}),
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,

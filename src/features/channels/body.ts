@@ -1,6 +1,6 @@
 /**
- * The body of POST /channel. Rollout fields have two spellings, because the stock CLI sends both; a body whose spellings differ is
- * refused.
+ * The body of POST /channel. Rollout fields have two spellings, because the stock CLI sends both; a
+ * body whose spellings differ is refused.
  */
 
 import * as v from "valibot";
@@ -40,7 +40,10 @@ export const channelBody = v.object({
 	rollout_enabled: optional(v.boolean()),
 	rolloutPaused: optional(v.boolean()),
 	rollout_paused: optional(v.boolean()),
-	/** A time pauses the rollout, null resumes it; the server ignores the value and records its own time. */
+	/**
+	 * A time pauses the rollout, null resumes it; the server ignores the value and records its own
+	 * time.
+	 */
 	rolloutPausedAt: v.optional(v.nullable(text(64))),
 	rollout_paused_at: v.optional(v.nullable(text(64))),
 	rolloutPauseReason: v.optional(v.nullable(text(256))),
@@ -95,8 +98,9 @@ const SPELLED_TWICE = [
 ] as const satisfies readonly (keyof ChannelBody)[];
 
 /**
- * Pairs of fields that cannot both be meant: two spellings with different values, or two intentions. Each issue names both fields, because
- * choosing one would do something that the request does not say.
+ * Pairs of fields that cannot both be meant: two spellings with different values, or two
+ * intentions. Each issue names both fields, because choosing one would do something that the
+ * request does not say.
  */
 export function contradictionsOf(body: ChannelBody): RequestIssue[] {
 	const issues: RequestIssue[] = [];

@@ -1,7 +1,7 @@
 /**
- * The files that differ between two bundles, for the approver of a promotion: by their manifests, and by the central directories of their
- * zips. Bundles with different forms are not compared, because devices would get the other form. File contents and large directories are
- * never read.
+ * The files that differ between two bundles, for the approver of a promotion: by their manifests,
+ * and by the central directories of their zips. Bundles with different forms are not compared,
+ * because devices would get the other form. File contents and large directories are never read.
  */
 
 import * as v from "valibot";
@@ -24,7 +24,10 @@ import { readRange } from "../../storage/objects";
 const MOST_NAMED = 100;
 /** About 20,000 files. Two are in memory at a time. */
 const MOST_DIRECTORY_BYTES = 2 * 1024 * 1024;
-/** About 500 files, which are read in a millisecond or two. Larger directories are read one after the other. */
+/**
+ * About 500 files, which are read in a millisecond or two. Larger directories are read one after
+ * the other.
+ */
 const SMALL_DIRECTORY_BYTES = 64 * 1024;
 
 const counted = {
@@ -90,7 +93,8 @@ export async function bundleDifference(
 }
 
 /**
- * The files of a bundle's zip by path; undefined if it is encrypted or on another server, or if its directory is too large.
+ * The files of a bundle's zip by path; undefined if it is encrypted or on another server, or if its
+ * directory is too large.
  * @throws {ApiError} `too_many_requests` if the caller has many large ones read at the same time
  */
 export async function filesOfZip(
@@ -141,7 +145,9 @@ function compare(
 	const count = (wanted: string) => files.filter(({ change }) => change === wanted).length;
 	files.sort((one, other) => (one.file < other.file ? -1 : 1));
 	return {
-		...{ added: count("added"), changed: count("changed"), removed: count("removed") },
+		added: count("added"),
+		changed: count("changed"),
+		removed: count("removed"),
 		files: files.slice(0, MOST_NAMED),
 	};
 }

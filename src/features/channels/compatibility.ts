@@ -1,6 +1,8 @@
 /**
- * Compares the native packages of a bundle with those of the bundle that a channel serves, and refuses the bundle if the channel requires
- * compatible ones. A bundle is compared when a change puts it on the channel; a rollout that goes on, and a rollback to a bundle that was live there, are not compared again.
+ * Compares the native packages of a bundle with those of the bundle that a channel serves, and
+ * refuses the bundle if the channel requires compatible ones. A bundle is compared when a change
+ * puts it on the channel; a rollout that goes on, and a rollback to a bundle that was live there,
+ * are not compared again.
  */
 import * as v from "valibot";
 import type { AppId, ChannelId } from "../../authz/decide";
@@ -60,7 +62,8 @@ export function compatibilityWith(
 }
 
 /**
- * The comparison of the bundle that a change puts on the channel, of the one with a problem if it puts two; undefined if it puts none.
+ * The comparison of the bundle that a change puts on the channel, of the one with a problem if it
+ * puts two; undefined if it puts none.
  * @param values the columns that differ
  * @param bundles those of the channel and of `values`
  */
@@ -84,7 +87,10 @@ export function compatibilityOfChange(
 	return compared.find(isRefused) ?? compared.at(-1);
 }
 
-/** @throws {ApiError} `bundle_incompatible` if the channel requires compatible bundles and the change brings another one */
+/**
+ * @throws {ApiError} `bundle_incompatible` if the channel requires compatible bundles and the
+ * change brings another one
+ */
 export function refuseIncompatible(
 	values: PlannedValues,
 	channel: ComparedChannel & Pick<ChannelRow, "require_compatible_bundle">,
@@ -103,14 +109,20 @@ export function refuseIncompatible(
 		`${problem}, or have somebody who may change the channel's settings send requireCompatibleBundle: false.`,
 		{
 			moreInfo: {
-				...{ channel: channel.name, version, live_version, not_compared },
+				channel: channel.name,
+				version,
+				live_version,
+				not_compared,
 				packages: packages.filter((each) => each.problem !== null),
 			},
 		},
 	);
 }
 
-/** For the batch of a change that brings a bundle: the comparison still holds, because the setting and the live bundle are as they were read. */
+/**
+ * For the batch of a change that brings a bundle: the comparison still holds, because the setting
+ * and the live bundle are as they were read.
+ */
 export function compatibilityGuards(
 	appId: AppId,
 	channelId: ChannelId,

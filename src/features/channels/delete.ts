@@ -1,5 +1,6 @@
 /**
- * DELETE /channel: the channel, its bindings and its links, with `delete_bundle=true` also its bundles. Everything is one atomic batch.
+ * DELETE /channel: the channel, its bindings and its links, with `delete_bundle=true` also its
+ * bundles. Everything is one atomic batch.
  */
 import { sql } from "kysely";
 import * as v from "valibot";
@@ -81,7 +82,8 @@ export const deleteChannel = endpoint({
 		const previewId = loaded.preview[0]?.id ?? null;
 		const withBundle = input.query.delete_bundle === true;
 		if (withBundle) refuseBundleDeletion(principal, scope, linked);
-		// The clean-up of the stock CLI marks the bundle and then deletes the channel; a marked bundle is deleted with its last channel.
+		// The clean-up of the stock CLI marks the bundle and then deletes the channel; a marked bundle is
+		// deleted with its last channel.
 		const deleted = withBundle
 			? linked
 			: linked.filter(({ marked, owned, other_channels }) => (marked === 1 || owned === 1) && other_channels === null);
@@ -109,7 +111,10 @@ export const deleteChannel = endpoint({
 					...contents,
 				},
 				bundles: deleted.map(({ id, name, size_bytes }) => ({
-					...{ id, version: name, size: size_bytes, devices: devicesOf.get(name) ?? 0 },
+					id,
+					version: name,
+					size: size_bytes,
+					devices: devicesOf.get(name) ?? 0,
 				})),
 			};
 		}
@@ -128,7 +133,9 @@ export const deleteChannel = endpoint({
 			...deleteChannelStatements({
 				actor,
 				nowMs,
-				...{ orgId: scope.orgId, appId: scope.appId, publicAppId: scopeRow.app_id },
+				orgId: scope.orgId,
+				appId: scope.appId,
+				publicAppId: scopeRow.app_id,
 				channel: { id: scope.channelId, name: channel.name },
 				bundles:
 					deleted.length === 0 && previewId === null
@@ -143,7 +150,9 @@ export const deleteChannel = endpoint({
 			...(previewId === null
 				? []
 				: endPreview(scope.appId, previewId, {
-						...{ closed_as: "request", closed_event_at_ms: nowMs, updated_at_ms: nowMs },
+						closed_as: "request",
+						closed_event_at_ms: nowMs,
+						updated_at_ms: nowMs,
 					})),
 		]);
 		await removeBytes(deps, deleted, waitUntil);
@@ -166,7 +175,10 @@ interface LinkedBundle {
 	readonly other_channels: string | null;
 }
 
-/** The stable and the rollout bundle of a channel and all of its preview, with their other channels; for loading beside the decision. */
+/**
+ * The stable and the rollout bundle of a channel and all of its preview, with their other channels;
+ * for loading beside the decision.
+ */
 function bundlesOfChannel(publicId: string, channel: string) {
 	return sql<LinkedBundle>`SELECT b.id, b.name, b.object_key, b.size_bytes, b.created_by, b.created_by_key, b.preview_id,
 			b.delete_marked_at_ms IS NOT NULL AS marked, b.preview_id IS NOT NULL AND b.preview_id IS p.id AS owned,

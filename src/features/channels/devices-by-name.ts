@@ -25,7 +25,8 @@ interface Caller {
 
 /**
  * The conditions of the batch that opens the channel.
- * @throws {ApiError} `permission_denied`, `recent_sign_in_required`, or `service_unavailable` if the devices cannot be counted
+ * @throws {ApiError} `permission_denied`, `recent_sign_in_required`, or `service_unavailable` if
+ * the devices cannot be counted
  */
 async function refuseFleetOfProtected(
 	{ deps, principal, scope, nowMs }: Caller,
@@ -53,7 +54,10 @@ async function refuseFleetOfProtected(
 	return [];
 }
 
-/** For a change that opens the channel to devices by its name. A preview's name has rules of its own (db/channel-names.ts). */
+/**
+ * For a change that opens the channel to devices by its name. A preview's name has rules of its own
+ * (db/channel-names.ts).
+ */
 export async function openingGuards(
 	context: Pick<ChangeContext, "deps" | "principal" | "scope" | "nowMs" | "loaded">,
 	{ name, opensByName }: Pick<Difference, "name" | "opensByName">,

@@ -1,6 +1,7 @@
 /**
- * The effect of a channel change on the devices of the app: each device of a page is decided twice by the decision of the live check, with
- * the channels as they are and as the change would leave them. Writes nothing.
+ * The effect of a channel change on the devices of the app: each device of a page is decided twice
+ * by the decision of the live check, with the channels as they are and as the change would leave
+ * them. Writes nothing.
  */
 import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
@@ -112,7 +113,9 @@ export async function readEffect(
 	return effectOf([apps, channels, bundles, named, fleetOf(fleet.rows, reported)], app, asked, change, nowMs, check);
 }
 
-/** The first page of the app's devices; undefined if the telemetry database does not answer in time. */
+/**
+ * The first page of the app's devices; undefined if the telemetry database does not answer in time.
+ */
 export function tryReported(
 	deps: Pick<Deps, "telemetry" | "deadline" | "log">,
 	{ appId, telemetry_binding }: EffectApp,
@@ -145,7 +148,10 @@ export function fleetOf(
 	};
 }
 
-/** Reads for `effectOf`: the app as it is, bundles that it would serve, and facts about a page of its devices. */
+/**
+ * Reads for `effectOf`: the app as it is, bundles that it would serve, and facts about a page of
+ * its devices.
+ */
 export function effectReads(
 	{ appId, publicAppId }: EffectApp,
 	bundleIds: readonly number[],
@@ -235,7 +241,11 @@ function withoutPlatforms(channel: SnapshotChannelRow, taken: Platforms): Snapsh
 function newChannel(name: string): SnapshotChannelRow {
 	return {
 		...defaultsOf(CHANNEL_FIELDS),
-		...{ id: NOT_CREATED_YET, name, is_preview: 0, named_by_fleet_at_ms: null, page_id: null },
+		id: NOT_CREATED_YET,
+		name,
+		is_preview: 0,
+		named_by_fleet_at_ms: null,
+		page_id: null,
 	};
 }
 
@@ -245,7 +255,10 @@ type AskingDevice = FleetDevice & {
 	readonly plugin_version: string;
 };
 
-/** Whether the last known state of the device makes an update check; a device that only sent reports may lack fields. */
+/**
+ * Whether the last known state of the device makes an update check; a device that only sent reports
+ * may lack fields.
+ */
 function canAsk(device: FleetDevice): device is AskingDevice {
 	return (
 		(PLATFORMS as readonly (string | null)[]).includes(device.platform) &&

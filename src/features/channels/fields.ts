@@ -1,6 +1,7 @@
 /**
- * The fields of a channel in requests and answers, derived from the tables of src/domain/updates/channel-fields.ts. Requests may spell the rules of
- * rollouts in camelCase or snake_case; camelCase wins where both are sent.
+ * The fields of a channel in requests and answers, derived from the tables of
+ * src/domain/updates/channel-fields.ts. Requests may spell the rules of rollouts in camelCase or
+ * snake_case; camelCase wins where both are sent.
  */
 import * as v from "valibot";
 import type { ChannelRow, ChannelValues } from "../../db/channels";

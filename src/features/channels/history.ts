@@ -1,6 +1,7 @@
 /**
- * GET /channel/history: the live bundles of a channel with time, actor and reason, rollouts included. Names of people and keys are only for
- * readers of the audit log, because a preview key in CI must not learn the team's addresses.
+ * GET /channel/history: the live bundles of a channel with time, actor and reason, rollouts
+ * included. Names of people and keys are only for readers of the audit log, because a preview key
+ * in CI must not learn the team's addresses.
  */
 
 import * as v from "valibot";

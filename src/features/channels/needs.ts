@@ -11,11 +11,17 @@ import { type Difference, NO_PLATFORMS } from "./difference";
 import { newBundles, type PlannedValues } from "./values";
 
 export interface Needs {
-	/** `app.update_user_roles`: it concerns protection, the settings of a protected channel, or a platform of one. */
+	/**
+	 * `app.update_user_roles`: it concerns protection, the settings of a protected channel, or a
+	 * platform of one.
+	 */
 	readonly administrator: boolean;
 	/** A right to settings of the whole app, because other channels lose platforms. */
 	readonly settingsOfApp: boolean;
-	/** Rights on the app, because a new channel serves a bundle or every device, as a promotion and a change of settings do. */
+	/**
+	 * Rights on the app, because a new channel serves a bundle or every device, as a promotion and a
+	 * change of settings do.
+	 */
 	readonly toServeNew: readonly Permission[];
 	/** A promoter of the channel, if it is protected. */
 	readonly promoter: boolean;

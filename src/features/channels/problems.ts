@@ -1,6 +1,7 @@
 /**
- * Problems of a channel in answers: the sentence for programs and the terminal, and the facts from which a screen makes its own
- * sentence and its buttons. The domain finds them (channel-problems.ts).
+ * Problems of a channel in answers: the sentence for programs and the terminal, and the facts from
+ * which a screen makes its own sentence and its buttons. The domain finds them
+ * (channel-problems.ts).
  */
 import * as v from "valibot";
 import { CHANNEL_PROBLEMS } from "../../domain/updates/channel-problems";

@@ -1,5 +1,6 @@
 /**
- * GET /proposal: promotions to protected channels that wait for approval, with their effect on devices and the files that differ.
+ * GET /proposal: promotions to protected channels that wait for approval, with their effect on
+ * devices and the files that differ.
  */
 
 import * as v from "valibot";
@@ -29,7 +30,10 @@ import { newBundles, touchesRollout } from "./values";
 
 /** Waiting proposals whose effect a list computes; a request by `id` computes that of any other. */
 const MOST_EFFECTS = 3;
-/** Devices that a list of all channels judges; a request for one channel or one proposal judges as many as POST /channel/what_if. */
+/**
+ * Devices that a list of all channels judges; a request for one channel or one proposal judges as
+ * many as POST /channel/what_if.
+ */
 const LISTED_DEVICES = 50;
 /** The effect counts devices that were seen in this many days. */
 
@@ -87,7 +91,9 @@ export const EXAMPLE_PROPOSAL: Proposal = {
 	what_if: { devices: 1200, devices_changed: 1150, unjudged: 3, sampled: false },
 	difference: {
 		by: "zip",
-		...{ added: 1, changed: 1, removed: 0 },
+		added: 1,
+		changed: 1,
+		removed: 0,
 		files: [
 			{ file: "assets/pay.js", change: "added" },
 			{ file: "index.html", change: "changed" },

@@ -1,7 +1,8 @@
 /**
- * A promotion to a protected channel that requires approval becomes a proposal, and so does any promotion by a publisher that may only
- * propose. It holds exactly the columns that an approval writes, and
- * the values that the channel must still have by then. A new proposal supersedes the one that waits.
+ * A promotion to a protected channel that requires approval becomes a proposal, and so does any
+ * promotion by a publisher that may only propose. It holds exactly the columns that an approval
+ * writes, and the values that the channel must still have by then. A new proposal supersedes the
+ * one that waits.
  */
 import { sql } from "kysely";
 import * as v from "valibot";
@@ -42,13 +43,16 @@ export const pendingApproval = {
 };
 
 export const pendingApprovalAnswer = ({ id, message, expiresAtMs }: Proposed) => ({
-	...{ status: "pending_approval" as const, message, proposal_id: id, expires_at: rfc3339(expiresAtMs) },
+	status: "pending_approval" as const,
+	message,
+	proposal_id: id,
+	expires_at: rfc3339(expiresAtMs),
 });
 
 /**
  * For a change that becomes a proposal.
- * @throws {ApiError} `approval_required` for settings in the same request, because nobody would approve those, and for a second bundle,
- * because a proposal shows one
+ * @throws {ApiError} `approval_required` for settings in the same request, because nobody would
+ * approve those, and for a second bundle, because a proposal shows one
  */
 export function waitsForApproval(
 	{ settings, bundles, changesSettings }: Difference,
@@ -69,7 +73,10 @@ export function waitsForApproval(
 	);
 }
 
-/** The change sets the stable bundle and touches a rollout that continues, or names a bundle beside the rollout that it finishes. */
+/**
+ * The change sets the stable bundle and touches a rollout that continues, or names a bundle beside
+ * the rollout that it finishes.
+ */
 function concernsTwoBundles(bundles: PlannedValues, channel: ChannelRow, body: ChannelBody): boolean {
 	const { version, promoteToStable } = rolloutOf(body);
 	if (promoteToStable && (body.version !== undefined || version !== undefined)) return true;

@@ -1,6 +1,7 @@
 /**
- * Protected channels: who may change what they serve. Promoters change it immediately or, if the channel requires approval, by proposals
- * that another promoter approves. Every promotion checks these rules, and its batch has `protectionGuards`.
+ * Protected channels: who may change what they serve. Promoters change it immediately or, if the
+ * channel requires approval, by proposals that another promoter approves. Every promotion checks
+ * these rules, and its batch has `protectionGuards`.
  */
 import { sql } from "kysely";
 import * as v from "valibot";
@@ -75,8 +76,8 @@ function isPromoter(principal: Principal, channel: Protection, target: Target): 
 }
 
 /**
- * A key approves on a protected channel only if `promoters` names its id, because many keys may hold a role. A CI job approves nothing,
- * because an approval is a person's look at what a job did.
+ * A key approves on a protected channel only if `promoters` names its id, because many keys may
+ * hold a role. A CI job approves nothing, because an approval is a person's look at what a job did.
  */
 export function isApprover(principal: Principal, channel: Protection, target: Target): boolean {
 	if (principal.kind === "key" && principal.publisher !== undefined) return false;
@@ -96,7 +97,8 @@ export function refuseNonPromoter(principal: Principal, channel: Protection, tar
 }
 
 /**
- * A public channel serves devices of the whole app and takes platforms from other channels, so a role on one channel is not enough.
+ * A public channel serves devices of the whole app and takes platforms from other channels, so a
+ * role on one channel is not enough.
  * @throws {ApiError} `permission_denied`
  */
 export function refuseTakenPlatforms(principal: Principal, { orgId, appId }: Target): void {
@@ -104,7 +106,10 @@ export function refuseTakenPlatforms(principal: Principal, { orgId, appId }: Tar
 	throw lacksPermission(principal, "channel.update_settings", "app");
 }
 
-/** A stolen session must not publish on a protected channel. @throws {ApiError} for a person without a recent sign-in */
+/**
+ * A stolen session must not publish on a protected channel. @throws {ApiError} for a person without
+ * a recent sign-in
+ */
 export function requireRecentPromoter(principal: Principal, channel: Protection, nowMs: number): void {
 	if (channel.protected === 1 && principal.kind === "session") requireRecentSignIn(principal, true, nowMs);
 }
@@ -122,7 +127,10 @@ export function refuseProtected(channel: Protection): void {
 /** Columns that are texts for people. */
 const TEXTS = ["rollout_pause_reason", "rollout_notice", "rollout_notice_at_ms"];
 
-/** The change brings nothing new to any device: it pauses, lowers, stops or rolls back a rollout. It needs no approval. */
+/**
+ * The change brings nothing new to any device: it pauses, lowers, stops or rolls back a rollout. It
+ * needs no approval.
+ */
 export function onlySlowsDown(values: PlannedValues, channel: ChannelRow): boolean {
 	const endsRollout = values.rollout_version_id === null;
 	return Object.entries(values).every(([column, value]) => {
@@ -184,7 +192,10 @@ export function noProtectedPublicChannel(appId: AppId, name: string) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND name <> ${name} AND public = 1 AND protected = 1)`;
 }
 
-/** Guard condition: each is a role that promotes, a key of the organization, or a key or person with a role in it. */
+/**
+ * Guard condition: each is a role that promotes, a key of the organization, or a key or person with
+ * a role in it.
+ */
 export function promotersExist(orgId: OrgId, promoters: string) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM json_each(${promoters}) AS named
 		WHERE named.value NOT IN ${jsonList(JSON.stringify(ROLE_NAMES))}

@@ -1,7 +1,8 @@
 /**
- * GET /release: one release of a channel, from its first step to what replaced it. Its failures are shares of one population, which the
- * answer names, beside those of the release before in the same population. Names of people, keys and CI jobs are only for readers of the
- * audit log, as in GET /channel/history.
+ * GET /release: one release of a channel, from its first step to what replaced it. Its failures are
+ * shares of one population, which the answer names, beside those of the release before in the same
+ * population. Names of people, keys and CI jobs are only for readers of the audit log, as in GET
+ * /channel/history.
  */
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
@@ -142,23 +143,38 @@ export const showRelease = endpoint({
 	example: {
 		query: { app_id: "com.example.app", channel: "production", id: "912" },
 		response: {
-			...{ id: 912, channel: { name: "production", is_preview: false }, version: "1.4.0" },
-			...{ state: "rolling_out" as const, paused_by: null, pause_reason: null, percentage_bps: 2500 },
-			...{ began_at: "2026-11-21T08:00:00.000Z", live_at: null, ended_at: null, bundle_deleted: false },
+			id: 912,
+			channel: { name: "production", is_preview: false },
+			version: "1.4.0",
+			state: "rolling_out" as const,
+			paused_by: null,
+			pause_reason: null,
+			percentage_bps: 2500,
+			began_at: "2026-11-21T08:00:00.000Z",
+			live_at: null,
+			ended_at: null,
+			bundle_deleted: false,
 			link: "https://github.com/acme/shop/commit/9c1e44f",
-			...{ commit: "9c1e44f", notes: "Search with suggestions", ci: null, actor: EXAMPLE_ACTOR, proposed_by: null },
+			commit: "9c1e44f",
+			notes: "Search with suggestions",
+			ci: null,
+			actor: EXAMPLE_ACTOR,
+			proposed_by: null,
 			steps: [
 				{
 					percentage_bps: 500,
 					from: "2026-11-21T08:00:00.000Z",
 					until: "2026-11-22T08:00:00.000Z",
-					...{ failed: 1, of: 312 },
+					failed: 1,
+					of: 312,
 				},
 				{ percentage_bps: 2500, from: "2026-11-22T08:00:00.000Z", until: null, failed: 7, of: 1148 },
 			],
 			devices: { offered: 1790, running: 1640, failed: 8, not_reported: 142, counted: 1590, complete: true },
 			failures: {
-				...{ population: "devices" as const, limit: 0.02, confidence: 0.95 },
+				population: "devices" as const,
+				limit: 0.02,
+				confidence: 0.95,
 				release: { failed: 8, of: 1460, lowerBound: 0.002779, upperBound: 0.010776 },
 				before: { failed: 27, of: 6871, lowerBound: 0.002701, upperBound: 0.005711 },
 			},
@@ -166,9 +182,15 @@ export const showRelease = endpoint({
 			after: null,
 			entries: [
 				{
-					...{ id: 912, at: "2026-11-21T08:00:00.000Z", action: "rollout_started" as const, version: "1.4.0" },
-					...{ previous_version: "1.3.0", rollout_percentage_bps: 500, actor: EXAMPLE_ACTOR },
-					...{ proposed_by: null, reason: null },
+					id: 912,
+					at: "2026-11-21T08:00:00.000Z",
+					action: "rollout_started" as const,
+					version: "1.4.0",
+					previous_version: "1.3.0",
+					rollout_percentage_bps: 500,
+					actor: EXAMPLE_ACTOR,
+					proposed_by: null,
+					reason: null,
 				},
 			],
 		},

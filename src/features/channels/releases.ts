@@ -1,6 +1,7 @@
 /**
- * GET /app/:app_id/releases: what was released to which channel, by whom, and why, over all channels of the app. Names of people, keys and
- * CI jobs are only for readers of the audit log, as in GET /channel/history.
+ * GET /app/:app_id/releases: what was released to which channel, by whom, and why, over all
+ * channels of the app. Names of people, keys and CI jobs are only for readers of the audit log, as
+ * in GET /channel/history.
  */
 import * as v from "valibot";
 import { holds } from "../../authz/decide";

@@ -121,7 +121,8 @@ export const rollBackChannel = endpoint({
 		const { channel, answer, values } = rollback;
 		// 2. What it needs
 		requireRollback(context, rollback);
-		// A bundle that was live here ran on these store builds; any other one is a promotion by another name.
+		// A bundle that was live here ran on these store builds; any other one is a promotion by another
+		// name.
 		refuseIncompatible(values, channel, answer.was_live ? [] : [...loaded.bundle, ...loaded.packages]);
 		if (input.body.dry_run === true) {
 			const mayCount = holds(principal, "app.read_devices", { orgId: scope.orgId, appId: scope.appId });
@@ -152,7 +153,8 @@ function rollbackOf({ input: { body }, loaded }: Pick<RollbackContext, "input" |
 	const [channel] = loaded.channel;
 	if (channel === undefined) throw channelNotFound();
 	const isNamed = body.version !== undefined;
-	// Devices of the rollout return to the stable bundle, which was never in doubt; a step further back would take it from all.
+	// Devices of the rollout return to the stable bundle, which was never in doubt; a step further
+	// back would take it from all.
 	const keepsStable = !isNamed && channel.rollout_id !== null && channel.rollout_enabled === 1;
 	const target = targetOf(body.version, keepsStable, channel, loaded);
 	if (target instanceof ApiError) throw target;

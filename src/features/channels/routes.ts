@@ -1,6 +1,6 @@
 /**
- * GET and POST /channel: the channels of an app with their settings, and with settings that keep every device from the bundle of a channel;
- * creating and changing a channel.
+ * GET and POST /channel: the channels of an app with their settings, and with settings that keep
+ * every device from the bundle of a channel; creating and changing a channel.
  */
 import * as v from "valibot";
 import { channelsWhere, holds } from "../../authz/decide";
@@ -60,7 +60,10 @@ const channelSchema = v.strictObject({
 	misconfigured: v.array(problemSchema),
 });
 
-/** Store builds that no device reported for longer than this are ignored, because such devices rarely return. */
+/**
+ * Store builds that no device reported for longer than this are ignored, because such devices
+ * rarely return.
+ */
 const SEEN_LATELY_MS = 30 * DAY_MS;
 
 function problemsOf(
@@ -231,7 +234,9 @@ export const setChannel = endpoint({
 		const { id, public: isPublic, created, previewAccessEnded: ended, proposal, rolloutEnded } = changed;
 		if (proposal !== undefined) return new Reply(202, { ...pendingApprovalAnswer(proposal), id, public: isPublic });
 		return new Reply(created ? 201 : 200, {
-			...{ status: "ok" as const, id, public: isPublic },
+			status: "ok" as const,
+			id,
+			public: isPublic,
 			...(ended.length === 0 ? {} : { preview_access_ended: [...ended] }),
 			...(rolloutEnded === undefined ? {} : { rollout_ended: rolloutEnded }),
 		});

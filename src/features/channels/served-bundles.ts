@@ -1,11 +1,14 @@
 /**
- * The stable bundle and the rollout of a channel after a request. Every door that promotes, rolls out or ends a
- * rollout calls it (POST /channel, PUT /bundle, the stock CLI, proposals, dry runs), so they agree.
+ * The stable bundle and the rollout of a channel after a request. Every door that promotes, rolls
+ * out or ends a rollout calls it (POST /channel, PUT /bundle, the stock CLI, proposals, dry runs),
+ * so they agree.
  *
- * A channel has one stable bundle and at most one rollout. A promotion without rollout fields ends the rollout of another bundle, because
- * its devices would not get what was promoted, and is refused where they would return to an older bundle by it. A new rollout never replaces
- * one that devices take part in below 100 %, for the same reason. Only a request that names the older bundle for these devices returns them.
- * A refusal is returned and not thrown, because callers without the right to promote must not learn of it.
+ * A channel has one stable bundle and at most one rollout. A promotion without rollout fields ends
+ * the rollout of another bundle, because its devices would not get what was promoted, and is
+ * refused where they would return to an older bundle by it. A new rollout never replaces one that
+ * devices take part in below 100 %, for the same reason. Only a request that names the older bundle
+ * for these devices returns them. A refusal is returned and not thrown, because callers without the
+ * right to promote must not learn of it.
  */
 import * as v from "valibot";
 import type { BundleRow } from "../../db/bundles";
@@ -56,8 +59,9 @@ function chosen(choice: string | number | null | undefined, bundle: LoadedBundle
 }
 
 /**
- * The columns of the stable bundle and the rollout after the request, whether or not they differ from the channel; or the refusal of fields
- * that contradict each other, of a bundle that is not ready, or of a rollout that must be ended first.
+ * The columns of the stable bundle and the rollout after the request, whether or not they differ
+ * from the channel; or the refusal of fields that contradict each other, of a bundle that is not
+ * ready, or of a rollout that must be ended first.
  */
 export function servedBundles(request: ChannelRequest): PlannedValues | ApiError {
 	const { body, channel } = request;
@@ -91,7 +95,10 @@ export function servedBundles(request: ChannelRequest): PlannedValues | ApiError
 	return { ...values, ...stateOfRollout(request) };
 }
 
-/** The columns if the request names no rollout bundle and ends the rollout, or why it may not; undefined if it leaves the rollout. */
+/**
+ * The columns if the request names no rollout bundle and ends the rollout, or why it may not;
+ * undefined if it leaves the rollout.
+ */
 function endedRollout(
 	request: ChannelRequest,
 	stable: number | null | undefined,
@@ -132,8 +139,8 @@ function changesRollout(body: ChannelBody): boolean {
 }
 
 /**
- * A rollout of another bundle than the channel's: a new cohort, not paused. The bundle before becomes stable if every device has it, or if
- * the request says so.
+ * A rollout of another bundle than the channel's: a new cohort, not paused. The bundle before
+ * becomes stable if every device has it, or if the request says so.
  */
 function started(request: ChannelRequest, next: number, stable: number | null | undefined): PlannedValues | ApiError {
 	const { body, channel } = request;
@@ -170,7 +177,10 @@ function started(request: ChannelRequest, next: number, stable: number | null | 
 	return { ...values, version_id: running };
 }
 
-/** A rollout of the stable bundle would give it to nobody else, and a rollback would then end the rollout instead of returning devices. */
+/**
+ * A rollout of the stable bundle would give it to nobody else, and a rollback would then end the
+ * rollout instead of returning devices.
+ */
 function stableRollout(
 	{ body, channel, rollout: bundle }: ChannelRequest,
 	next: number,
@@ -193,7 +203,10 @@ function isOlder(version: string, than: string): boolean {
 	return one !== null && other !== null && compareVersions(one, other) < 0;
 }
 
-/** A promotion that would return the devices of the rollout to an older bundle. The stable bundle itself ends the rollout, as a rollback does. */
+/**
+ * A promotion that would return the devices of the rollout to an older bundle. The stable bundle
+ * itself ends the rollout, as a rollback does.
+ */
 function olderThanRollout({ channel, stable: bundle }: ChannelRequest, stable: number | null): ApiError | undefined {
 	if (channel === undefined || bundle === undefined || stable === channel.version_id) return undefined;
 	if (channel.rollout_enabled === 0 || channel.rollout_percentage_bps === 0) return undefined;
@@ -206,7 +219,10 @@ function olderThanRollout({ channel, stable: bundle }: ChannelRequest, stable: n
 	);
 }
 
-/** A stable bundle that is newer than the rollout's: each device that joins the rollout later would return to an older bundle. */
+/**
+ * A stable bundle that is newer than the rollout's: each device that joins the rollout later would
+ * return to an older bundle.
+ */
 function newerThanRollout({ channel, stable: bundle }: ChannelRequest, stable: number | null): ApiError | undefined {
 	if (channel === undefined || bundle === undefined || channel.rollout_version_name === null) return undefined;
 	if (stable === null || stable === channel.version_id) return undefined;
@@ -247,7 +263,8 @@ function missingNextRollout(): ApiError {
 }
 
 /**
- * The rollout that the change ends, unless its bundle becomes stable: then nothing is taken from its devices.
+ * The rollout that the change ends, unless its bundle becomes stable: then nothing is taken from
+ * its devices.
  * @param bundles the columns that differ from the channel
  */
 export function rolloutEnded(bundles: PlannedValues, channel: ChannelRow | undefined): RolloutEnded | null {

@@ -153,7 +153,8 @@ function changeOf(
 			...compatibilityGuards(appId, channelId, values, channel, changedByAnother),
 			...guards,
 			...allowed.opening,
-			// The service or another request may have ended or started a rollout, and the request must not apply to another one.
+			// The service or another request may have ended or started a rollout, and the request must not
+			// apply to another one.
 			...(concernsRollout ? [guard(rolloutIs(appId, channelId, channel.rollout_id), rolloutChanged)] : []),
 			...(movesPlatforms ? [guard(channelPlatformsAre(appId, channelId, channel), changedByAnother)] : []),
 		],
@@ -255,7 +256,12 @@ function creation(
 		...(changesBundles ? followRollout(appId, { name }, nowMs) : []),
 		bumpRevision(appId),
 		...previewBinding(preview?.limit, {
-			...{ id: bindingId, holder: principal, orgId, appId, channelName: name, createdAtMs: nowMs },
+			id: bindingId,
+			holder: principal,
+			orgId,
+			appId,
+			channelName: name,
+			createdAtMs: nowMs,
 		}),
 		auditBindingGiven(actor, nowMs, orgId, bindingId, principal),
 		written,

@@ -1,7 +1,8 @@
 /**
- * The store builds of an app's devices, for the problems of its channels, from the database of its reports. An isolate keeps the sample of
- * devices that they come from, and so saves most requests a second round trip: for two seconds, or for a minute once the sample is full,
- * because it hardly changes then.
+ * The store builds of an app's devices, for the problems of its channels, from the database of its
+ * reports. An isolate keeps the sample of devices that they come from, and so saves most requests a
+ * second round trip: for two seconds, or for a minute once the sample is full, because it hardly
+ * changes then.
  */
 import type { AppId } from "../../authz/decide";
 import { storeBuildsOf } from "../../db/store-versions";
@@ -18,7 +19,10 @@ const MOST_APPS = 500;
 const sampleMap = () => recentMap<{ readonly builds: string; readonly untilMs: number }>(MOST_APPS);
 const samplesOf = new WeakMap<Deps, ReturnType<typeof sampleMap>>();
 
-/** @returns JSON array of `[version_build, last_seen_at_ms]`; empty if the database of the reports does not answer */
+/**
+ * @returns JSON array of `[version_build, last_seen_at_ms]`; empty if the database of the reports
+ * does not answer
+ */
 export async function reportedStoreBuilds(deps: Deps, telemetry: string, appId: AppId, nowMs: number): Promise<string> {
 	const samples = samplesOf.get(deps) ?? sampleMap();
 	samplesOf.set(deps, samples);

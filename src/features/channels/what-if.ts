@@ -1,6 +1,7 @@
 /**
- * POST /channel/what_if: the effect of a channel change on devices. The plan comes from the code of POST /channel. One request decides a
- * page of devices; its answer has the position of the next page.
+ * POST /channel/what_if: the effect of a channel change on devices. The plan comes from the code of
+ * POST /channel. One request decides a page of devices; its answer has the position of the next
+ * page.
  */
 import * as v from "valibot";
 import { EFFECT_DAYS } from "../../domain/defaults";
@@ -95,7 +96,10 @@ export const whatIf = endpoint({
 				},
 			],
 			compatibility: {
-				...{ version: "1.4.0", live_version: "1.3.0", verdict: "compatible", not_compared: null },
+				version: "1.4.0",
+				live_version: "1.3.0",
+				verdict: "compatible",
+				not_compared: null,
 				packages: [{ name: "@capacitor/camera", version: "7.0.2", live_version: "7.0.2", problem: null }],
 			},
 			outcomes: [

@@ -1,6 +1,7 @@
 /**
- * GET /device/events: what happened on the devices of an app, newest first: the log of all devices, or the story of one. The log is read by
- * the time at which events were stored, at most `MOST_LOG_ROWS` rows a request, so a rare event may need several requests.
+ * GET /device/events: what happened on the devices of an app, newest first: the log of all devices,
+ * or the story of one. The log is read by the time at which events were stored, at most
+ * `MOST_LOG_ROWS` rows a request, so a rare event may need several requests.
  */
 import * as v from "valibot";
 import { channelByName } from "../../db/channels";
@@ -41,9 +42,14 @@ const eventSchema = v.strictObject({
 type ShownEvent = v.InferOutput<typeof eventSchema>;
 
 const EXAMPLE_EVENT: ShownEvent = {
-	...{ id: "0d4fae6e-64a3-4f39-9a5d-6c9a5f0d9f11-0", at: "2026-11-21T08:00:00.000Z" },
-	...{ device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61", kind: "install", version: "1.4.0" },
-	...{ detail: null, by: null, channel: null },
+	id: "0d4fae6e-64a3-4f39-9a5d-6c9a5f0d9f11-0",
+	at: "2026-11-21T08:00:00.000Z",
+	device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
+	kind: "install",
+	version: "1.4.0",
+	detail: null,
+	by: null,
+	channel: null,
 };
 
 const PLACE = /^(\d{1,15})\.([\w-]{1,64})\.(\d{1,6})$/;

@@ -1,6 +1,7 @@
 /**
- * GET /device: the devices of an app, in one of two forms. The array has all devices of an app of any size, by their id. With `totals=true` the
- * answer is an object with the devices by their last report and their number, for which it reads a bounded number of devices.
+ * GET /device: the devices of an app, in one of two forms. The array has all devices of an app of
+ * any size, by their id. With `totals=true` the answer is an object with the devices by their last
+ * report and their number, for which it reads a bounded number of devices.
  */
 import * as v from "valibot";
 import { appByPublicId } from "../../db/apps";
@@ -79,8 +80,15 @@ function filterOf(
 	loaded: Loaded,
 ): DeviceFilter {
 	return {
-		...{ channel, version, platform, search, customId: custom_id, keyId: key_id },
-		...{ seenFromMs: seen_from, seenToMs: seen_to, searchesCustomIds: !hidesCustomIds(loaded) },
+		channel,
+		version,
+		platform,
+		search,
+		customId: custom_id,
+		keyId: key_id,
+		seenFromMs: seen_from,
+		seenToMs: seen_to,
+		searchesCustomIds: !hidesCustomIds(loaded),
 	};
 }
 

@@ -1,6 +1,7 @@
 /**
- * Creates the rows of devices that were only named, for an override, in the telemetry databases, because lists of devices read these.
- * POST /device does so first; this part of the clean-up repeats it for databases that failed. The override itself is in the main database alone.
+ * Creates the rows of devices that were only named, for an override, in the telemetry databases,
+ * because lists of devices read these. POST /device does so first; this part of the clean-up
+ * repeats it for databases that failed. The override itself is in the main database alone.
  */
 import { sql } from "kysely";
 import { openDb, query } from "../../db/client";
@@ -19,7 +20,10 @@ interface NamedDevice {
 	readonly binding: string;
 }
 
-/** @throws {Error} if a database does not answer; the devices of the others were named, and the next round names its own */
+/**
+ * @throws {Error} if a database does not answer; the devices of the others were named, and the next
+ * round names its own
+ */
 export async function nameDevices(deps: TelemetryDeps & Pick<Deps, "now">): Promise<void> {
 	const main = openDb(deps.d1, "first-primary");
 	const position = sql`coalesce((SELECT position FROM sweep_positions WHERE step = ${STEP}), '["",""]')`;

@@ -1,6 +1,6 @@
 /**
- * Devices of an app by cursor, for programs that read all of them: by id, by their custom ids, or by the time of their last change. Another form
- * of GET /device.
+ * Devices of an app by cursor, for programs that read all of them: by id, by their custom ids, or
+ * by the time of their last change. Another form of GET /device.
  */
 import * as v from "valibot";
 import { appByPublicId } from "../../db/apps";

@@ -1,5 +1,6 @@
 /**
- * The answer about a device, shared by the endpoints that show devices. A custom id is never verified, because any device can report any id.
+ * The answer about a device, shared by the endpoints that show devices. A custom id is never
+ * verified, because any device can report any id.
  */
 import * as v from "valibot";
 import type { DeviceRow } from "../../db/devices";

@@ -48,7 +48,10 @@ export async function readDevices(
 	return joined(reading, rows);
 }
 
-/** Devices that `listedDevices` finds, the number of all that it finds, and whether it read all of the app. */
+/**
+ * Devices that `listedDevices` finds, the number of all that it finds, and whether it read all of
+ * the app.
+ */
 export async function readListedDevices(
 	reading: Reading,
 	filter: DeviceFilter,
@@ -75,9 +78,27 @@ async function joined({ db, appId }: Reading, devices: readonly ReportedRow[]): 
 }
 
 const namedDevice = ({ device_id, created_at_ms, updated_at_ms }: OverrideRow): ReportedRow => ({
-	...{ device_id, created_at_ms, updated_at_ms, last_seen_at_ms: null, revision: 0, custom_id_devices: 0 },
-	...{ platform: null, version_name: null, version_build: null, os_version: null, plugin_version: null },
-	...{ is_prod: null, is_emulator: null, custom_id: null, install_source: null, key_id: null, default_channel: null },
-	...{ channel_id: null, told_at: null, counted_days: null, recent_reports: null },
-	...{ custom_id_first_at_ms: null, custom_id_changed_at_ms: null },
+	device_id,
+	created_at_ms,
+	updated_at_ms,
+	last_seen_at_ms: null,
+	revision: 0,
+	custom_id_devices: 0,
+	platform: null,
+	version_name: null,
+	version_build: null,
+	os_version: null,
+	plugin_version: null,
+	is_prod: null,
+	is_emulator: null,
+	custom_id: null,
+	install_source: null,
+	key_id: null,
+	default_channel: null,
+	channel_id: null,
+	told_at: null,
+	counted_days: null,
+	recent_reports: null,
+	custom_id_first_at_ms: null,
+	custom_id_changed_at_ms: null,
 });

@@ -1,5 +1,6 @@
 /**
- * Sets and removes overrides, the channel or bundle of a single device. A device cannot be deleted, its override can.
+ * Sets and removes overrides, the channel or bundle of a single device. A device cannot be deleted,
+ * its override can.
  */
 import * as v from "valibot";
 import type { ChannelId } from "../../authz/decide";
@@ -125,8 +126,12 @@ export const setDevice = endpoint({
 		waitUntil(tryTelemetry(deps, scopeRow.telemetry_binding, ...named));
 		waitUntil(
 			tellStory(deps, {
-				...{ appId: scopeRow.app_id, deviceId: body.device_id, atMs: nowMs, by: actor.name ?? "" },
-				...{ channel: channel?.name ?? null, version: bundle?.name ?? null },
+				appId: scopeRow.app_id,
+				deviceId: body.device_id,
+				atMs: nowMs,
+				by: actor.name ?? "",
+				channel: channel?.name ?? null,
+				version: bundle?.name ?? null,
 			}),
 		);
 		return OK;
@@ -172,8 +177,12 @@ export const unsetDevice = endpoint({
 		}
 		waitUntil(
 			tellStory(deps, {
-				...{ appId: scopeRow.app_id, deviceId: device_id, atMs: nowMs, by: actor.name ?? "" },
-				...{ channel: null, version: null },
+				appId: scopeRow.app_id,
+				deviceId: device_id,
+				atMs: nowMs,
+				by: actor.name ?? "",
+				channel: null,
+				version: null,
 			}),
 		);
 		return OK;

@@ -1,6 +1,7 @@
 /**
- * The roles of a group on apps and channels. A caller gives and takes no role that is stronger than its own at that place. A role that a group
- * loses is taken in the same batch from its members' keys, where nothing else allows it.
+ * The roles of a group on apps and channels. A caller gives and takes no role that is stronger than
+ * its own at that place. A role that a group loses is taken in the same batch from its members'
+ * keys, where nothing else allows it.
  */
 
 import { sql } from "kysely";
@@ -99,8 +100,14 @@ export const grantGroupBinding = endpoint({
 			]);
 		}
 		const binding: GroupBinding = {
-			...{ id: deps.newId(), role_name: role.name, scope_type: placedAt(channel_id), app_uuid, app_id, channel_id },
-			...{ channel: channel ?? null, created_at_ms: nowMs },
+			id: deps.newId(),
+			role_name: role.name,
+			scope_type: placedAt(channel_id),
+			app_uuid,
+			app_id,
+			channel_id,
+			channel: channel ?? null,
+			created_at_ms: nowMs,
 		};
 		if (!dryRun) {
 			const { id, role_name, scope_type, created_at_ms } = binding;

@@ -1,6 +1,7 @@
 /**
- * The people in a group. Only members of the organization are in its groups, and a person who leaves the organization leaves them. A caller
- * who adds a person gives them the group's roles, so the caller must hold all of them.
+ * The people in a group. Only members of the organization are in its groups, and a person who
+ * leaves the organization leaves them. A caller who adds a person gives them the group's roles, so
+ * the caller must hold all of them.
  */
 import { sql } from "kysely";
 import * as v from "valibot";
@@ -125,7 +126,9 @@ export const addGroupMember = endpoint({
 					principal,
 					orgId,
 					bindings.map(({ role_name, app_uuid, channel_id }) => ({
-						...{ role: role_name, appId: app_uuid, channelId: channel_id },
+						role: role_name,
+						appId: app_uuid,
+						channelId: channel_id,
 					})),
 				),
 				insertGroupMember(row.id, member.user_id, nowMs),
@@ -193,7 +196,10 @@ export const removeGroupMember = endpoint({
 			],
 		});
 		return {
-			...{ user_id, email, added_at: rfc3339(member.added_at_ms), dry_run: dryRun },
+			user_id,
+			email,
+			added_at: rfc3339(member.added_at_ms),
+			dry_run: dryRun,
 			lowered_api_keys,
 		};
 	},

@@ -1,6 +1,6 @@
 /**
- * Lists, creates, renames and deletes groups. A new group holds nothing. A deleted one takes its roles from its members, and in the same batch
- * from their keys what only those roles allowed.
+ * Lists, creates, renames and deletes groups. A new group holds nothing. A deleted one takes its
+ * roles from its members, and in the same batch from their keys what only those roles allowed.
  */
 import * as v from "valibot";
 import { auditStatement } from "../../db/audit/entries";
@@ -179,7 +179,9 @@ export const deleteGroup = endpoint({
 					action: "group.delete",
 					target: { type: "group", id: row.id, name: row.name },
 					before: {
-						...{ name: row.name, description: row.description, member_count: row.members },
+						name: row.name,
+						description: row.description,
+						member_count: row.members,
 						bindings: bindingsOf(row).map(shownBinding),
 					},
 				}),

@@ -1,6 +1,7 @@
 /**
- * Rules of groups: how a group is found and shown, and who may change one. A change of a group gives or takes its roles, so nobody changes a
- * group that holds at some place what they do not hold there.
+ * Rules of groups: how a group is found and shown, and who may change one. A change of a group
+ * gives or takes its roles, so nobody changes a group that holds at some place what they do not
+ * hold there.
  */
 import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
@@ -108,7 +109,12 @@ export const shownBinding = ({
 	channel,
 	created_at_ms,
 }: GroupBinding) => ({
-	...{ id, role_name, scope_type, app_id, channel_id, channel },
+	id,
+	role_name,
+	scope_type,
+	app_id,
+	channel_id,
+	channel,
 	created_at: rfc3339(created_at_ms),
 });
 
@@ -123,7 +129,8 @@ export const shownGroup = (row: GroupRow): v.InferOutput<typeof groupSchema> => 
 });
 
 /**
- * Ends roles of members by the group, with the change that ends them, and takes from their keys what only these roles allowed.
+ * Ends roles of members by the group, with the change that ends them, and takes from their keys
+ * what only these roles allowed.
  * @returns the keys that it lowers, or would lower in a dry run
  */
 export async function endRoles(
@@ -141,7 +148,10 @@ export async function endRoles(
 	return shownKeys(lowered.rows);
 }
 
-/** @throws {ApiError} `permission_denied` where a role of the group holds what the caller does not hold at its place */
+/**
+ * @throws {ApiError} `permission_denied` where a role of the group holds what the caller does not
+ * hold at its place
+ */
 export function refuseStrongerGroup(
 	principal: Principal,
 	orgId: OrgId,

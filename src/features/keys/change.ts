@@ -1,7 +1,8 @@
 /**
- * Changes an API key: its name, expiry, bindings, global permissions, addresses, or secret. Fields that the request omits stay. The changed
- * key must meet the organization's policies, so that no change bypasses them. Regeneration keeps the id and the bindings; the old secret
- * stays valid for an overlap of at most a day, never past its own expiry.
+ * Changes an API key: its name, expiry, bindings, global permissions, addresses, or secret. Fields
+ * that the request omits stay. The changed key must meet the organization's policies, so that no
+ * change bypasses them. Regeneration keeps the id and the bindings; the old secret stays valid for
+ * an overlap of at most a day, never past its own expiry.
  */
 import { type CompiledQuery, sql } from "kysely";
 import * as v from "valibot";
@@ -18,7 +19,6 @@ import {
 	appsAreOf,
 	clearReveals,
 	currentKeyHash,
-	deleteBindings,
 	markRevealed,
 	type PoliciesElsewhere,
 	policiesElsewhere,
@@ -32,6 +32,7 @@ import { channelsExist, existingChannels } from "../../db/channels";
 import { guard, jsonList, lastResult } from "../../db/client";
 import { customRolesOfKey, rolesFrom, rolesUnchanged } from "../../db/custom-roles";
 import { type PolicyColumns, policiesAre } from "../../db/organizations";
+import { deleteBindings } from "../../db/role-bindings";
 import { endUploadLinks } from "../../db/uploads";
 import { isInRanges } from "../../domain/network/ip-allow-list";
 import { ApiError, fieldError, invalidRequest } from "../../errors";
@@ -184,7 +185,8 @@ export const changeKey = endpoint({
 				expires_at_ms: after.expiresAtMs,
 				global_permissions: JSON.stringify(after.globalPermissions),
 				ip_allow_list: addressColumn(after.addresses),
-				// Strictly increasing, so that the guard detects a concurrent change within the same millisecond.
+				// Strictly increasing, so that the guard detects a concurrent change within the same
+				// millisecond.
 				updated_at_ms: Math.max(nowMs, row.updated_at_ms + 1),
 				...(minted === undefined
 					? {}
@@ -199,7 +201,8 @@ export const changeKey = endpoint({
 						...recordReveals(orgId, row, principal, nowMs),
 						endUploadLinks(orgId, row, nowMs + 1_000 * (change.overlap_seconds ?? 0)),
 					]),
-			// Bindings that came from the removed ones; the entry of the change itself names the removed ones.
+			// Bindings that came from the removed ones; the entry of the change itself names the removed
+			// ones.
 			auditBindingsTaken(
 				actor,
 				nowMs,
@@ -263,11 +266,13 @@ function refuseForbiddenChange({
 	nowMs,
 }: ChangeToCheck): boolean {
 	const gains = gainsOf(row, after, customRoles);
-	// The key can use added rights until its expiry and from all its addresses, so a gain requires the checks of both.
+	// The key can use added rights until its expiry and from all its addresses, so a gain requires the
+	// checks of both.
 	const renewed = gains.rights || change.regenerate === true;
 	const onlyWeakens = !renewed && !gains.life && !gains.addresses;
 	const policy = policyOf(policies);
-	// A key that a policy suspends can still be restricted, but an expiry that this request sets must meet the policy.
+	// A key that a policy suspends can still be restricted, but an expiry that this request sets must
+	// meet the policy.
 	const restricts = onlyWeakens && (change.bindings ?? change.ip_allow_list ?? change.expires_at) !== undefined;
 	if (!restricts) refuseBrokenPolicy(policy, after, nowMs);
 	else if (change.expires_at !== undefined) refuseBrokenPolicy({ ...policy, enforceHashed: false }, after, nowMs);
@@ -286,7 +291,10 @@ function refuseForbiddenChange({
 	return !onlyWeakens;
 }
 
-/** Refuses a key that removes its own administering role or address, because no other key might be able to restore it. */
+/**
+ * Refuses a key that removes its own administering role or address, because no other key might be
+ * able to restore it.
+ */
 function refuseLockout(change: ChangeInput, after: KeyAfter, orgId: OrgId, ipAddress: string | null): void {
 	const administers = bindingsAfter(after).some(
 		(binding) => binding.org_id === orgId && administersOrganization(binding.role_name),
@@ -305,7 +313,10 @@ function refuseLockout(change: ChangeInput, after: KeyAfter, orgId: OrgId, ipAdd
 	}
 }
 
-/** After a regeneration only the actor has seen the secret; it is recorded if the key belongs to another account. */
+/**
+ * After a regeneration only the actor has seen the secret; it is recorded if the key belongs to
+ * another account.
+ */
 function recordReveals(orgId: OrgId, row: ApiKeyRow, { userId }: Principal, nowMs: number): CompiledQuery[] {
 	const seen = row.user_id === userId ? [] : [markRevealed(orgId, row.id, userId, nowMs)];
 	return [clearReveals(orgId, row.id), ...seen];

@@ -1,5 +1,6 @@
 /**
- * Creates API keys. A caller can grant no more than it holds (rules.ts). The secret is returned once.
+ * Creates API keys. A caller can grant no more than it holds (rules.ts). The secret is returned
+ * once.
  */
 import * as v from "valibot";
 import { refuseLongerLife, refuseMoreAddresses } from "../../authz/granting";

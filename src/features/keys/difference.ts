@@ -1,6 +1,6 @@
 /**
- * The effect of a change on an API key, without any access to the database: the key afterwards, the difference of its bindings, whether the
- * key gains anything, and the fields for the audit log.
+ * The effect of a change on an API key, without any access to the database: the key afterwards, the
+ * difference of its bindings, whether the key gains anything, and the fields for the audit log.
  */
 import { resolvedRole, roleNamed } from "../../authz/custom-roles";
 import type { OrgId } from "../../authz/decide";
@@ -75,7 +75,10 @@ function addressesOf(row: ApiKeyRow): string[] {
 	return JSON.parse(row.ip_allow_list ?? "[]");
 }
 
-/** True if a permanent binding of the key at the same scope or above already grants everything that the binding grants. */
+/**
+ * True if a permanent binding of the key at the same scope or above already grants everything that
+ * the binding grants.
+ */
 function isCovered(binding: NewBindingInput, row: ApiKeyRow, customRoles: readonly Role[]): boolean {
 	const wanted = roleNamed(binding.role_name, customRoles);
 	if (wanted === undefined) return false;
@@ -93,7 +96,10 @@ function isCovered(binding: NewBindingInput, row: ApiKeyRow, customRoles: readon
 	});
 }
 
-/** The difference between the current and the requested bindings. A binding that stays keeps its id, and so its child bindings. */
+/**
+ * The difference between the current and the requested bindings. A binding that stays keeps its id,
+ * and so its child bindings.
+ */
 function bindingChange(row: ApiKeyRow, orgId: OrgId, wanted: readonly NewBindingInput[] | undefined): BindingChange {
 	const current: BindingRecord[] = JSON.parse(row.bindings);
 	if (wanted === undefined) return { kept: current, removedIds: [], added: [] };
@@ -116,7 +122,10 @@ function bindingChange(row: ApiKeyRow, orgId: OrgId, wanted: readonly NewBinding
 	};
 }
 
-/** The requested global permissions; if omitted, the current ones, unless the key loses its last administering role. */
+/**
+ * The requested global permissions; if omitted, the current ones, unless the key loses its last
+ * administering role.
+ */
 function globalPermissionsAfter(row: ApiKeyRow, change: KeyChange, kept: readonly BindingRecord[]): string[] {
 	if (change.global_permissions !== undefined) return [...new Set(change.global_permissions)];
 	const roles = [...kept, ...(change.bindings ?? [])].map((binding) => binding.role_name);

@@ -1,6 +1,7 @@
 /**
- * Computes the effect of a policy change on the valid keys of an organization: which keys it suspends, and which administering keys stay
- * valid. Only src/domain/key-policy.ts decides whether a key meets a policy.
+ * Computes the effect of a policy change on the valid keys of an organization: which keys it
+ * suspends, and which administering keys stay valid. Only src/domain/key-policy.ts decides whether
+ * a key meets a policy.
  */
 import { policyOf } from "../../authz/principal";
 import type { KeyUnderPolicy, PolicyColumns } from "../../db/organizations";
@@ -27,7 +28,10 @@ export function changesPolicy(fields: object): boolean {
 	return KEY_POLICY_NAMES.some((name) => name in fields);
 }
 
-/** @param keys every key that the policies apply to; each row carries the policies of the key's home organization */
+/**
+ * @param keys every key that the policies apply to; each row carries the policies of the key's home
+ * organization
+ */
 export function policyEffect(
 	before: PolicyColumns & { readonly id: string },
 	after: PolicyColumns,

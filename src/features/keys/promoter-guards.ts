@@ -1,6 +1,7 @@
 /**
- * A role or a key that a protected channel names as promoter gives more than its permissions there: it passes the protection. So giving such a
- * role to a key, a member or a group takes the right to change the promoters themselves, and so does the secret of such a key.
+ * A role or a key that a protected channel names as promoter gives more than its permissions there:
+ * it passes the protection. So giving such a role to a key, a member or a group takes the right to
+ * change the promoters themselves, and so does the secret of such a key.
  */
 import { sql } from "kysely";
 import { holds } from "../../authz/decide";
@@ -23,7 +24,10 @@ interface Given {
 	readonly channelId: number | null | undefined;
 }
 
-/** Guards of the batch that gives the roles; none for callers who may change promoters at these places. */
+/**
+ * Guards of the batch that gives the roles; none for callers who may change promoters at these
+ * places.
+ */
 export function promoterGuards(principal: Principal, orgId: string, given: readonly Given[]): Statement[] {
 	const doubtful = given
 		.filter(({ appId }) => !holds(principal, "app.update_user_roles", placeOf(orgId, appId, undefined)))
@@ -40,8 +44,8 @@ export function promoterGuards(principal: Principal, orgId: string, given: reado
 }
 
 /**
- * Guards of a batch that shows or replaces the secret of a key, or lets it live longer or be used from more addresses. None for the key itself,
- * and for a person whose own key it is.
+ * Guards of a batch that shows or replaces the secret of a key, or lets it live longer or be used
+ * from more addresses. None for the key itself, and for a person whose own key it is.
  */
 export function secretGuards(principal: Principal, key: Pick<ApiKeyRow, "id" | "user_id" | "bindings">): Statement[] {
 	const isOwn = principal.kind === "session" ? key.user_id === principal.userId : key.id === principal.keyId;

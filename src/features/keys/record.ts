@@ -1,14 +1,15 @@
 /**
- * An API key in requests, responses and columns. Only the responses to creation, regeneration and reveal use the schema with the secret;
- * no other record holds it.
+ * An API key in requests, responses and columns. Only the responses to creation, regeneration and
+ * reveal use the schema with the secret; no other record holds it.
  */
 import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";
 import { GLOBAL_PERMISSIONS, ROLE_NAMES, ROLES } from "../../authz/permissions";
 import { type MintedKey, sealKey } from "../../authz/secrets";
-import { type ApiKeyRow, type BindingRecord, type Holder, insertBinding } from "../../db/api-keys";
+import type { ApiKeyRow, BindingRecord } from "../../db/api-keys";
 import type { ChannelOfApp } from "../../db/channels";
+import { type Holder, insertBinding } from "../../db/role-bindings";
 import type { Deps } from "../../deps";
 import { normalizedRange } from "../../domain/network/ip-allow-list";
 import { signingSecret } from "../../domain/secrets";
@@ -51,14 +52,21 @@ const keyFields = {
 	updated_at: time,
 	last_used_at: nullableTime,
 	bindings: v.array(bindingSchema),
-	/** The public ids of the apps in the bindings, without those of bindings that grant nothing any more. */
+	/**
+	 * The public ids of the apps in the bindings, without those of bindings that grant nothing any
+	 * more.
+	 */
 	app_ids: v.array(v.string()),
 	global_permissions: v.array(v.string()),
 	ip_allow_list: v.array(v.string()),
-	/** The time at which the stored secret was last revealed, and the account that saw it; null: never. */
+	/**
+	 * The time at which the stored secret was last revealed, and the account that saw it; null: never.
+	 */
 	revealed_at: nullableTime,
 	revealed_by: v.nullable(v.string()),
-	/** The time until which the secret before the last regeneration stays valid; null: it is not valid. */
+	/**
+	 * The time until which the secret before the last regeneration stays valid; null: it is not valid.
+	 */
 	previous_key_valid_until: nullableTime,
 	/** The trusted publisher that acts by this key; null: an ordinary key. */
 	publisher_id: v.nullable(v.string()),

@@ -1,6 +1,7 @@
 /**
- * Revokes API keys. A caller can revoke only keys that are no stronger than itself in its organization (rules.ts). Another organization in
- * which a key has bindings can remove these bindings only.
+ * Revokes API keys. A caller can revoke only keys that are no stronger than itself in its
+ * organization (rules.ts). Another organization in which a key has bindings can remove these
+ * bindings only.
  */
 import { sql } from "kysely";
 import * as v from "valibot";

@@ -1,7 +1,8 @@
 /**
- * Rules for managing API keys. A caller cannot create, change, reveal or regenerate a key that is stronger than itself: more permissions
- * at some scope, a global permission, no expiry, or more addresses. Policies of the organization are checked before the caller's strength,
- * so that the error names the rule that applies to every caller.
+ * Rules for managing API keys. A caller cannot create, change, reveal or regenerate a key that is
+ * stronger than itself: more permissions at some scope, a global permission, no expiry, or more
+ * addresses. Policies of the organization are checked before the caller's strength, so that the
+ * error names the rule that applies to every caller.
  */
 import { resolvedRole, roleNamed } from "../../authz/custom-roles";
 import type { OrgId, Target } from "../../authz/decide";
@@ -14,7 +15,10 @@ import { brokenPolicy, type KeyPolicy, POLICY_REMEDIES, type PolicedKey } from "
 import { ApiError, invalidRequest, type RequestIssue } from "../../errors";
 import { appOf, channelOf, identityOf, type NewBindingInput } from "./record";
 
-/** 400 for bindings outside the key's organization, at the wrong scope, on unknown apps or channels, or repeated. */
+/**
+ * 400 for bindings outside the key's organization, at the wrong scope, on unknown apps or channels,
+ * or repeated.
+ */
 export function refuseMisplacedBindings(
 	bindings: readonly NewBindingInput[],
 	orgId: OrgId,
@@ -93,8 +97,9 @@ export function refuseBrokenPolicy(policy: KeyPolicy, key: PolicedKey, nowMs: nu
 }
 
 /**
- * 400 for a change after which the key would newly violate a policy of another organization in which it has bindings, because that
- * organization would suspend the key without notice. A key that already violates the policy is suspended there anyway.
+ * 400 for a change after which the key would newly violate a policy of another organization in
+ * which it has bindings, because that organization would suspend the key without notice. A key that
+ * already violates the policy is suspended there anyway.
  */
 export function refuseBrokenPolicyElsewhere(
 	policies: readonly PoliciesElsewhere[],
@@ -114,7 +119,10 @@ export function refuseBrokenPolicyElsewhere(
 	}
 }
 
-/** The place of a binding, as the target of its granting. A preview role on the channel grants nothing to others. */
+/**
+ * The place of a binding, as the target of its granting. A preview role on the channel grants
+ * nothing to others.
+ */
 export function placeOf(orgId: string, appId: string | null | undefined, channelId: number | null | undefined): Target {
 	return {
 		orgId,
@@ -137,8 +145,9 @@ export function refuseStrongerBindings(
 }
 
 /**
- * 403 when the key grants anywhere what the caller does not hold, because its secret gives access to all of its bindings. A key is never
- * stronger than itself, even where a policy suspends it, so that it can fix the violation.
+ * 403 when the key grants anywhere what the caller does not hold, because its secret gives access
+ * to all of its bindings. A key is never stronger than itself, even where a policy suspends it, so
+ * that it can fix the violation.
  */
 export function refuseStrongerPermissions(principal: Principal, key: ApiKeyRow): void {
 	if (key.id === principal.keyId) return;
@@ -154,8 +163,9 @@ export function refuseStrongerSecret(principal: Principal, key: ApiKeyRow): void
 }
 
 /**
- * 403 when the key holds more than the caller in this organization. Only the key's bindings in the organization are compared: weakening a
- * key grants nothing, so its rights elsewhere must not prevent it.
+ * 403 when the key holds more than the caller in this organization. Only the key's bindings in the
+ * organization are compared: weakening a key grants nothing, so its rights elsewhere must not
+ * prevent it.
  */
 export function refuseToWeakenStrongerKey(principal: Principal, key: ApiKeyRow, orgId: OrgId): void {
 	for (const binding of JSON.parse(key.bindings) as BindingRecord[]) {
@@ -173,7 +183,10 @@ function refuseStrongerBinding(principal: Principal, binding: BindingRecord): vo
 	});
 }
 
-/** Only a holder of `org.create` may grant it, and only to a key or member that administers an organization. */
+/**
+ * Only a holder of `org.create` may grant it, and only to a key or member that administers an
+ * organization.
+ */
 export function refuseGlobalPermissions(
 	principal: Principal,
 	wanted: readonly string[],
@@ -188,7 +201,10 @@ export function refuseGlobalPermissions(
 	);
 }
 
-/** @throws {ApiError} `permission_denied` when the caller grants or removes a global permission that it does not hold */
+/**
+ * @throws {ApiError} `permission_denied` when the caller grants or removes a global permission that
+ * it does not hold
+ */
 export function refuseGlobalPermissionsNotHeld(principal: Principal, permissions: readonly string[]): void {
 	const held: readonly string[] = principal.globalPermissions;
 	const missing = permissions.find((permission) => !held.includes(permission));
@@ -203,7 +219,10 @@ export function globalPermissionDenied(permission: string): ApiError {
 	);
 }
 
-/** The custom roles that the checks of a change saw: those of the key's bindings, and those that it would get. */
+/**
+ * The custom roles that the checks of a change saw: those of the key's bindings, and those that it
+ * would get.
+ */
 export function rolesOfKey(key: ApiKeyRow, added: readonly NewBindingInput[], customRoles: readonly Role[]) {
 	const held = (JSON.parse(key.bindings) as BindingRecord[]).map((binding) => ({
 		orgId: binding.org_id,

@@ -1,5 +1,6 @@
 /**
- * Scopes of the endpoints for API keys: which organization authorizes a request about a key; and the errors that these endpoints share.
+ * Scopes of the endpoints for API keys: which organization authorizes a request about a key; and
+ * the errors that these endpoints share.
  */
 import type { RawBuilder } from "kysely";
 import type { PolicyColumns } from "../../authz/principal";
@@ -41,7 +42,10 @@ export const keyScope: ScopeSource<KeyScopeRow> = {
 	hidden: keyNotFound,
 };
 
-/** Scope: the organization `org_id` if the key belongs to it or has a binding in it; without `org_id`, the key's organization. */
+/**
+ * Scope: the organization `org_id` if the key belongs to it or has a binding in it; without
+ * `org_id`, the key's organization.
+ */
 export const boundKeyScope = boundScope((name) => (name ?? "").toLowerCase());
 
 /** The same for a key that the path names by its id or its secret. */
@@ -82,7 +86,9 @@ export const scopeOfNewKey = (orgId: string | RawBuilder<string>) =>
 		.where("deleted_at_ms", "is", null)
 		.compile();
 
-/** Scope: the organization of a new key, which is `org_id` of the query or the one in its bindings. */
+/**
+ * Scope: the organization of a new key, which is `org_id` of the query or the one in its bindings.
+ */
 export const newKeyScope: ScopeSource<PolicyColumns & { id: string }> = {
 	missing: { path: "org_id", message: "is required unless bindings name the organization" },
 	statement: (raw) => {

@@ -1,6 +1,6 @@
 /**
- * Changes an organization and its policies. A change of policies never leaves an organization without a valid administering key that it had
- * before.
+ * Changes an organization and its policies. A change of policies never leaves an organization
+ * without a valid administering key that it had before.
  */
 import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";
@@ -158,7 +158,8 @@ export const updateOrganization = endpoint({
 
 		const dryRun = input.query.dry_run === true || input.body.dry_run === true;
 		if (Object.keys(changes).length > 0 && !dryRun) {
-			// Strictly increasing, so that the guard detects a concurrent change within the same millisecond.
+			// Strictly increasing, so that the guard detects a concurrent change within the same
+			// millisecond.
 			after.updated_at_ms = Math.max(nowMs, before.updated_at_ms + 1);
 			await db.batch([
 				guard(organizationIsAsRead(orgId, before), organizationChanged),
@@ -186,15 +187,18 @@ export const updateOrganization = endpoint({
 	},
 });
 
-/** True if the change suspends every valid key that administers the organization, or every one that owns it. */
+/**
+ * True if the change suspends every valid key that administers the organization, or every one that
+ * owns it.
+ */
 function suspendsAllAdministration({ tightens, administering, owning }: PolicyEffect): boolean {
 	const losesAll = ({ before, after }: BeforeAndAfter) => before.length > 0 && after.length === 0;
 	return tightens && (losesAll(administering) || losesAll(owning));
 }
 
 /**
- * If valid keys own the organization, one of them must stay valid; otherwise one administering key. Policies do not apply to people, so an
- * organization without administering keys needs no guard.
+ * If valid keys own the organization, one of them must stay valid; otherwise one administering key.
+ * Policies do not apply to people, so an organization without administering keys needs no guard.
  */
 function guardsOfAdministration(
 	orgId: OrgId,

@@ -1,17 +1,18 @@
 /**
- * Creates organizations, for the public API and for the stock CLI. One batch inserts the organization, the creator's role for the calling
- * key and its account, and the audit entries, guarded by the caller's right to create organizations.
+ * Creates organizations, for the public API and for the stock CLI. One batch inserts the
+ * organization, the creator's role for the calling key and its account, and the audit entries,
+ * guarded by the caller's right to create organizations.
  */
 import * as v from "valibot";
 import { ADMINISTERING_ROLES } from "../../authz/member-roles";
 import { ORGANIZATION_CREATOR_ROLE } from "../../authz/permissions";
 import type { Principal } from "../../authz/principal";
-import { insertBinding } from "../../db/api-keys";
 import { type Actor, auditStatement } from "../../db/audit/entries";
 import { type Database, guard } from "../../db/client";
 import { emailOf, insertMemberBinding } from "../../db/members";
 import { insertOrganization, stillHoldsGlobally } from "../../db/organizations";
 import { organizationsOfAccount } from "../../db/quotas";
+import { insertBinding } from "../../db/role-bindings";
 import type { Deps } from "../../deps";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";

@@ -1,6 +1,7 @@
 /**
- * Deletes an organization, which can be undone for 30 days. The deletion sets one column of one row: every key then gets 404 in the
- * organization, and its devices get the error for an unknown app. The clean-up later purges its rows (purge.ts).
+ * Deletes an organization, which can be undone for 30 days. The deletion sets one column of one
+ * row: every key then gets 404 in the organization, and its devices get the error for an unknown
+ * app. The clean-up later purges its rows (purge.ts).
  */
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
@@ -23,8 +24,8 @@ import { acknowledgement, booleanText, OK, optional, rfc3339, time, uuid } from 
 import { organizationNotFound, orgScope } from "../../http/scope";
 
 /**
- * The other organizations that a deletion affects, because keys of the deleted organization have bindings in them: those that the caller
- * can read by name, and the number of the others.
+ * The other organizations that a deletion affects, because keys of the deleted organization have
+ * bindings in them: those that the caller can read by name, and the number of the others.
  */
 export const otherOrganizationsSchema = v.strictObject({
 	known: v.array(v.strictObject({ id: v.string(), name: v.string(), api_keys: v.number() })),
@@ -105,7 +106,8 @@ export const deleteOrganization = endpoint({
 		const [organization] = loaded.organization;
 		const [removes] = loaded.contents;
 		if (organization === undefined || removes === undefined) throw organizationNotFound();
-		// Restorable even if all of its keys expire, because at least one person owns the organization permanently.
+		// Restorable even if all of its keys expire, because at least one person owns the organization
+		// permanently.
 		const restorableUntil = rfc3339(nowMs + RESTORABLE_MS);
 		const dryRun = input.query.dry_run === true;
 		if (!dryRun) {

@@ -1,7 +1,8 @@
 /**
- * Shows and accepts invitations. The token is the credential of a new account; the owner of an existing account must also sign in or enter
- * a code. One batch accepts an invitation: it creates the account, the membership and a first API key, and deletes the invitation. Every
- * invalid invitation gets the same error.
+ * Shows and accepts invitations. The token is the credential of a new account; the owner of an
+ * existing account must also sign in or enter a code. One batch accepts an invitation: it creates
+ * the account, the membership and a first API key, and deletes the invitation. Every invalid
+ * invitation gets the same error.
  */
 import { type CompiledQuery, sql } from "kysely";
 import * as v from "valibot";
@@ -10,7 +11,7 @@ import type { OrgId } from "../../authz/decide";
 import { WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
 import type { Role } from "../../authz/permissions";
 import { codeHashes, hashKey, type MintedKey, mintKey } from "../../authz/secrets";
-import { insertApiKey, insertBinding } from "../../db/api-keys";
+import { insertApiKey } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit/entries";
 import { guard, onUnique } from "../../db/client";
 import {
@@ -22,6 +23,7 @@ import {
 } from "../../db/invitations";
 import { insertMemberBinding } from "../../db/members";
 import { keysOfOrganization } from "../../db/quotas";
+import { insertBinding } from "../../db/role-bindings";
 import { hasSession } from "../../db/sessions";
 import { accountOfAttempt, countTry, deleteAttempt, isRightCode, markEmailVerified } from "../../db/sign-in";
 import type { Deps } from "../../deps";
@@ -136,7 +138,8 @@ export const acceptInvitation = endpoint({
 			},
 		},
 	},
-	// Counts a try with a code in its own batch, because the batch that rejects a wrong code is rolled back.
+	// Counts a try with a code in its own batch, because the batch that rejects a wrong code is rolled
+	// back.
 	load: ({ body }, nowMs) => ({
 		invitation: invitationByToken(hashKey(body.token), nowMs),
 		tries: body.attempt === undefined ? undefined : countTry(hashKey(body.attempt), "code", nowMs),
@@ -148,7 +151,8 @@ export const acceptInvitation = endpoint({
 		// A session cookie is accepted from our own pages only.
 		if (signsIn || current !== undefined) requireOwnPage(context);
 		const { invitation, role } = validInvitation(loaded.invitation[0]);
-		// The token authorizes the request for this organization; the endpoint is public, so no decision was made before.
+		// The token authorizes the request for this organization; the endpoint is public, so no decision
+		// was made before.
 		const orgId = invitation.org_id as OrgId;
 		const { email } = invitation;
 		const isNew = invitation.user_id === null;
@@ -183,7 +187,11 @@ export const acceptInvitation = endpoint({
 			],
 		);
 		const answer = {
-			...{ status: "ok" as const, org_id: orgId, uid, email, role: role.name },
+			status: "ok" as const,
+			org_id: orgId,
+			uid,
+			email,
+			role: role.name,
 			signed_in: session !== undefined || proof?.by === "session",
 			api_key: { id: key.id, key: key.text, expires_at: rfc3339(key.expiresAtMs) },
 		};
@@ -206,7 +214,9 @@ function newKey(
 	const days = Math.min(FIRST_KEY_DAYS, mostDays ?? FIRST_KEY_DAYS);
 	return {
 		...mintKey(randomBytes),
-		...{ id: newId(), name: name ?? FIRST_KEY_NAME, expiresAtMs: nowMs + days * DAY_MS },
+		id: newId(),
+		name: name ?? FIRST_KEY_NAME,
+		expiresAtMs: nowMs + days * DAY_MS,
 	};
 }
 
@@ -249,8 +259,10 @@ function auditAcceptance(
 	const person = { ...actor, type: "user" as const, id: uid, name: email };
 	const expires_at = rfc3339(key.expiresAtMs);
 	const details = {
-		...{ by_link: true, proven_by: provenBy },
-		...{ invited_by: invitation.invited_by, invited_by_name: invitation.inviter_email },
+		by_link: true,
+		proven_by: provenBy,
+		invited_by: invitation.invited_by,
+		invited_by_name: invitation.inviter_email,
 	};
 	const entries = [
 		{
@@ -263,9 +275,12 @@ function auditAcceptance(
 			action: "api_key.create",
 			target: { type: "api_key", id: key.id, name: key.name },
 			after: {
-				...{ name: key.name, is_hashed_key: true, expires_at },
+				name: key.name,
+				is_hashed_key: true,
+				expires_at,
 				bindings: [{ role_name: role, scope_type: "org", org_id: orgId }],
-				...{ global_permissions: [], ip_allow_list: [] },
+				global_permissions: [],
+				ip_allow_list: [],
 			},
 		},
 	];
@@ -273,7 +288,8 @@ function auditAcceptance(
 }
 
 /**
- * The proof that the owner of an existing account sends the request, checked in the batch that joins.
+ * The proof that the owner of an existing account sends the request, checked in the batch that
+ * joins.
  * @throws {ApiError} `sign_in_required` without a code and a session
  */
 function proofOfAccount(
@@ -305,7 +321,9 @@ const invitationNotFound = () =>
 		"This invitation is unknown, has expired or was already used. Ask for a new one.",
 	);
 
-/** @throws {ApiError} `invitation_not_found`, also when the inviter has left or may no longer invite */
+/**
+ * @throws {ApiError} `invitation_not_found`, also when the inviter has left or may no longer invite
+ */
 function validInvitation(invitation: InvitationWithOrganization | undefined): {
 	invitation: InvitationWithOrganization;
 	role: Role;

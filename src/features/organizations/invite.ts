@@ -1,6 +1,7 @@
 /**
- * Creates invitations. The response contains the link; only the hash of its token is stored. A caller can invite only to a role that it
- * holds itself, and its account must be a member, because it becomes the inviter.
+ * Creates invitations. The response contains the link; only the hash of its token is stored. A
+ * caller can invite only to a role that it holds itself, and its account must be a member, because
+ * it becomes the inviter.
  */
 
 import * as v from "valibot";

@@ -1,12 +1,13 @@
 /**
- * Roles of members on single apps and channels, beside their role on the whole organization. A caller grants and revokes no role that is
- * stronger than its own at that place, and a revocation removes in the same batch what only this role allowed the member's keys there.
+ * Roles of members on single apps and channels, beside their role on the whole organization. A
+ * caller grants and revokes no role that is stronger than its own at that place, and a revocation
+ * removes in the same batch what only this role allowed the member's keys there.
  */
 import { sql } from "kysely";
 import * as v from "valibot";
 import { roleNamed } from "../../authz/custom-roles";
 import { refuseStronger } from "../../authz/granting";
-import { appsAreOf, insertBinding } from "../../db/api-keys";
+import { appsAreOf } from "../../db/api-keys";
 import { auditBindingGiven } from "../../db/audit/bindings";
 import { channelsExist } from "../../db/channels";
 import { guard, onUnique } from "../../db/client";
@@ -24,6 +25,7 @@ import {
 	placeNamed,
 } from "../../db/member-bindings";
 import { membershipByEmail, membershipIs } from "../../db/members";
+import { insertBinding } from "../../db/role-bindings";
 import { fieldError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
@@ -185,9 +187,17 @@ export const grantMemberBinding = endpoint({
 			]);
 		}
 		return new Reply(dry_run ? 200 : 201, {
-			...{ id, uid: member.user_id, email: member.email, role_name: role.name, scope_type: placedAt(app.channel_id) },
-			...{ app_id: app.app_id, channel_id: app.channel_id, channel: channel ?? null, created_at: rfc3339(nowMs) },
-			...{ dry_run, gains },
+			id,
+			uid: member.user_id,
+			email: member.email,
+			role_name: role.name,
+			scope_type: placedAt(app.channel_id),
+			app_id: app.app_id,
+			channel_id: app.channel_id,
+			channel: channel ?? null,
+			created_at: rfc3339(nowMs),
+			dry_run,
+			gains,
 		});
 	},
 });
@@ -251,7 +261,8 @@ export const revokeMemberBinding = endpoint({
 		]);
 		return {
 			...shown(binding),
-			...{ dry_run: dryRun, loses },
+			dry_run: dryRun,
+			loses,
 			lowered_api_keys: shownKeys(lowered.rows),
 		};
 	},

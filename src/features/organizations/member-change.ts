@@ -1,6 +1,7 @@
 /**
- * Changes the role of a member or of a pending invitation. A lower role lowers the member's keys in the same batch, because a key could
- * otherwise undo the demotion. At least one member can always delete the organization.
+ * Changes the role of a member or of a pending invitation. A lower role lowers the member's keys in
+ * the same batch, because a key could otherwise undo the demotion. At least one member can always
+ * delete the organization.
  */
 import * as v from "valibot";
 import { holdsAll } from "../../authz/custom-roles";
@@ -95,8 +96,15 @@ export const updateMember = endpoint({
 	example: {
 		body: { orgId: EXAMPLE_ORG_ID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE },
 		response: {
-			...{ status: "ok", uid: EXAMPLE_UID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE, dry_run: false },
-			...{ api_keys: [], lowered_api_keys: [], revealed_api_keys: [], link: null },
+			status: "ok",
+			uid: EXAMPLE_UID,
+			email: "ada@example.com",
+			role: WEAKEST_MEMBER_ROLE,
+			dry_run: false,
+			api_keys: [],
+			lowered_api_keys: [],
+			revealed_api_keys: [],
+			link: null,
 		},
 	},
 	load: ({ body }, nowMs) => ({
@@ -116,14 +124,21 @@ export const updateMember = endpoint({
 			const invitation = pendingInvitation(loaded.invitation[0], nowMs);
 			const token = await changeInvitedRole(caller, orgId, invitation, { role, customRoles, dryRun });
 			return {
-				...{ ...answer, uid: invitation.id, email: invitation.email },
-				...{ api_keys: [], lowered_api_keys: [], revealed_api_keys: [] },
+				...answer,
+				uid: invitation.id,
+				email: invitation.email,
+				api_keys: [],
+				lowered_api_keys: [],
+				revealed_api_keys: [],
 				link: token === undefined ? null : invitationLink(origin, token),
 			};
 		}
 		const changed = await changeMemberRole(caller, orgId, member, { role, customRoles, keepKeys, dryRun });
 		return {
-			...{ ...answer, uid: member.user_id, email: member.email, link: null },
+			...answer,
+			uid: member.user_id,
+			email: member.email,
+			link: null,
 			api_keys: keysOf(member.keys).map(named),
 			lowered_api_keys: shownKeys(changed.lowered),
 			revealed_api_keys: changed.revealed,
@@ -155,7 +170,9 @@ async function changeInvitedRole(
 		guard(memberHoldsAll(orgId, principal.userId, neededToInvite(role), nowMs), () => inviterMustBeMember(role)),
 		// The caller becomes the inviter, so the link that the previous inviter sent must stop working.
 		changeInvitation(orgId, invitation.id, {
-			...{ role_name: role.name, invited_by: principal.userId, token_hash: token.hash },
+			role_name: role.name,
+			invited_by: principal.userId,
+			token_hash: token.hash,
 		}),
 		auditStatement(actor, nowMs, {
 			orgId,

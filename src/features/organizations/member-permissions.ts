@@ -1,6 +1,7 @@
 /**
- * Global permissions of an account, currently `org.create`. They apply in every organization that the account administers, so only the
- * operator, an owner of the first organization, can change them.
+ * Global permissions of an account, currently `org.create`. They apply in every organization that
+ * the account administers, so only the operator, an owner of the first organization, can change
+ * them.
  */
 import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";

@@ -1,6 +1,7 @@
 /**
- * Removes a member or withdraws an invitation. A removed member immediately loses everything they hold in the organization, including their
- * API keys. At least one member can always delete the organization.
+ * Removes a member or withdraws an invitation. A removed member immediately loses everything they
+ * hold in the organization, including their API keys. At least one member can always delete the
+ * organization.
  */
 import * as v from "valibot";
 import { roleNamed } from "../../authz/custom-roles";
@@ -100,7 +101,10 @@ export const removeMember = endpoint({
 						dryRun,
 					});
 		return {
-			...{ status: "ok" as const, dry_run: dryRun, revoked_api_keys: revoked.map(named), revealed_api_keys: revealed },
+			status: "ok" as const,
+			dry_run: dryRun,
+			revoked_api_keys: revoked.map(named),
+			revealed_api_keys: revealed,
 			other_organizations: otherOrganizations(principal, loaded.keyOrganizations),
 		};
 	},

@@ -1,6 +1,6 @@
 /**
- * Rules for members and invitations: a caller cannot grant, change or remove a role that is stronger than its own, and an invitation is
- * valid only while its inviter may grant the role.
+ * Rules for members and invitations: a caller cannot grant, change or remove a role that is
+ * stronger than its own, and an invitation is valid only while its inviter may grant the role.
  */
 import * as v from "valibot";
 import { roleNamed } from "../../authz/custom-roles";
@@ -51,7 +51,10 @@ export function rolesNotHeld(principal: Principal, orgId: string, customRoles: r
 		.map(({ name }) => name);
 }
 
-/** @throws {ApiError} `cannot_remove_higher_role` when one of the roles to remove holds a permission that the caller does not hold */
+/**
+ * @throws {ApiError} `cannot_remove_higher_role` when one of the roles to remove holds a permission
+ * that the caller does not hold
+ */
 export function refuseToTake(
 	principal: Principal,
 	roles: readonly string[],
@@ -71,7 +74,10 @@ export function refuseToTake(
 	}
 }
 
-/** 403 because the account of the caller, which becomes the inviter, may not invite people with this role. */
+/**
+ * 403 because the account of the caller, which becomes the inviter, may not invite people with this
+ * role.
+ */
 export function inviterMustBeMember({ name: role }: Role): ApiError {
 	return new ApiError(
 		"permission_denied",
@@ -80,7 +86,10 @@ export function inviterMustBeMember({ name: role }: Role): ApiError {
 	);
 }
 
-/** @throws {ApiError} `cannot_remove_higher_role` when a key of the member holds a permission that the caller does not hold */
+/**
+ * @throws {ApiError} `cannot_remove_higher_role` when a key of the member holds a permission that
+ * the caller does not hold
+ */
 export function refuseToTakeFromKeys(
 	principal: Principal,
 	member: Membership,

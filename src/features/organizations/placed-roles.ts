@@ -1,6 +1,6 @@
 /**
- * Roles on single apps and channels, for members and groups: which can be given where, and what several of them give together. Roles that only
- * the service gives are not among them.
+ * Roles on single apps and channels, for members and groups: which can be given where, and what
+ * several of them give together. Roles that only the service gives are not among them.
  */
 import * as v from "valibot";
 import { roleNamed } from "../../authz/custom-roles";
@@ -27,7 +27,10 @@ interface PlacedBinding {
 
 export const placedAt = (channelId: number | null) => (channelId === null ? ("app" as const) : ("channel" as const));
 
-/** @throws {ApiError} `invalid_request` for a role of apps with a channel, one of channels without, or any other */
+/**
+ * @throws {ApiError} `invalid_request` for a role of apps with a channel, one of channels without,
+ * or any other
+ */
 export function placedRole(name: string, channel: string | undefined, customRoles: readonly Role[]): Role {
 	const role = roleNamed(name, customRoles);
 	if (role === undefined || role.scopeType === "org") {
@@ -46,7 +49,9 @@ export function placedRole(name: string, channel: string | undefined, customRole
 	return role;
 }
 
-/** Permissions that the roles on the organization and those on apps and channels give at the place. */
+/**
+ * Permissions that the roles on the organization and those on apps and channels give at the place.
+ */
 export function permissionsAt(
 	roles: readonly string[],
 	held: readonly PlacedBinding[],

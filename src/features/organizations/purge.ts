@@ -1,9 +1,11 @@
 /**
- * Purges deleted organizations after the time in which they can be restored, and deleted apps, each of which is in a dedicated deleted
- * organization. A purge runs in steps. Each step is one atomic batch with a bounded number of rows of each table, and a run has a bounded
- * number of steps. A run continues where the last one stopped or crashed, because the remaining rows determine the next step: a row that
- * names an object is deleted no earlier than the batch that marks the app's objects as garbage, the row of an app after all rows of the
- * app, and the row of the organization last.
+ * Purges deleted organizations after the time in which they can be restored, and deleted apps, each
+ * of which is in a dedicated deleted organization. A purge runs in steps. Each step is one atomic
+ * batch with a bounded number of rows of each table, and a run has a bounded number of steps. A run
+ * continues where the last one stopped or crashed, because the remaining rows determine the next
+ * step: a row that names an object is deleted no earlier than the batch that marks the app's
+ * objects as garbage, the row of an app after all rows of the app, and the row of the organization
+ * last.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { ADMINISTERING_ROLES } from "../../authz/member-roles";
@@ -29,9 +31,9 @@ const MOST_KEYS = 100;
 const MOST_GROUPS = 10;
 
 /**
- * The tables of an app in the order in which they are emptied, with the columns that identify a row within an app. Every table with a
- * foreign key to apps must be listed; role_bindings are deleted before all of them. Rows of a table without an app_id belong to the app
- * `through` another table.
+ * The tables of an app in the order in which they are emptied, with the columns that identify a row
+ * within an app. Every table with a foreign key to apps must be listed; role_bindings are deleted
+ * before all of them. Rows of a table without an app_id belong to the app `through` another table.
  */
 export const TABLES_OF_APP = [
 	{ name: "device_overrides", key: ["device_id"] },
@@ -122,14 +124,16 @@ export function purgeStatements(orgId: string, requestId: string, nowMs: number)
 	const keys = chunk("api_keys", MOST_KEYS);
 	// Child bindings first; the cascade from their parents would delete them without audit entries.
 	const bindings = chunk("role_bindings", MOST_ROWS, sql`parent_binding_id IS NULL, id`);
-	// A deleted app is in a dedicated organization; its entries move to the organization that can restore it.
+	// A deleted app is in a dedicated organization; its entries move to the organization that can
+	// restore it.
 	const newOwner = sql`(SELECT o.id FROM apps a LEFT JOIN deleted_apps d ON d.app_id = a.id
 		INNER JOIN organizations o ON o.id = coalesce(d.org_id, a.owner_org)
 		WHERE a.id = audit_log.app_uuid AND (d.app_id IS NOT NULL OR a.app_id <> a.id))`;
 	const isOfTransferredApp = sql`coalesce(${newOwner} <> ${orgId}, 0)`;
 	const none = (table: string) => sql`NOT EXISTS (SELECT 1 FROM ${sql.table(table)} WHERE org_id = ${orgId})`;
 	return [
-		// The keys lose their bindings in other organizations, and foreign keys their bindings in this one.
+		// The keys lose their bindings in other organizations, and foreign keys their bindings in this
+		// one.
 		auditBindingsElsewhere(actor, nowMs, orgId, sql`k.id IN ${keys}`, reason),
 		sql`DELETE FROM api_keys WHERE id IN ${keys}`.compile(query),
 		auditForeignBindings(actor, nowMs, orgId, sql`b.id IN ${bindings}`, reason),
@@ -159,7 +163,9 @@ export function purgeStatements(orgId: string, requestId: string, nowMs: number)
 /** The app that this step removes. */
 const firstApp = (orgId: string) => sql`(SELECT id FROM apps WHERE owner_org = ${orgId} ORDER BY name, id LIMIT 1)`;
 
-/** Removes the bindings on a deleted app, which belong to the organization that it was deleted from. */
+/**
+ * Removes the bindings on a deleted app, which belong to the organization that it was deleted from.
+ */
 function appBindingStatements(actor: Actor, orgId: string, nowMs: number): CompiledQuery[] {
 	const bindings = sql`(SELECT id FROM role_bindings WHERE app_id = ${firstApp(orgId)} AND org_id <> ${orgId}
 		ORDER BY parent_binding_id IS NULL, id LIMIT ${MOST_ROWS})`;
@@ -204,7 +210,8 @@ function appStatements(orgId: string, begins: RawBuilder<unknown>, nowMs: number
 			nowMs,
 		),
 		...removals.slice(first),
-		// Reserves the id of an app that is removed with its organization, because devices still use it. The id of a deleted app is reserved already.
+		// Reserves the id of an app that is removed with its organization, because devices still use it.
+		// The id of a deleted app is reserved already.
 		sql`INSERT OR IGNORE INTO app_reservations (app_id, org_id, reserved_at_ms)
 			SELECT app_id, owner_org, ${nowMs} FROM apps WHERE id = ${app} AND app_id <> id AND ${empty(TABLES_OF_APP)}`.compile(
 			query,

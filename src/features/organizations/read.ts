@@ -1,6 +1,7 @@
 /**
- * An organization in responses, and the endpoint that lists and shows organizations. A caller sees the organizations in which one of its
- * bindings grants org.read, and the deleted ones that it can restore.
+ * An organization in responses, and the endpoint that lists and shows organizations. A caller sees
+ * the organizations in which one of its bindings grants org.read, and the deleted ones that it can
+ * restore.
  */
 import * as v from "valibot";
 import { decide, deletedOrgsWhere, orgsWhere } from "../../authz/decide";

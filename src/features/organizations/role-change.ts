@@ -1,6 +1,7 @@
 /**
- * Changes and deletes custom roles. A change applies to every holder at once, so the caller must hold all that the role grants before
- * and after, and keys of members who lose by it are lowered in the same batch as if each member had been lowered.
+ * Changes and deletes custom roles. A change applies to every holder at once, so the caller must
+ * hold all that the role grants before and after, and keys of members who lose by it are lowered in
+ * the same batch as if each member had been lowered.
  */
 import * as v from "valibot";
 import { customRole, holdsAll, roleNamed } from "../../authz/custom-roles";
@@ -209,7 +210,10 @@ export const deleteRole = endpoint({
 	},
 });
 
-/** @throws {ApiError} `invalid_request` unless it is another role of the same scope that can be assigned */
+/**
+ * @throws {ApiError} `invalid_request` unless it is another role of the same scope that can be
+ * assigned
+ */
 function replacement(name: string, before: Role, customRoles: readonly Role[]): Role {
 	const role = roleNamed(name, customRoles);
 	if (role?.assignable === true && role.scopeType === before.scopeType && role.name !== before.name) return role;

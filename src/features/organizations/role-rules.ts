@@ -1,6 +1,7 @@
 /**
- * Rules for custom roles: who may define them, what a change of one does to its holders, and how they are shown. A role grants nothing
- * by itself: its binding is checked against the person who gives it, and its change against the person who changes it.
+ * Rules for custom roles: who may define them, what a change of one does to its holders, and how
+ * they are shown. A role grants nothing by itself: its binding is checked against the person who
+ * gives it, and its change against the person who changes it.
  */
 import * as v from "valibot";
 import { customRole, isReservedRoleName, resolvedRole } from "../../authz/custom-roles";
@@ -63,7 +64,9 @@ export const effectFields = {
 	dry_run: v.boolean(),
 	holders: v.array(holderSchema),
 	holder_count: v.number(),
-	/** Keys of members who hold the role that exceed it afterwards, with the bindings that they lose. */
+	/**
+	 * Keys of members who hold the role that exceed it afterwards, with the bindings that they lose.
+	 */
 	lowered_api_keys: v.array(loweredKeySchema),
 };
 
@@ -79,13 +82,16 @@ export const EXAMPLE_ROLE = {
 };
 
 /**
- * Permissions whose use ends the protection of an app's channels, because the app's id goes to a new app, which has none. So a role with one
- * of them has the permission to change the protection as well.
+ * Permissions whose use ends the protection of an app's channels, because the app's id goes to a
+ * new app, which has none. So a role with one of them has the permission to change the protection
+ * as well.
  */
 const ENDS_PROTECTION: readonly Permission[] = ["app.delete", "org.delete"];
 const CHANGES_PROMOTERS: Permission = "app.update_user_roles";
 
-/** @throws {ApiError} `invalid_request` for permissions that no role can hold, or none of this scope */
+/**
+ * @throws {ApiError} `invalid_request` for permissions that no role can hold, or none of this scope
+ */
 export function refuseForeignPermissions(permissions: readonly Permission[], scope: ScopeType): void {
 	const ending = permissions.find((permission) => ENDS_PROTECTION.includes(permission));
 	if (ending !== undefined && !permissions.includes(CHANGES_PROMOTERS)) {
@@ -100,14 +106,18 @@ export function refuseForeignPermissions(permissions: readonly Permission[], sco
 }
 
 /**
- * Nobody defines, changes or deletes a role that holds more than they do on the whole organization, before or after.
+ * Nobody defines, changes or deletes a role that holds more than they do on the whole organization,
+ * before or after.
  * @throws {ApiError} `permission_denied`
  */
 export function refuseStrongerRoles(principal: Principal, roles: readonly Role[], orgId: OrgId): void {
 	for (const role of roles) refuseStronger(principal, role, { orgId });
 }
 
-/** @throws {ApiError} `permission_denied` for a key whose own rights end or depend on its address, because those of the holders do not */
+/**
+ * @throws {ApiError} `permission_denied` for a key whose own rights end or depend on its address,
+ * because those of the holders do not
+ */
 export function refuseLimitedKey(principal: Principal): void {
 	if (principal.expiresAtMs === null && principal.ipAllowList === null) return;
 	throw new ApiError(
@@ -135,7 +145,10 @@ export function roleChanged(): ApiError {
 	);
 }
 
-/** The holders, with what they gain and lose when `after` replaces `before`; a person with a stronger role besides neither. */
+/**
+ * The holders, with what they gain and lose when `after` replaces `before`; a person with a
+ * stronger role besides neither.
+ */
 export function holderAnswers(rows: readonly HolderRow[], before: Role, after: Role | undefined) {
 	return rows.map((row) => {
 		const others: { role: string; scopeType: ScopeType; customPermissions: string[] | null }[] = JSON.parse(row.others);

@@ -1,6 +1,7 @@
 /**
- * Lists the roles of an organization, built-in and custom, and creates custom ones. A new role holds at most what its creator holds on
- * the whole organization, and grants nothing until it is bound.
+ * Lists the roles of an organization, built-in and custom, and creates custom ones. A new role
+ * holds at most what its creator holds on the whole organization, and grants nothing until it is
+ * bound.
  */
 import { sql } from "kysely";
 import * as v from "valibot";

@@ -76,7 +76,10 @@ export const organizationUsage = endpoint({
 				shown(name, quotas[index]?.used ?? 0),
 			),
 			apps: apps.slice(0, PAGE_SIZE).map(({ id, app_id, name, storage_bytes, ...holds }) => ({
-				...{ id, app_id, name, storage_bytes },
+				id,
+				app_id,
+				name,
+				storage_bytes,
 				quotas: [
 					shown("channels_per_app", holds.channels),
 					shown("bundles_per_app", holds.bundles),

@@ -1,6 +1,7 @@
 /**
- * The statements that end a preview: its channel, bindings, bundles and unfinished uploads are deleted in one batch with its state, so a crash
- * or a race leaves all of it or nothing. Requests, webhooks, the clean-up and a job that overrules a claim close through here.
+ * The statements that end a preview: its channel, bindings, bundles and unfinished uploads are
+ * deleted in one batch with its state, so a crash or a race leaves all of it or nothing. Requests,
+ * webhooks, the clean-up and a job that overrules a claim close through here.
  */
 import type { AppId, ChannelId, OrgId } from "../../authz/decide";
 import { type Actor, auditStatement } from "../../db/audit/entries";
@@ -29,7 +30,10 @@ interface End {
 	readonly isClaimed?: Flag;
 }
 
-/** Closes the preview in one batch, and answers what was deleted. A bundle that something else uses stays, and does not count. */
+/**
+ * Closes the preview in one batch, and answers what was deleted. A bundle that something else uses
+ * stays, and does not count.
+ */
 export async function closeAndCount(db: Database, preview: PreviewRow, end: End): Promise<OwnedRow> {
 	const deletion = deletionOf(preview, end);
 	const owned = () => ownedByPreview(preview.app_id as AppId, preview.id);
@@ -41,7 +45,10 @@ export async function closeAndCount(db: Database, preview: PreviewRow, end: End)
 	};
 }
 
-/** For one batch. The ids of the row must come from a decision, from a verified webhook or from the clean-up. */
+/**
+ * For one batch. The ids of the row must come from a decision, from a verified webhook or from the
+ * clean-up.
+ */
 export const closeStatements = (preview: PreviewRow, end: End): Statement[] => [
 	...deletionOf(preview, end),
 	...endOf(preview, end),
@@ -63,7 +70,11 @@ function deletionOf(preview: PreviewRow, { actor, nowMs, closedAs }: End): State
 		...(channelId === null || channelName === null
 			? []
 			: deleteChannelStatements({
-					...{ actor, nowMs, orgId, appId, publicAppId },
+					actor,
+					nowMs,
+					orgId,
+					appId,
+					publicAppId,
 					channel: { id: channelId as ChannelId, name: channelName },
 					bundles: bundlesOfPreview(appId, id),
 					details: { preview: previewTitle(preview) },

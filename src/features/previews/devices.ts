@@ -1,5 +1,6 @@
 /**
- * The number of devices that last reported a bundle of a preview. Null: the telemetry database does not answer.
+ * The number of devices that last reported a bundle of a preview. Null: the telemetry database does
+ * not answer.
  */
 import type { AppId } from "../../authz/decide";
 import type { PreviewRow } from "../../db/previews";

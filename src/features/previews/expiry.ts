@@ -1,5 +1,6 @@
 /**
- * Closes previews whose time is over. An upload at the same time renews the preview, and then it stays.
+ * Closes previews whose time is over. An upload at the same time renews the preview, and then it
+ * stays.
  */
 import type { AppId } from "../../authz/decide";
 import { systemActor } from "../../db/audit/entries";

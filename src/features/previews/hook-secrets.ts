@@ -1,6 +1,7 @@
 /**
- * Secrets of incoming webhooks, and the signatures that providers make with them. A secret has the form of Standard Webhooks, which GitLab
- * signs with; GitHub signs with its text, and GitLab may also send the text itself.
+ * Secrets of incoming webhooks, and the signatures that providers make with them. A secret has the
+ * form of Standard Webhooks, which GitLab signs with; GitHub signs with its text, and GitLab may
+ * also send the text itself.
  */
 import { bytesToHex, concatBytes, utf8ToBytes } from "@noble/hashes/utils.js";
 import { openKey, sealKey } from "../../authz/secrets";
@@ -34,7 +35,10 @@ export function isSigned(provider: "github" | "gitlab", headers: Headers): boole
 	return headers.has("webhook-signature") || (headers.get("x-gitlab-token") ?? "") !== "";
 }
 
-/** Compares in constant time. A header that claims a signature must have a valid one, whatever else is sent. */
+/**
+ * Compares in constant time. A header that claims a signature must have a valid one, whatever else
+ * is sent.
+ */
 export async function isFromProvider(
 	provider: "github" | "gitlab",
 	headers: Headers,

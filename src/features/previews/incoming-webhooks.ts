@@ -1,7 +1,8 @@
 /**
- * POST /hooks/github/:id and /hooks/gitlab/:id: a webhook closes the preview of a pull request that was closed or merged, and lets the next
- * upload open it again when the pull request is reopened. Deliveries may be repeated and arrive in any order (src/domain/ci/preview-events.ts).
- * A delivery costs one read before its signature is verified.
+ * POST /hooks/github/:id and /hooks/gitlab/:id: a webhook closes the preview of a pull request that
+ * was closed or merged, and lets the next upload open it again when the pull request is reopened.
+ * Deliveries may be repeated and arrive in any order (src/domain/ci/preview-events.ts). A delivery
+ * costs one read before its signature is verified.
  */
 
 import type { CompiledQuery } from "kysely";
@@ -101,7 +102,8 @@ async function receive(
 	const body = bytes === 0 ? await read() : await memory.strangers.during(owner, bytes, waitUntil, read);
 	const secrets = await validSecrets(deps, hook, nowMs);
 	if (!(await isFromProvider(provider, request.headers, body, secrets, nowMs))) throw notFromProvider();
-	// From here on the request is the provider's, which sends those of many repositories from few addresses.
+	// From here on the request is the provider's, which sends those of many repositories from few
+	// addresses.
 	db.refund?.();
 	const proven = { ...context, db: db.unlimited ?? db, hook };
 	const event = eventOf(payloadOf(request.headers, body), request.headers);
@@ -144,7 +146,8 @@ async function apply(
 	const appId = hook.app_id as AppId;
 	const read = () => db.batch([previewsOfPullRequest(appId, event), ...noted]);
 	const action = await retryOnChange(await read(), read, async ([{ rows }]) => {
-		// A name may belong to another repository by now, and an id never does. An id that a request claimed may be wrong.
+		// A name may belong to another repository by now, and an id never does. An id that a request
+		// claimed may be wrong.
 		const known = rows.filter(
 			({ repository_id, repository_id_proven }) =>
 				repository_id === null || repository_id === event.repositoryId || repository_id_proven === 0,
@@ -167,7 +170,11 @@ async function apply(
 }
 
 const actorOf = ({ hook, requestId }: Proven): Actor => ({
-	...{ type: "system", id: null, name: `Webhook of ${TEXTS[hook.provider]}`, requestId, ipAddress: null },
+	type: "system",
+	id: null,
+	name: `Webhook of ${TEXTS[hook.provider]}`,
+	requestId,
+	ipAddress: null,
 });
 
 function statementsFor(context: Proven, preview: PreviewRow, action: "closed" | "reopened", atMs: number): Statement[] {
@@ -200,12 +207,20 @@ function statementsFor(context: Proven, preview: PreviewRow, action: "closed" | 
 	];
 }
 
-/** The pull request was closed before its first upload: the build that is still running is refused. */
+/**
+ * The pull request was closed before its first upload: the build that is still running is refused.
+ */
 async function recordClosed({ db, deps, hook, nowMs }: Proven, event: PullRequestEvent, eventAtMs: number) {
 	const appId = hook.app_id as AppId;
 	const closed = {
-		...{ id: deps.newId(), page_id: deps.newId(), repository: event.repository, number: event.number },
-		...{ repository_id: event.repositoryId, created_by: hook.created_by, created_by_key: null, is_claimed: 0 as const },
+		id: deps.newId(),
+		page_id: deps.newId(),
+		repository: event.repository,
+		number: event.number,
+		repository_id: event.repositoryId,
+		created_by: hook.created_by,
+		created_by_key: null,
+		is_claimed: 0 as const,
 	};
 	await db.batch(insertClosedPreview(appId, closed, { closedAs: "webhook", eventAtMs, nowMs }));
 }

@@ -1,10 +1,11 @@
 /**
- * Preview links: a tester's app downloads a bundle through the link of a QR code. The stock CLI prints `capgo://preview/channel?appId=…` and
- * `capgo://preview/bundle?appId=…`; the app replaces `capgo://` with this server's origin and passes the address to `startPreviewSession` of
- * the plugin, which requests it again on every reload.
+ * Preview links: a tester's app downloads a bundle through the link of a QR code. The stock CLI
+ * prints `capgo://preview/channel?appId=…` and `capgo://preview/bundle?appId=…`; the app replaces
+ * `capgo://` with this server's origin and passes the address to `startPreviewSession` of the
+ * plugin, which requests it again on every reload.
  *
- * Ids can be guessed, so an unsigned link opens only if the app allows it (`allow_preview`); a signed link opens until it expires. Previews
- * are not counted in statistics.
+ * Ids can be guessed, so an unsigned link opens only if the app allows it (`allow_preview`); a
+ * signed link opens until it expires. Previews are not counted in statistics.
  */
 
 import * as v from "valibot";
@@ -72,7 +73,8 @@ export const previewChannel = endpoint({
 	example: { query: { appId: "com.example.app", channel: "pr-128", channelId: "7" }, response: EXAMPLE_PAYLOAD },
 	async handle({ deps, db, input, snapshots, origin, nowMs, waitUntil }) {
 		const { appId, channel: name, channelId, of, ...link } = input.query;
-		// No signature is valid without the channel's id, because another channel may have the name by now.
+		// No signature is valid without the channel's id, because another channel may have the name by
+		// now.
 		const isSigned = await checkSignature(deps, channelPath(appId, name, channelId ?? 0, of), link, nowMs);
 		const { snapshot } = await snapshots.read(db, appId, { waitUntil });
 		const app = openApp(snapshot, isSigned);
@@ -179,7 +181,8 @@ async function signedLink({ deps, nowMs, origin }: LinkContext, path: string) {
 }
 
 /**
- * A signed link is bound to the organization that owns the app and to the page of the preview. It ends when either is replaced.
+ * A signed link is bound to the organization that owns the app and to the page of the preview. It
+ * ends when either is replaced.
  */
 const rightOf = (ownerOrg: string, pageId: string | null): string =>
 	hashKey(`preview link\0${ownerOrg}\0${pageId ?? ""}`).slice(0, 16);

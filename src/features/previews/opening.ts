@@ -1,7 +1,8 @@
 /**
- * The rules and statements that open or renew the preview of a pull request: the channel, the binding of the caller and the preview are
- * created in the caller's batch. POST /preview and the uploads of a publisher's job open through here. A conflict with another request for the
- * same pull request is `preview_changed`: the caller reads again (`retryOnChange`).
+ * The rules and statements that open or renew the preview of a pull request: the channel, the
+ * binding of the caller and the preview are created in the caller's batch. POST /preview and the
+ * uploads of a publisher's job open through here. A conflict with another request for the same pull
+ * request is `preview_changed`: the caller reads again (`retryOnChange`).
  */
 
 import type { AppId, ChannelId, OrgId, OwnWorkOnly } from "../../authz/decide";
@@ -81,13 +82,17 @@ export interface PreviewOpening {
 	readonly statements: readonly Statement[];
 }
 
-/** Whether another key opened the preview on a claim, and the caller has proof that it acts for the pull request. */
+/**
+ * Whether another key opened the preview on a claim, and the caller has proof that it acts for the
+ * pull request.
+ */
 const overrules = ({ principal, limit }: Opener, known: PreviewRow): boolean =>
 	known.is_claimed === 1 && !onlyClaims(principal, limit !== undefined) && !isOwnPreview(known, principal, "open");
 
 /**
- * Statements that close the open preview of a claim, for a batch before the one that opens the preview of the caller: nothing of a stranger's
- * bundles reaches testers of the pull request. None if there is nothing to overrule.
+ * Statements that close the open preview of a claim, for a batch before the one that opens the
+ * preview of the caller: nothing of a stranger's bundles reaches testers of the pull request. None
+ * if there is nothing to overrule.
  */
 export function closeClaim(opener: Opener, known: PreviewRow | undefined): Statement[] {
 	const { actor, limit, nowMs, principal } = opener;
@@ -148,9 +153,19 @@ export async function previewOpening(
 			known === undefined
 				? onUnique(
 						insertPreview(appId, {
-							...{ ...values, opened_at_ms: nowMs, closed_at_ms: null, closed_as: null, channel_name: place.name },
-							...{ id, repository: request.repository, number: request.number, page_id: deps.newId() },
-							...{ reopened_event_at_ms: null, closed_event_at_ms: null, created_at_ms: nowMs, is_claimed },
+							...values,
+							opened_at_ms: nowMs,
+							closed_at_ms: null,
+							closed_as: null,
+							channel_name: place.name,
+							id,
+							repository: request.repository,
+							number: request.number,
+							page_id: deps.newId(),
+							reopened_event_at_ms: null,
+							closed_event_at_ms: null,
+							created_at_ms: nowMs,
+							is_claimed,
 							...creator,
 						}),
 						"previews.app_id, previews.repository, previews.number",
@@ -173,8 +188,8 @@ export async function previewOpening(
 }
 
 /**
- * A token of GitLab proves the branch and not the number of the merge request. So a branch has one open preview, and a job cannot take the
- * numbers of others.
+ * A token of GitLab proves the branch and not the number of the merge request. So a branch has one
+ * open preview, and a job cannot take the numbers of others.
  */
 function oneForBranch({ principal, scope }: Opener, id: string, repository: string): Statement[] {
 	const limit = principal.kind === "key" ? principal.publisher?.limit : undefined;
@@ -196,8 +211,9 @@ const branchOfJob = (principal: Principal): string | null =>
 	(principal.kind === "key" ? principal.publisher?.limit?.branch : undefined) ?? null;
 
 /**
- * The id by which webhooks find the preview. A job's token proves the id of its repository. A request only claims one, so a claim never
- * replaces a proven id of an open preview, and webhooks do not rely on it.
+ * The id by which webhooks find the preview. A job's token proves the id of its repository. A
+ * request only claims one, so a claim never replaces a proven id of an open preview, and webhooks
+ * do not rely on it.
  * @throws {ApiError} `invalid_request` if the request names another id than the job's token
  */
 function repositoryId(
@@ -219,7 +235,10 @@ function repositoryId(
 	return { repository_id: claimed ?? null, repository_id_proven: 0 };
 }
 
-/** Whether the channel of the name is a preview key's claim that gives way: to that key, and to every caller that does more than claim. */
+/**
+ * Whether the channel of the name is a preview key's claim that gives way: to that key, and to
+ * every caller that does more than claim.
+ */
 function mayReplaceChannel({ principal, limit }: Opener, place: PreviewPlaceRow): boolean {
 	if (place.channel_is_preview !== 1 || place.channel_preview_id !== null) return false;
 	if (!onlyClaims(principal, limit !== undefined)) return true;
@@ -244,10 +263,16 @@ function channelStatements(
 	];
 	if (place.channel_id !== null) {
 		if (!mayReplaceChannel(opener, place)) throw nameRefused("used_by_a_channel", place);
-		// The preview begins empty: nothing of what the channel was before reaches testers of the pull request.
+		// The preview begins empty: nothing of what the channel was before reaches testers of the pull
+		// request.
 		statements.push(
 			...deleteChannelStatements({
-				...{ actor, nowMs, orgId, appId, publicAppId, bundles: undefined },
+				actor,
+				nowMs,
+				orgId,
+				appId,
+				publicAppId,
+				bundles: undefined,
 				channel: { id: place.channel_id as ChannelId, name },
 				details: { replaced_by_preview: `${repository}#${number}` },
 			}),
@@ -277,7 +302,12 @@ function channelStatements(
 			}),
 			...recordNewChannel(actor, nowMs, appId, name),
 			...previewBinding(limit, {
-				...{ id: bindingId, holder: principal, orgId, appId, channelName: name, createdAtMs: nowMs },
+				id: bindingId,
+				holder: principal,
+				orgId,
+				appId,
+				channelName: name,
+				createdAtMs: nowMs,
 			}),
 			auditBindingGiven(actor, nowMs, orgId, bindingId, principal),
 			bumpRevision(appId),

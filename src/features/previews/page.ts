@@ -1,7 +1,8 @@
 /**
- * The page of a preview, which everybody with its address may see: what a tester needs to open the preview, and what it changes. The address
- * ends with an id and a signature of this server, so a guess costs no read of D1, and nothing that is stored opens the page. A new id revokes
- * the address.
+ * The page of a preview, which everybody with its address may see: what a tester needs to open the
+ * preview, and what it changes. The address ends with an id and a signature of this server, so a
+ * guess costs no read of D1, and nothing that is stored opens the page. A new id revokes the
+ * address.
  */
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
@@ -101,7 +102,10 @@ type Page = v.InferOutput<typeof pageSchema>;
 
 type Files = NonNullable<NonNullable<Page["changes"]>["files"]>;
 
-/** For each isolate: the pages of the last seconds, and the differences of pairs of bundles, which never change. */
+/**
+ * For each isolate: the pages of the last seconds, and the differences of pairs of bundles, which
+ * never change.
+ */
 const createCache = () => ({
 	pages: recentMap<{ readonly untilMs: number; readonly page: Page }>(MOST_CACHED),
 	files: recentMap<Files>(MOST_CACHED),
@@ -124,16 +128,28 @@ export const showPreviewPage = endpoint({
 	example: {
 		body: { token: "6d6f2f2a1b0e4a559c3f5c2b8d1f7e04…" },
 		response: {
-			...{ app_id: "com.example.app", repository: "acme/shop", number: 128, title: "New checkout", commit: "9f86d08" },
-			...{ state: "open", closed_as: null, closed_at: null, expires_at: "2026-12-05T08:00:00.000Z" },
-			...{ version: "0.0.0-pr-128.7.1", size: 481_112, devices: 2 },
+			app_id: "com.example.app",
+			repository: "acme/shop",
+			number: 128,
+			title: "New checkout",
+			commit: "9f86d08",
+			state: "open",
+			closed_as: null,
+			closed_at: null,
+			expires_at: "2026-12-05T08:00:00.000Z",
+			version: "0.0.0-pr-128.7.1",
+			size: 481_112,
+			devices: 2,
 			deep_link: "capgo://preview/channel?appId=com.example.app&channel=pr-128&channelId=7&expires=…&signature=…",
 			payload_url: "https://updates.example.com/preview/channel?appId=com.example.app&channel=pr-128&…",
 			changes: {
 				live_version: "1.4.0",
 				live_size: 479_310,
 				files: {
-					...{ added: 0, changed: 1, removed: 0, size: 18_422 },
+					added: 0,
+					changed: 1,
+					removed: 0,
+					size: 18_422,
 					named: [{ file: "assets/checkout.js", change: "changed", size: 18_422 }],
 				},
 			},
@@ -171,19 +187,29 @@ async function pageOf(context: PageContext, preview: CountedPreview<PreviewPageR
 			? await channelLink(
 					{ deps, nowMs, origin },
 					{
-						...{ appId: preview.public_app_id, channel, channelId },
-						...{ ownerOrg: preview.org_id, pageId: preview.page_id },
+						appId: preview.public_app_id,
+						channel,
+						channelId,
+						ownerOrg: preview.org_id,
+						pageId: preview.page_id,
 					},
 				)
 			: undefined;
 	return {
-		...{ app_id: preview.public_app_id, repository: preview.repository, number: preview.number },
-		...{ title: preview.title, commit: preview.commit_sha, state: isOpen ? "open" : "closed" },
+		app_id: preview.public_app_id,
+		repository: preview.repository,
+		number: preview.number,
+		title: preview.title,
+		commit: preview.commit_sha,
+		state: isOpen ? "open" : "closed",
 		closed_as: isOpen ? null : preview.closed_as,
 		closed_at: nullableRfc3339(isOpen ? null : preview.closed_at_ms),
 		expires_at: isOpen ? rfc3339(preview.expires_at_ms) : null,
-		...{ version: preview.version_name, size: preview.version_bytes, devices: preview.devices },
-		...{ deep_link: link?.deep_link ?? null, payload_url: link?.payload_url ?? null },
+		version: preview.version_name,
+		size: preview.version_bytes,
+		devices: preview.devices,
+		deep_link: link?.deep_link ?? null,
+		payload_url: link?.payload_url ?? null,
 		changes: isOpen ? await changesOf(context, preview) : null,
 	};
 }
@@ -201,7 +227,9 @@ async function changesOf(
 	const [{ rows }] = await db.batch([changedFiles(preview.app_id as AppId, live, next, MOST_FILES)]);
 	const [first] = rows;
 	const files: Files = {
-		...{ added: first?.added ?? 0, changed: first?.changed ?? 0, removed: first?.removed ?? 0 },
+		added: first?.added ?? 0,
+		changed: first?.changed ?? 0,
+		removed: first?.removed ?? 0,
 		size: first?.bytes ?? 0,
 		named: rows.map(({ file_name, change, size_bytes }) => ({ file: file_name, change, size: size_bytes })),
 	};

@@ -7,7 +7,10 @@ import { LARGEST_NUMBER, REPOSITORY_PATH } from "../../domain/ci/context";
 import { nullableRfc3339, nullableTime, optional, rfc3339, text, time, timestamp } from "../../http/schemas";
 import type { CountedPreview } from "./devices";
 
-/** `owner/name` as GitHub, or a path of groups as GitLab has it. Ids that differ only in case are the same repository. */
+/**
+ * `owner/name` as GitHub, or a path of groups as GitLab has it. Ids that differ only in case are
+ * the same repository.
+ */
 export const repositoryName = v.pipe(
 	text(256),
 	v.regex(REPOSITORY_PATH, 'must be the path of a repository, such as "acme/shop"'),
@@ -53,7 +56,10 @@ export const previewSchema = v.strictObject({
 	updated_at: time,
 });
 
-/** In lists the address is null to a caller that may act on its own previews only, because it is the right to see the page. */
+/**
+ * In lists the address is null to a caller that may act on its own previews only, because it is the
+ * right to see the page.
+ */
 export const listedPreviewSchema = v.strictObject({ ...previewSchema.entries, page_url: v.nullable(v.string()) });
 
 export function previewAnswer<PageUrl extends string | null>(

@@ -1,6 +1,6 @@
 /**
- * GET, POST and DELETE /preview: previews of pull requests. The server owns the channel and the bundles of a preview, and deletes all of it
- * when the pull request is closed.
+ * GET, POST and DELETE /preview: previews of pull requests. The server owns the channel and the
+ * bundles of a preview, and deletes all of it when the pull request is closed.
  */
 import * as v from "valibot";
 import {
@@ -64,7 +64,8 @@ export const listPreviews = endpoint({
 		return { previews: previewsPage(app_id, { ...filter, isOpen }, limit, offset) };
 	},
 	async handle({ deps, loaded, input, request, origin, nowMs, principal, ownWorkOnly }) {
-		// The address of a page is the right to see it, so a caller limited to own work gets that of its own previews only.
+		// The address of a page is the right to see it, so a caller limited to own work gets that of its
+		// own previews only.
 		const isLimited = ownWorkOnly("app.read") !== undefined;
 		const shown = (row: CountedPreview<PreviewRow>) =>
 			previewAnswer(
@@ -211,8 +212,13 @@ async function closeOnce(context: CloseContext, preview: PreviewRow | undefined)
 		requireOwnPullRequest(principal, "bundle.delete", { repository, number }, "close");
 		const creator = { created_by: principal.userId, created_by_key: principal.keyId };
 		const closed = {
-			...{ id: deps.newId(), page_id: deps.newId(), repository, number, repository_id: null },
-			...{ ...creator, is_claimed: isClaim ? (1 as const) : (0 as const) },
+			id: deps.newId(),
+			page_id: deps.newId(),
+			repository,
+			number,
+			repository_id: null,
+			...creator,
+			is_claimed: isClaim ? (1 as const) : (0 as const),
 		};
 		await db.batch(insertClosedPreview(scope.appId, closed, { closedAs: "request", eventAtMs, nowMs }));
 		return { ...OK, state: "closed" as const, removed: nothing };

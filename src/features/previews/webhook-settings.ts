@@ -1,5 +1,6 @@
 /**
- * GET, POST and DELETE /preview/hook, and POST /preview/hook/rotate: the webhooks by which GitHub and GitLab close previews.
+ * GET, POST and DELETE /preview/hook, and POST /preview/hook/rotate: the webhooks by which GitHub
+ * and GitLab close previews.
  */
 
 import * as v from "valibot";
@@ -66,15 +67,22 @@ export const listPreviewHooks = endpoint({
 		query: { app_id: "com.example.app" },
 		response: [
 			{
-				...{ id: EXAMPLE_ID, provider: "github", url: EXAMPLE_URL, created_at: "2026-11-21T08:00:00.000Z" },
-				...{ updated_at: "2026-11-21T08:00:00.000Z", previous_valid_until: null, last_delivery_at: null },
+				id: EXAMPLE_ID,
+				provider: "github",
+				url: EXAMPLE_URL,
+				created_at: "2026-11-21T08:00:00.000Z",
+				updated_at: "2026-11-21T08:00:00.000Z",
+				previous_valid_until: null,
+				last_delivery_at: null,
 			},
 		],
 	},
 	load: ({ query }) => ({ hooks: hooksOfApp(query.app_id) }),
 	async handle({ loaded, origin, nowMs }) {
 		return loaded.hooks.map((row: HookListRow) => ({
-			...{ id: row.id, provider: row.provider, url: urlOf(origin, row.provider, row.id) },
+			id: row.id,
+			provider: row.provider,
+			url: urlOf(origin, row.provider, row.id),
 			created_at: rfc3339(row.created_at_ms),
 			updated_at: rfc3339(row.updated_at_ms),
 			previous_valid_until: nullableRfc3339((row.previous_until_ms ?? 0) > nowMs ? row.previous_until_ms : null),
@@ -109,9 +117,16 @@ export const createPreviewHook = endpoint({
 			[hooksOfAppQuota(scope.appId)],
 			[
 				insertHook({
-					...{ id, app_id: scope.appId, provider, sealed_secret: await sealHookSecret(deps, id, secret, nowMs) },
-					...{ previous_sealed_secret: null, previous_until_ms: null, last_delivery_at_ms: null },
-					...{ created_by: principal.userId, created_at_ms: nowMs, updated_at_ms: nowMs },
+					id,
+					app_id: scope.appId,
+					provider,
+					sealed_secret: await sealHookSecret(deps, id, secret, nowMs),
+					previous_sealed_secret: null,
+					previous_until_ms: null,
+					last_delivery_at_ms: null,
+					created_by: principal.userId,
+					created_at_ms: nowMs,
+					updated_at_ms: nowMs,
 				}),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
@@ -170,7 +185,9 @@ export const rotatePreviewHook = endpoint({
 			}),
 		]);
 		return {
-			...{ id: hook.id, url: urlOf(origin, hook.provider, hook.id), secret },
+			id: hook.id,
+			url: urlOf(origin, hook.provider, hook.id),
+			secret,
 			previous_valid_until: nullableRfc3339(untilMs > nowMs ? untilMs : null),
 		};
 	},

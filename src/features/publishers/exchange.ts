@@ -1,9 +1,11 @@
 /**
- * POST /oidc/token: a CI job's identity token for an API key of 15 minutes. The order is the defence: address and issuer are limited before
- * anything is fetched, the signature is verified before anything of the token is answered, and the batch that creates the key spends the
- * token and holds the publisher unchanged.
+ * POST /oidc/token: a CI job's identity token for an API key of 15 minutes. The order is the
+ * defence: address and issuer are limited before anything is fetched, the signature is verified
+ * before anything of the token is answered, and the batch that creates the key spends the token and
+ * holds the publisher unchanged.
  *
- * A job names its app if publishers of several organizations trust its repository, so that no organization can attract another's uploads.
+ * A job names its app if publishers of several organizations trust its repository, so that no
+ * organization can attract another's uploads.
  */
 
 import * as v from "valibot";
@@ -44,7 +46,9 @@ import { cachedIssuerKey, issuerKey } from "./issuer-keys";
 import { anchorOf, EXAMPLE_PUBLISHER, PUBLISHERS_TAG, providerOf, publisherNotFound, stageName } from "./record";
 
 const KEY_LIFETIME_MS = CI_KEY_MINUTES * MINUTE_MS;
-/** Live keys of one publisher: a busy repository has a few dozen, and a burst of jobs some thousand. */
+/**
+ * Live keys of one publisher: a busy repository has a few dozen, and a burst of jobs some thousand.
+ */
 const MOST_LIVE_KEYS = 10_000;
 const MOST_CANDIDATES = 200;
 const MOST_ANCHORS = 200;
@@ -116,7 +120,8 @@ export const exchangeToken = endpoint({
 		const unlimited = context.db.unlimited ?? context.db;
 		const cached = cachedIssuerKey(deps, token, nowMs);
 		if (cached !== undefined) await verifySignature(token, cached);
-		// Runners of many repositories share an address, so a token with a good signature counts for its repository alone.
+		// Runners of many repositories share an address, so a token with a good signature counts for its
+		// repository alone.
 		const db = cached === undefined ? context.db : strangers.provenDatabase(unlimited, repositoryIn(token), "Tokens");
 		const [candidates, ofIssuer, keys] = await db.batch([
 			candidatePublishers(token.issuer, anchorsIn(token.claims), appId, MOST_CANDIDATES + 1),
@@ -195,7 +200,8 @@ function chosen(rows: readonly CandidateRow[], token: UnverifiedToken, wish: Wis
 	if (first === undefined) throw noMatch(ofStage.length, closest?.mismatch, token, wish);
 	const isAmbiguous =
 		matching.some(({ org_id }) => org_id !== first.org_id) ||
-		// Publishers of other repositories of the same owner explain refusals; they make nothing ambiguous.
+		// Publishers of other repositories of the same owner explain refusals; they make nothing
+		// ambiguous.
 		rows.filter(({ is_anchored }) => is_anchored === 1).length > MOST_CANDIDATES ||
 		(second !== undefined && second.app_id !== first.app_id && rankOf(second) === rankOf(first));
 	if (isAmbiguous) {
@@ -208,7 +214,10 @@ function chosen(rows: readonly CandidateRow[], token: UnverifiedToken, wish: Wis
 	return first;
 }
 
-/** The wanted value only if the job has the ids of the publisher's repository: it may be another tenant's. */
+/**
+ * The wanted value only if the job has the ids of the publisher's repository: it may be another
+ * tenant's.
+ */
 function shownTo(row: CandidateRow, { claim, expected, received }: Mismatch): Mismatch {
 	const { ids } = PROVIDERS[providerOf(row)];
 	const isOfRepository = row.is_anchored === 1 && ids.length > 0 && !ids.includes(claim);
@@ -226,7 +235,10 @@ function byNarrowness(one: CandidateRow, other: CandidateRow): number {
 	);
 }
 
-/** Why the publisher does not trust the job; undefined: it does. A larger `distance` is a worse explanation. */
+/**
+ * Why the publisher does not trust the job; undefined: it does. A larger `distance` is a worse
+ * explanation.
+ */
 function mismatchOfPublisher(row: CandidateRow, { claims }: UnverifiedToken, nowMs: number) {
 	const provider = providerOf(row);
 	const rules = PROVIDERS[provider];

@@ -1,7 +1,8 @@
 /**
- * Reads and verifies the identity token of a CI job. Before its signature is verified, every refusal is the same `invalid_identity_token`,
- * and nothing of the token is believed except which issuer's keys to try. RS256 only: the headers `jku`, `jwk` and `x5u`, which name keys,
- * are ignored. The library is loaded on the first exchange.
+ * Reads and verifies the identity token of a CI job. Before its signature is verified, every
+ * refusal is the same `invalid_identity_token`, and nothing of the token is believed except which
+ * issuer's keys to try. RS256 only: the headers `jku`, `jwk` and `x5u`, which name keys, are
+ * ignored. The library is loaded on the first exchange.
  */
 import type { Claims } from "../../domain/ci/claims";
 import { textOf } from "../../domain/ci/claims";
@@ -15,7 +16,10 @@ const LONGEST_ISSUER = 512;
 const LONGEST_KEY_ID = 256;
 /** Difference of the clocks of issuer and server. */
 const SKEW_SECONDS = 60;
-/** An older token is refused even if it has not expired, so that spent tokens need not be kept for long. */
+/**
+ * An older token is refused even if it has not expired, so that spent tokens need not be kept for
+ * long.
+ */
 const LONGEST_AGE_SECONDS = 24 * 60 * 60;
 
 /** A public RSA key of an issuer. */
@@ -33,7 +37,10 @@ export interface UnverifiedToken {
 	readonly claims: Claims;
 }
 
-/** One answer for every token that no known key has signed, so that the answer says nothing about keys and issuers. */
+/**
+ * One answer for every token that no known key has signed, so that the answer says nothing about
+ * keys and issuers.
+ */
 export function invalidIdentityToken(cause?: unknown): ApiError {
 	return new ApiError(
 		"invalid_identity_token",
@@ -83,7 +90,10 @@ export async function verifySignature(token: UnverifiedToken, { n, e }: IssuerKe
 	}
 }
 
-/** Refusals of a token with a good signature name the claim with both values, because the job's author has to correct something. */
+/**
+ * Refusals of a token with a good signature name the claim with both values, because the job's
+ * author has to correct something.
+ */
 export function claimRefused(
 	what: string,
 	{ claim, expected, received }: { claim: string; expected: string | null; received: string | null },

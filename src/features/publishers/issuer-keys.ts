@@ -1,6 +1,7 @@
 /**
- * The public keys of issuers. They are stored in D1 for all isolates and fetched at most once a minute and issuer, only for issuers that a
- * publisher names, within limits of size and time. During an outage of the issuer the last known keys stay valid for a day.
+ * The public keys of issuers. They are stored in D1 for all isolates and fetched at most once a
+ * minute and issuer, only for issuers that a publisher names, within limits of size and time.
+ * During an outage of the issuer the last known keys stay valid for a day.
  */
 
 import type { Database } from "../../db/client";
@@ -28,7 +29,9 @@ const RETRY_AFTER_SECONDS = 5;
 /** How long and how often a request looks for keys that another one fetches. */
 const LOOK_AGAIN_MS = 500;
 const MOST_LOOKS = 10;
-/** Keys in memory, so that a signature is verified before D1 is asked. Much shorter than `FRESH_MS`. */
+/**
+ * Keys in memory, so that a signature is verified before D1 is asked. Much shorter than `FRESH_MS`.
+ */
 const CACHED_MS = 5 * MINUTE_MS;
 const MOST_CACHED = 100;
 
@@ -65,7 +68,8 @@ export function cachedIssuerKey(deps: Deps, { issuer, kid }: UnverifiedToken, no
 /**
  * The key that the token names.
  * @param row as loaded with the candidates; undefined: never fetched
- * @throws {ApiError} `invalid_identity_token` for an unknown key, `issuer_unavailable` if the keys cannot be known now
+ * @throws {ApiError} `invalid_identity_token` for an unknown key, `issuer_unavailable` if the keys
+ * cannot be known now
  */
 export async function issuerKey(
 	context: Context,
@@ -104,7 +108,10 @@ export async function issuerKey(
 	);
 }
 
-/** Seconds until the keys may be fetched again; while another request fetches them, they are known soon. */
+/**
+ * Seconds until the keys may be fetched again; while another request fetches them, they are known
+ * soon.
+ */
 function retryAfterOf(attemptedAgoMs: number): number {
 	const waitMs = FETCH_INTERVAL_MS - attemptedAgoMs;
 	return waitMs <= CLAIM_LIFETIME_MS ? RETRY_AFTER_SECONDS : Math.ceil(waitMs / 1000);
@@ -114,7 +121,10 @@ const keyNamed = (keys: readonly IssuerKey[], kid: string) => keys.find((key) =>
 
 const BUSY = "another request fetches";
 
-/** The keys that another request is fetching, as soon as they are stored. Jobs start together, and their scripts do not repeat. */
+/**
+ * The keys that another request is fetching, as soon as they are stored. Jobs start together, and
+ * their scripts do not repeat.
+ */
 async function keysOfOther({ db, deps, nowMs }: Context, issuer: string): Promise<IssuerKey[] | undefined> {
 	for (let look = 0; look < MOST_LOOKS; look++) {
 		await deps.delay(LOOK_AGAIN_MS);
@@ -127,7 +137,8 @@ async function keysOfOther({ db, deps, nowMs }: Context, issuer: string): Promis
 
 /** Undefined: the issuer does not answer. */
 async function fetchOnce({ db, deps, nowMs }: Context, issuer: string): Promise<IssuerKey[] | typeof BUSY | undefined> {
-	// Counts as an attempt that was long ago, so that it lapses if this isolate ends before the keys are stored.
+	// Counts as an attempt that was long ago, so that it lapses if this isolate ends before the keys
+	// are stored.
 	const claim = claimFetch(issuer, nowMs - FETCH_INTERVAL_MS + CLAIM_LIFETIME_MS, nowMs - FETCH_INTERVAL_MS);
 	const [{ rows }] = await db.batch([claim]);
 	if (rows.length === 0) return BUSY;

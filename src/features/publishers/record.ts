@@ -1,6 +1,6 @@
 /**
- * A trusted publisher in requests and responses, and the rules for the claims that it names: the ids that make a repository unique, exactly;
- * never `sub`, and never names alone.
+ * A trusted publisher in requests and responses, and the rules for the claims that it names: the
+ * ids that make a repository unique, exactly; never `sub`, and never names alone.
  */
 
 import * as v from "valibot";
@@ -145,7 +145,10 @@ export const newPublisherBody = v.object({
 	...publisherFields,
 });
 
-/** Claims that say something about the token instead of the job, and `sub`, whose form differs by provider, event and setting. */
+/**
+ * Claims that say something about the token instead of the job, and `sub`, whose form differs by
+ * provider, event and setting.
+ */
 const NOT_COMPARED = ["sub", "iss", "aud", "exp", "iat", "nbf", "jti"];
 
 /** @throws {ApiError} `invalid_request` for claims that do not identify one repository for ever */
@@ -172,7 +175,8 @@ export function refuseLooseClaims(provider: CiProviderName, claims: WantedClaims
 }
 
 /**
- * Everybody who can push can start a job of any branch, so a publisher whose jobs change what devices get names the ref.
+ * Everybody who can push can start a job of any branch, so a publisher whose jobs change what
+ * devices get names the ref.
  * @throws {ApiError} `invalid_request`
  */
 export function refuseAnyRef(provider: CiProviderName, stage: PublisherStage, claims: WantedClaims): void {
@@ -184,7 +188,10 @@ export function refuseAnyRef(provider: CiProviderName, stage: PublisherStage, cl
 	throw invalidRequest([{ path: "claims", message }]);
 }
 
-/** The claims by which a token finds the publisher: the repository's and, to explain refusals, its owner's. */
+/**
+ * The claims by which a token finds the publisher: the repository's and, to explain refusals, its
+ * owner's.
+ */
 export function anchorsOf(provider: CiProviderName, claims: WantedClaims) {
 	const [id, ownerId] = PROVIDERS[provider].ids;
 	const exact = Object.keys(claims)
@@ -215,7 +222,10 @@ export function issuerOf(provider: CiProviderName, issuer: string | undefined, i
 	throw invalidRequest([{ path: "issuer", message: message ?? "is required" }]);
 }
 
-/** Each provider refuses jobs of its own kind, so its issuer under another provider would let them pass. */
+/**
+ * Each provider refuses jobs of its own kind, so its issuer under another provider would let them
+ * pass.
+ */
 function otherProvider(provider: CiProviderName, issuer: string): string | undefined {
 	const known = providerOfIssuer(issuer);
 	return known === undefined || known === provider

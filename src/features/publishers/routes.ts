@@ -1,6 +1,7 @@
 /**
- * The publishers that an app trusts: GET, POST, PUT and DELETE /publisher, for administrators. A publisher acts by a key of its creator, so it
- * never grants more than the creator holds, and it ends with the creator's membership as the creator's keys do.
+ * The publishers that an app trusts: GET, POST, PUT and DELETE /publisher, for administrators. A
+ * publisher acts by a key of its creator, so it never grants more than the creator holds, and it
+ * ends with the creator's membership as the creator's keys do.
  */
 import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
@@ -9,7 +10,7 @@ import { refuseLongerLife, refuseMoreAddresses, refuseStronger } from "../../aut
 import { ROLES, type RoleName, STAGE_ROLES } from "../../authz/permissions";
 import type { Principal } from "../../authz/principal";
 import { hashKey, mintKey } from "../../authz/secrets";
-import { insertApiKey, insertBinding } from "../../db/api-keys";
+import { insertApiKey } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit/entries";
 import { guard, query } from "../../db/client";
 import {
@@ -26,6 +27,7 @@ import {
 	updatePublisher,
 } from "../../db/publishers";
 import { keysOfOrganization } from "../../db/quotas";
+import { insertBinding } from "../../db/role-bindings";
 import type { Deps } from "../../deps";
 import type { PublisherStage } from "../../domain/ci/context";
 import { ApiError, invalidRequest } from "../../errors";
@@ -126,13 +128,22 @@ export const createPublisher = endpoint({
 		const { anchor = "", ownerAnchor } = anchorsOf(provider, claims);
 		const times = { created_at_ms: nowMs, updated_at_ms: nowMs };
 		const row: PublisherRow = {
-			...{ id: deps.newId(), app_id: appId, api_key_id: deps.newId(), name, provider, issuer, stage },
-			...{ claims: JSON.stringify(claims), anchor, owner_anchor: ownerAnchor },
-			...{
-				channels: channels === undefined ? null : JSON.stringify(channels),
-				once_per_run: once_per_run === true ? 1 : 0,
-			},
-			...{ created_by: principal.userId, expires_at_ms: expires_at ?? null, last_used_at_ms: null, last_ci: null },
+			id: deps.newId(),
+			app_id: appId,
+			api_key_id: deps.newId(),
+			name,
+			provider,
+			issuer,
+			stage,
+			claims: JSON.stringify(claims),
+			anchor,
+			owner_anchor: ownerAnchor,
+			channels: channels === undefined ? null : JSON.stringify(channels),
+			once_per_run: once_per_run === true ? 1 : 0,
+			created_by: principal.userId,
+			expires_at_ms: expires_at ?? null,
+			last_used_at_ms: null,
+			last_ci: null,
 			...times,
 		};
 		await batchInQuotas(
@@ -142,9 +153,14 @@ export const createPublisher = endpoint({
 			[
 				guard(channelsAreOf(appId, channels ?? []), channelsGone),
 				insertApiKey(orgId, {
-					...{ id: row.api_key_id, user_id: principal.userId, name: keyName(name), ...times },
+					id: row.api_key_id,
+					user_id: principal.userId,
+					name: keyName(name),
+					...times,
 					// Nobody knows this secret.
-					...{ key_hash: hashKey(mintKey(deps.randomBytes).text), key_hint: "CI", expires_at_ms: row.expires_at_ms },
+					key_hash: hashKey(mintKey(deps.randomBytes).text),
+					key_hint: "CI",
+					expires_at_ms: row.expires_at_ms,
 				}),
 				...rightsOf(row, orgId, appId, deps, nowMs),
 				insertPublisher(appId, row),
@@ -205,10 +221,16 @@ export const changePublisher = endpoint({
 		const { anchor = "", ownerAnchor } = anchorsOf(provider, claims);
 		const changed: ListedPublisherRow = {
 			...row,
-			...{ name, stage, claims: JSON.stringify(claims), anchor, owner_anchor: ownerAnchor },
-			...{ channels: named === undefined ? null : JSON.stringify(named), expires_at_ms: expiresAtMs },
+			name,
+			stage,
+			claims: JSON.stringify(claims),
+			anchor,
+			owner_anchor: ownerAnchor,
+			channels: named === undefined ? null : JSON.stringify(named),
+			expires_at_ms: expiresAtMs,
 			once_per_run: (once_per_run ?? row.once_per_run === 1) ? 1 : 0,
-			// Strictly increasing, so that the guard detects a concurrent change within the same millisecond.
+			// Strictly increasing, so that the guard detects a concurrent change within the same
+			// millisecond.
 			updated_at_ms: Math.max(nowMs, row.updated_at_ms + 1),
 		};
 		const rightsChange = changed.stage !== row.stage || changed.channels !== row.channels;
@@ -299,7 +321,10 @@ function refuseChannelsOfStage(stage: PublisherStage, channels: readonly string[
 	]);
 }
 
-/** @throws {ApiError} `permission_denied` unless the caller holds what the publisher gets, for as long and from everywhere */
+/**
+ * @throws {ApiError} `permission_denied` unless the caller holds what the publisher gets, for as
+ * long and from everywhere
+ */
 function refuseStrongerPublisher(
 	principal: Principal,
 	{ stage, expiresAtMs }: { readonly stage: PublisherStage; readonly expiresAtMs: number | null },

@@ -1,9 +1,11 @@
 /**
- * Records the outcomes of a rollout's bundle on devices. A device id is no secret, so anybody can report for any device: reports from the
- * network in which the device was offered the bundle count, and every other network may report for only a few devices. A report is
- * attributed to the bundle that the device was offered, whatever version it names.
+ * Records the outcomes of a rollout's bundle on devices. A device id is no secret, so anybody can
+ * report for any device: reports from the network in which the device was offered the bundle count,
+ * and every other network may report for only a few devices. A report is attributed to the bundle
+ * that the device was offered, whatever version it names.
  *
- * Only the latest outcome of a device counts and times only grow, so a batch may be delivered again, late, or concurrently.
+ * Only the latest outcome of a device counts and times only grow, so a batch may be delivered
+ * again, late, or concurrently.
  */
 
 import { sha256 } from "@noble/hashes/sha2.js";
@@ -20,8 +22,8 @@ const NETWORK_LENGTH = 24;
 export type NetworkPseudonyms = (rolloutId: string, network: string) => string;
 
 /**
- * The network as a hash that differs in every rollout. The rollout's own random id is the salt, so that a rotated secret does not make every
- * network of a running rollout look new.
+ * The network as a hash that differs in every rollout. The rollout's own random id is the salt, so
+ * that a rotated secret does not make every network of a running rollout look new.
  */
 export function networkPseudonyms(): NetworkPseudonyms {
 	const cached = new Map<string, string>();
@@ -95,7 +97,12 @@ export function outcomeStatements(
 			const key = JSON.stringify([rolloutId, deviceId, network, versionName]);
 			const before = outcomes.get(key);
 			const next: Outcome = before ?? {
-				...{ appId, rolloutId, deviceId, network, versionName, ...NOTHING_REPORTED },
+				appId,
+				rolloutId,
+				deviceId,
+				network,
+				versionName,
+				...NOTHING_REPORTED,
 				knownSinceMs: knownSince.get(rolloutDeviceKey(event)) ?? null,
 			};
 			outcomes.set(key, { ...next, ...timesOf(next, event) });
@@ -107,7 +114,12 @@ export function outcomeStatements(
 }
 
 const NOTHING_REPORTED = {
-	...{ installedAtMs: null, failedAtMs: null, crashedAtMs: null, erroredAtMs: null, setAtMs: null, exitAtMs: null },
+	installedAtMs: null,
+	failedAtMs: null,
+	crashedAtMs: null,
+	erroredAtMs: null,
+	setAtMs: null,
+	exitAtMs: null,
 };
 
 const latest = (one: number | null, other: number) => Math.max(one ?? other, other);
@@ -134,13 +146,22 @@ function timesOf(before: Outcome, event: Report): Partial<Outcome> {
 	}
 }
 
-/** Reports that name the rollout's version. One may be consumed before the offer; it counts once the offer is consumed. */
+/**
+ * Reports that name the rollout's version. One may be consumed before the offer; it counts once the
+ * offer is consumed.
+ */
 const NAMED = sql`(r.sampling = 1 AND (${predatesRollout(CREATED_AT_MS)})) OR known.device_id IS NOT NULL`;
-/** Failed downloads that were reported under the running version or none belong to the bundle offered then, unless it was installed. */
+/**
+ * Failed downloads that were reported under the running version or none belong to the bundle
+ * offered then, unless it was installed.
+ */
 const UNNAMED = sql`value ->> 'versionName' IN ('', known.from_version)
 	AND value ->> 'failedAtMs' BETWEEN known.first_served_at_ms AND known.last_served_at_ms + ${sql.lit(DOWNLOAD_MS)}
 	AND coalesce(known.installed_at_ms, 0) < known.first_served_at_ms`;
-/** A check by the bundle itself proves that it runs, even if the device never reports. Written if no install is known. */
+/**
+ * A check by the bundle itself proves that it runs, even if the device never reports. Written if no
+ * install is known.
+ */
 const RUNNING = sql`known.device_id IS NOT NULL
 	AND (coalesce(known.installed_at_ms, 0) < coalesce(known.first_served_at_ms, 1) OR known.failed_at_ms >= known.installed_at_ms)`;
 

@@ -1,6 +1,7 @@
 /**
- * Events about staged rollouts from update checks and reports. A check gives an event only if it offered the rollout's bundle or came from
- * it. Reports are passed on unverified; the consumer decides by the offers which reports count (src/features/rollouts/outcomes.ts).
+ * Events about staged rollouts from update checks and reports. A check gives an event only if it
+ * offered the rollout's bundle or came from it. Reports are passed on unverified; the consumer
+ * decides by the offers which reports count (src/features/rollouts/outcomes.ts).
  */
 
 import { networkOf } from "../../domain/network/ip-allow-list";
@@ -17,7 +18,9 @@ export function rolloutNetworkOf(address: string | null): string {
 	return address === null ? "" : (networkOf(address, NETWORK_BITS) ?? "");
 }
 
-/** Events of an update check for the rollout of its channel; none if an override chose the bundle. */
+/**
+ * Events of an update check for the rollout of its channel; none if an override chose the bundle.
+ */
 export function checkEvents(
 	appId: string,
 	decision: Decision,
@@ -58,7 +61,8 @@ interface Report {
 
 /**
  * Events of a report: the outcome of an installation or a download, or a health signal.
- * @param deviceAtMs when the bundle was set or the app ended, by the device's clock; null if the report does not say
+ * @param deviceAtMs when the bundle was set or the app ended, by the device's clock; null if the
+ * report does not say
  */
 export function reportEvents(
 	appId: string,
@@ -94,7 +98,8 @@ export function reportEvents(
 const isInstallation = ({ outcome }: RolloutReported) => outcome !== "crashed" && outcome !== "errored";
 
 /**
- * Drops reports that a later report of the same request supersedes. The reports of a request share one time, so their order decides.
+ * Drops reports that a later report of the same request supersedes. The reports of a request share
+ * one time, so their order decides.
  */
 export function withoutSuperseded(events: readonly DeviceEvent[]): DeviceEvent[] {
 	const isSupersededBy = (one: RolloutReported, other: RolloutReported) =>

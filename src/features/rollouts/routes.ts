@@ -1,6 +1,7 @@
 /**
- * GET /channel/rollout: the devices of a rollout that count, the excluded ones by reason, the outcomes, and the current verdict of the health
- * gate. The service acts on the same verdict (src/features/rollouts/steps.ts).
+ * GET /channel/rollout: the devices of a rollout that count, the excluded ones by reason, the
+ * outcomes, and the current verdict of the health gate. The service acts on the same verdict
+ * (src/features/rollouts/steps.ts).
  */
 
 import * as v from "valibot";
@@ -15,7 +16,11 @@ import { judgeRollout } from "./steps";
 const devices = v.strictObject({ served: v.number(), installed: v.number(), failed: v.number(), silent: v.number() });
 const rate = v.strictObject({
 	kind: v.picklist(["failed", "crashed", "errored"]),
-	...{ devices: v.number(), of: v.number(), lowerBound: v.number(), upperBound: v.number(), limit: v.number() },
+	devices: v.number(),
+	of: v.number(),
+	lowerBound: v.number(),
+	upperBound: v.number(),
+	limit: v.number(),
 });
 
 const rolloutSchema = v.strictObject({
@@ -177,7 +182,8 @@ export const showRollout = endpoint({
 						},
 			rates: (judgement?.rates ?? []).map(({ interval, ...judged }) => ({
 				...judged,
-				...{ lowerBound: rounded(interval.lower), upperBound: rounded(interval.upper) },
+				lowerBound: rounded(interval.lower),
+				upperBound: rounded(interval.upper),
 			})),
 			readyToFinish: isRunning && active?.rollout_percentage_bps === 10_000 && active.rollout_steps === null,
 			verdict: isRunning ? (judgement?.verdict ?? "hold") : "hold",

@@ -1,9 +1,12 @@
 /**
- * Health samples of staged rollouts: records which devices count. A device counts if an update check offered it the bundle, if it predates
- * the rollout by a day, and if few devices of its network count already, so forged ids cannot steer a rollout. An excluded device is
- * recorded with the reason, because people must see why a rollout has few reports. src/features/rollouts/outcomes.ts records outcomes.
+ * Health samples of staged rollouts: records which devices count. A device counts if an update
+ * check offered it the bundle, if it predates the rollout by a day, and if few devices of its
+ * network count already, so forged ids cannot steer a rollout. An excluded device is recorded with
+ * the reason, because people must see why a rollout has few reports.
+ * src/features/rollouts/outcomes.ts records outcomes.
  *
- * Times of a row only grow and its outcome is derived from them, so a batch may be delivered again, late, or concurrently.
+ * Times of a row only grow and its outcome is derived from them, so a batch may be delivered again,
+ * late, or concurrently.
  */
 
 import { type CompiledQuery, sql } from "kysely";
@@ -24,14 +27,18 @@ import {
 
 /** Limit of recorded devices: those of one step that count, and the excluded ones of a rollout. */
 export const MOST_SAMPLED = 5_000;
-/** A batch with this many devices checks the limits itself; the health gate checks them otherwise. */
+/**
+ * A batch with this many devices checks the limits itself; the health gate checks them otherwise.
+ */
 const MANY_OFFERED = 500;
 /** Minimum time between two writes of the last offer to a device. */
 const OFFERED_AGAIN_MS = 10 * MINUTE_MS;
 
 /**
- * Records the events in one batch, after the rows of their devices. Reports need one more round trip, to read the active rollouts.
- * @param knownSince when the devices were first seen, by `rolloutDeviceKey`; devices that are not known do not count
+ * Records the events in one batch, after the rows of their devices. Reports need one more round
+ * trip, to read the active rollouts.
+ * @param knownSince when the devices were first seen, by `rolloutDeviceKey`; devices that are not
+ * known do not count
  */
 export async function recordSamples(
 	deps: Deps,
@@ -93,8 +100,9 @@ function byDevice(
 
 function writeServed(rows: readonly ServedRow[]): CompiledQuery {
 	const countsFromNow = sql`(not_counted IS NOT NULL AND excluded.not_counted IS NULL)`;
-	// A report may arrive before the offer; its row has no network yet and still counts against the limit. It is kept only if it came from
-	// the network of the offer, because anybody who knows the id can report early.
+	// A report may arrive before the offer; its row has no network yet and still counts against the
+	// limit. It is kept only if it came from the network of the offer, because anybody who knows the
+	// id can report early.
 	const isElsewhere = sql`(first_served_at_ms IS NULL OR ${countsFromNow}) AND told_network IS NOT excluded.network`;
 	// Only the device's own network may change the version from which it updates.
 	const isNewer = sql`(${countsFromNow} OR excluded.last_served_at_ms >= coalesce(last_served_at_ms, 0)
@@ -135,7 +143,10 @@ function writeServed(rows: readonly ServedRow[]): CompiledQuery {
 			OR (not_counted IS NOT NULL AND not_counted IS NOT excluded.not_counted)`.compile(query);
 }
 
-/** Stops recording more devices immediately, because a large batch may exceed the limits before the next check of the gate. */
+/**
+ * Stops recording more devices immediately, because a large batch may exceed the limits before the
+ * next check of the gate.
+ */
 function endSamples(rows: readonly ServedRow[]): CompiledQuery[] {
 	const rollouts = new Map(rows.map(({ appId, rolloutId }) => [rolloutId, [appId, rolloutId]]));
 	const isServed = sql`ended_at_ms IS NULL

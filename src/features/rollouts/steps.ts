@@ -50,7 +50,8 @@ const SERVICE_NAME = "Capstan";
 const DELAYED_AFTER_MS = 10 * MINUTE_MS;
 
 /**
- * @param oldestReportAtMs of the reports that were just counted: what follows them in the queue is late too
+ * @param oldestReportAtMs of the reports that were just counted: what follows them in the queue is
+ * late too
  * @throws {Error} if a rollout could not be judged; the others were
  */
 export async function stepRollouts(deps: Deps, atMostEveryMs = 0, oldestReportAtMs?: number): Promise<void> {
@@ -111,8 +112,11 @@ export function judgeRollout(row: ActiveRolloutRow, nowMs: number): Judgement {
 			delayedReports: delayOf(row),
 		},
 		{
-			...{ installed: row.installed, failed: row.failed, sinceStep: row.reported_since_step },
-			...{ crashed: row.crashed, errored: row.errored },
+			installed: row.installed,
+			failed: row.failed,
+			sinceStep: row.reported_since_step,
+			crashed: row.crashed,
+			errored: row.errored,
 		},
 		nowMs,
 	);
@@ -191,7 +195,8 @@ async function move(
 	try {
 		await db.batch([
 			guard(rolloutUnchanged(row), conflict),
-			// Under a policy that demands signatures, an unsigned rollout cannot grow or finish; it can still pause and roll back.
+			// Under a policy that demands signatures, an unsigned rollout cannot grow or finish; it can
+			// still pause and roll back.
 			...(isGood ? [guard(bundlesAreSigned(appId, [row.rollout_version_id ?? 0]), conflict)] : []),
 			entry,
 			rolloutChecked(row, { ...notingOf(row), counted: true }, !isGood, row.reports_delayed_since_ms, nowMs),
@@ -216,7 +221,10 @@ const STOPS = {
 	notify: ["fails", "It continues, because the channel is set to notify only. Pause it or roll it back"],
 } as const;
 
-/** Logs and mails an end, a stop or a notice once, because only this run has written it. If the mail fails, the log still has it. */
+/**
+ * Logs and mails an end, a stop or a notice once, because only this run has written it. If the mail
+ * fails, the log still has it.
+ */
 async function report(
 	deps: Deps,
 	db: Database,

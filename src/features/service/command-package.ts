@@ -1,7 +1,8 @@
 /**
- * The npm package of the `capstan` command. An address with its version and hash never changes its bytes, so lock files and CI jobs that name
- * one work after any upgrade: R2 keeps every package whose address this server has given away, before it gives it away. `/capstan.tgz`
- * redirects to the newest.
+ * The npm package of the `capstan` command. An address with its version and hash never changes its
+ * bytes, so lock files and CI jobs that name one work after any upgrade: R2 keeps every package
+ * whose address this server has given away, before it gives it away. `/capstan.tgz` redirects to
+ * the newest.
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";

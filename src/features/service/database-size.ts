@@ -1,5 +1,6 @@
 /**
- * Warns of a database that fills up, because a D1 database can never be enlarged, and no reports of devices are stored above the limit.
+ * Warns of a database that fills up, because a D1 database can never be enlarged, and no reports of
+ * devices are stored above the limit.
  */
 import { sql } from "kysely";
 import { openDb, query } from "../../db/client";

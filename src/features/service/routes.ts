@@ -1,5 +1,6 @@
 /**
- * Information about the service: its health, the redirect from its root to the dashboard, and the addresses at which it is reachable.
+ * Information about the service: its health, the redirect from its root to the dashboard, and the
+ * addresses at which it is reachable.
  */
 import * as v from "valibot";
 import { VERSION } from "../../config";
@@ -56,7 +57,10 @@ export const start = endpoint({
 	},
 });
 
-/** The origin of the pages. Local runs use `localhost` only, because sessions and passkeys belong to one host. */
+/**
+ * The origin of the pages. Local runs use `localhost` only, because sessions and passkeys belong to
+ * one host.
+ */
 function pageOrigin(origin: string): string {
 	const url = new URL(origin);
 	if (url.protocol === "http:" && LOOPBACK_HOSTS.includes(url.hostname)) url.hostname = "localhost";

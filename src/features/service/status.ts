@@ -1,6 +1,7 @@
 /**
- * Facts that only the Worker has about its installation, for `npm run doctor` (src/operator/doctor.ts), which judges it: sizes, backlogs and
- * settings without secrets. A part that fails is reported and does not fail the others.
+ * Facts that only the Worker has about its installation, for `npm run doctor`
+ * (src/operator/doctor.ts), which judges it: sizes, backlogs and settings without secrets. A part
+ * that fails is reported and does not fail the others.
  */
 import * as v from "valibot";
 import { VERSION } from "../../config";
@@ -199,7 +200,8 @@ async function lostOf({ bundles }: Deps, live: readonly LiveBundle[]): Promise<s
 }
 
 /**
- * Bindings that wrangler.toml declares and this deployment lacks. Without DB there is no answer at all.
+ * Bindings that wrangler.toml declares and this deployment lacks. Without DB there is no answer at
+ * all.
  * @param databases telemetry databases of apps
  */
 function missingBindings(

@@ -1,6 +1,7 @@
 /**
- * Signing keys: the RSA public keys that an organization's bundles are verified with. Changing them needs the rights of an administrator and, for
- * people, a recent sign-in, because a key protects nothing if uploaders can replace it.
+ * Signing keys: the RSA public keys that an organization's bundles are verified with. Changing them
+ * needs the rights of an administrator and, for people, a recent sign-in, because a key protects
+ * nothing if uploaders can replace it.
  */
 import * as v from "valibot";
 import { auditStatement } from "../../db/audit/entries";
@@ -153,7 +154,9 @@ export function unsignedChannelsAnswer(rows: readonly UnsignedChannel[]) {
 	};
 }
 
-/** 409: the organization requires signatures, or would, and would have no key to verify them with. */
+/**
+ * 409: the organization requires signatures, or would, and would have no key to verify them with.
+ */
 export function signingKeyRequired(): ApiError {
 	return new ApiError(
 		"signing_key_required",
@@ -246,8 +249,11 @@ export const listDeviceKeys = endpoint({
 		]);
 		const names = new Map(named.rows.map(({ key_id, name }) => [key_id, name]));
 		return rows.map(({ key_id, devices }) => ({
-			...{ key_id, devices, more: devices === MOST_COUNTED_DEVICES },
-			...{ registered: names.has(key_id), signing_key: names.get(key_id) ?? null },
+			key_id,
+			devices,
+			more: devices === MOST_COUNTED_DEVICES,
+			registered: names.has(key_id),
+			signing_key: names.get(key_id) ?? null,
 		}));
 	},
 });

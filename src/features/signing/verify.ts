@@ -1,8 +1,10 @@
 /**
- * Verifies bundles with the registered public keys of their organization. The stock CLI encrypts a bundle with a fresh AES key; that key,
- * the SHA-256 of the plain zip (`checksum`) and of each plain file (`file_hash`) are encrypted with the RSA private key, so the public
- * key opens them and proves that the holder of the private key created them. A stored zip is decrypted and compared with its
- * checksum as it streams by, so a signature that was copied from another bundle is refused.
+ * Verifies bundles with the registered public keys of their organization. The stock CLI encrypts a
+ * bundle with a fresh AES key; that key, the SHA-256 of the plain zip (`checksum`) and of each
+ * plain file (`file_hash`) are encrypted with the RSA private key, so the public key opens them and
+ * proves that the holder of the private key created them. A stored zip is decrypted and compared
+ * with its checksum as it streams by, so a signature that was copied from another bundle is
+ * refused.
  *
  * The format does not cover the version's name, the names of files and their combination.
  */
@@ -84,7 +86,10 @@ function openHash(key: SigningKey, text: string): Uint8Array | undefined {
 	return value === undefined ? undefined : openValue(key, value, SHA256_BYTES);
 }
 
-/** @param read the encrypted bytes; omitted if they are stored elsewhere or not uploaded yet: then devices check them */
+/**
+ * @param read the encrypted bytes; omitted if they are stored elsewhere or not uploaded yet: then
+ * devices check them
+ */
 export async function verifySignature(
 	rules: SigningRules,
 	{ checksum, session_key }: SignedFacts,
@@ -104,7 +109,10 @@ export async function verifySignature(
 	return { signedBy: opened.key.fingerprint };
 }
 
-/** The same for a manifest: opens each hash, at about 0.1 ms, with the key that opens the bundle's session key. */
+/**
+ * The same for a manifest: opens each hash, at about 0.1 ms, with the key that opens the bundle's
+ * session key.
+ */
 export async function verifyManifest(
 	rules: SigningRules,
 	sessionKey: string | null,
@@ -166,7 +174,10 @@ export function bundleNotSigned(): ApiError {
 	);
 }
 
-/** The signing policy of a promotion, as data: the bundles to check, and the guards of the batch that promotes them. */
+/**
+ * The signing policy of a promotion, as data: the bundles to check, and the guards of the batch
+ * that promotes them.
+ */
 export interface PromotingRules {
 	readonly appId: AppId;
 	readonly bundleIds: readonly number[];
@@ -181,8 +192,9 @@ export const promotingRules = (appId: AppId, bundleIds: readonly number[]): Prom
 });
 
 /**
- * Runs the batch of a promotion. If the policy refuses a bundle, the bundle is verified and the batch runs again, because its key may have
- * been registered after the upload; other promotions verify nothing.
+ * Runs the batch of a promotion. If the policy refuses a bundle, the bundle is verified and the
+ * batch runs again, because its key may have been registered after the upload; other promotions
+ * verify nothing.
  *
  * @param statements contain the guards of `rules`
  */
@@ -203,7 +215,10 @@ export async function batchPromoting<const Statements extends readonly Statement
 	}
 }
 
-/** Statements that record the keys of the bundles. @throws the refusal if no registered key verifies one of them */
+/**
+ * Statements that record the keys of the bundles. @throws the refusal if no registered key verifies
+ * one of them
+ */
 async function verifiedLater(
 	{ deps, db }: Pick<Parameters<typeof batchPromoting>[0], "deps" | "db">,
 	{ appId, bundleIds }: PromotingRules,
@@ -219,7 +234,10 @@ async function verifiedLater(
 	return verified;
 }
 
-/** The columns that record the key that verifies a stored bundle; undefined if no registered key does. */
+/**
+ * The columns that record the key that verifies a stored bundle; undefined if no registered key
+ * does.
+ */
 async function signatureOf(deps: Pick<Deps, "bundles">, bundle: SignatureRow) {
 	const rules = signingRulesOf(bundle.signing_rules);
 	const hashes: string[] = JSON.parse(bundle.file_hashes);

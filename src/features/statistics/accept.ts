@@ -1,6 +1,7 @@
 /**
- * Accepts the reports of one request: reads their apps, applies the limits of the address, and buffers their events. The endpoint and the fast
- * path share it. It loads no schema, so that a device that reports first in an isolate does not wait for them.
+ * Accepts the reports of one request: reads their apps, applies the limits of the address, and
+ * buffers their events. The endpoint and the fast path share it. It loads no schema, so that a
+ * device that reports first in an isolate does not wait for them.
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
@@ -34,7 +35,10 @@ const METRIC_OF_ACTION: Readonly<Record<string, Exclude<CountedMetric, Signal>>>
 	download_fail: "fail",
 };
 
-/** Actions whose version is the running one. In others it is downloaded, removed or failed, or ran when the app ended. */
+/**
+ * Actions whose version is the running one. In others it is downloaded, removed or failed, or ran
+ * when the app ended.
+ */
 const VERSION_RUNS = new Set([
 	"set",
 	"reset",
@@ -53,7 +57,10 @@ export interface Refused {
 	readonly message: string;
 }
 
-/** Something that the answer to an accepted report says, because the report does not count as it was sent. */
+/**
+ * Something that the answer to an accepted report says, because the report does not count as it was
+ * sent.
+ */
 export type Remark =
 	| { readonly not_counted: "too_old" | "too_many_reports"; readonly message: string }
 	| { readonly note: "in_the_future"; readonly message: string };
@@ -96,7 +103,8 @@ type ReportContext = Pick<DeviceState, "deps" | "snapshots" | "eventBuffer" | "s
 };
 
 /**
- * Buffers the reports. All apps are read together, and the limits of the address apply before any event is buffered.
+ * Buffers the reports. All apps are read together, and the limits of the address apply before any
+ * event is buffered.
  * @returns an outcome for each report
  * @throws {ApiError} `too_many_requests`, `invalid_request`
  */
@@ -193,7 +201,8 @@ function eventsOf(
 	const metric =
 		signal?.metric ??
 		(Object.hasOwn(METRIC_OF_ACTION, action) ? METRIC_OF_ACTION[action] : cause === undefined ? undefined : "cause");
-	// The id of an older event may be removed already, so the same report may have been counted before.
+	// The id of an older event may be removed already, so the same report may have been counted
+	// before.
 	const isForgotten = deviceAtMs !== null && deviceAtMs < startOfDayMs(firstRememberedDay(deps.config, nowMs));
 	if (metric !== undefined && !isForgotten) {
 		if (strangers.takeReports(address, appId, 1, nowMs) === 0) {
@@ -226,7 +235,10 @@ function eventsOf(
 	return { events: [...own, ...ofRollout], remark };
 }
 
-/** Fields that a health signal adds to its event; undefined if the report is not a signal or repeats one. */
+/**
+ * Fields that a health signal adds to its event; undefined if the report is not a signal or repeats
+ * one.
+ */
 function signalEvent(
 	eventBuffer: ReportContext["eventBuffer"],
 	{ action, app_id, device_id, version_build, ...report }: StatsEvent,
@@ -290,7 +302,10 @@ function seenOf(event: StatsEvent, versionName: string, nowMs: number): DeviceEv
 	};
 }
 
-/** The channel that serves the device now. In an app with more overrides than memory holds, overrides do not count here. */
+/**
+ * The channel that serves the device now. In an app with more overrides than memory holds,
+ * overrides do not count here.
+ */
 function channelOf(event: StatsEvent, snapshot: AppSnapshot): string {
 	const platform = PLATFORMS.find((known) => known === event.platform);
 	if (platform === undefined) return "";
@@ -300,8 +315,8 @@ function channelOf(event: StatsEvent, snapshot: AppSnapshot): string {
 }
 
 /**
- * The same id for repeated reports of an event. An event without a time counts once per device and day, because some clients send no time and
- * all clients repeat requests.
+ * The same id for repeated reports of an event. An event without a time counts once per device and
+ * day, because some clients send no time and all clients repeat requests.
  */
 function eventId(event: StatsEvent, action: string, versionName: string, nowMs: number): string {
 	const when = event.timestamp ?? `day ${dayOf(nowMs)}`;

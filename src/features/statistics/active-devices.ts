@@ -34,8 +34,9 @@ export function unionsOf(rows: readonly Stored[]): Map<string, Union> {
 }
 
 /**
- * Devices that reported the version and no other. Moved devices are subtracted from a union with them, because not all of them are in the
- * sketch of the version. Late messages may put a device into sketches of several versions; while sketches are exact, it counts once.
+ * Devices that reported the version and no other. Moved devices are subtracted from a union with
+ * them, because not all of them are in the sketch of the version. Late messages may put a device
+ * into sketches of several versions; while sketches are exact, it counts once.
  */
 export function unmoved(unions: ReadonlyMap<string, Union>, version: string): number {
 	const all = unions.get(keyOf({ kind: "version", version_name: version }))?.sketch;
@@ -52,7 +53,10 @@ export function unmoved(unions: ReadonlyMap<string, Union>, version: string): nu
 	return Math.max(0, countDistinct(mergeSketches(counted, all)) - countedDevices);
 }
 
-/** Devices by day and version: those of the sketches, and those whose version changed on the day, which are counted. */
+/**
+ * Devices by day and version: those of the sketches, and those whose version changed on the day,
+ * which are counted.
+ */
 export function adoption(counted: readonly VersionRow[], sketches: readonly VersionSketchRow[]): VersionRow[] {
 	const sums = new Map<string, VersionRow>();
 	const add = (day: number, version_name: string, amount: number) => {
@@ -75,8 +79,14 @@ export function adoption(counted: readonly VersionRow[], sketches: readonly Vers
 }
 
 const NO_TOTALS = {
-	...{ get_count: 0, install_count: 0, fail_count: 0, bandwidth_bytes: 0, device_count: 0, open_device_count: 0 },
-	...{ lost_event_count: 0, refused_device_count: 0 },
+	get_count: 0,
+	install_count: 0,
+	fail_count: 0,
+	bandwidth_bytes: 0,
+	device_count: 0,
+	open_device_count: 0,
+	lost_event_count: 0,
+	refused_device_count: 0,
 };
 
 /** One row for each app and day; the sums of all apps come from several databases. */
@@ -95,7 +105,10 @@ export function addTotals(rows: readonly TotalsRow[]): TotalsRow[] {
 	return [...sums.values()];
 }
 
-/** The totals with the devices of days whose sketches are not merged yet, of each app or of all of them. */
+/**
+ * The totals with the devices of days whose sketches are not merged yet, of each app or of all of
+ * them.
+ */
 export function withDevicesOfOpenDays(
 	totals: readonly TotalsRow[],
 	sketches: readonly SketchOfDay[],

@@ -1,5 +1,6 @@
 /**
- * Answers of statistics as CSV and as SVG. An SVG has no script and refers to nothing outside of it.
+ * Answers of statistics as CSV and as SVG. An SVG has no script and refers to nothing outside of
+ * it.
  */
 
 import type { ChartOptions, StackedChartOptions } from "../../charts/chart";
@@ -11,7 +12,10 @@ import { dayOf } from "../../domain/statistics/days";
 import { type CsvCell, toCsv } from "../../http/csv";
 import { daysOf, nameOfDay } from "./range";
 
-/** Releases, newest first, as markers from old to new: the flag of a day with several names the last one. */
+/**
+ * Releases, newest first, as markers from old to new: the flag of a day with several names the last
+ * one.
+ */
 export const markersOf = (rows: readonly ReleaseMarkerRow[]): Marker[] =>
 	rows.map(({ version_name, at_ms }) => ({ day: nameOfDay(dayOf(at_ms)), label: version_name })).reverse();
 

@@ -1,6 +1,7 @@
 /**
- * GET /statistics/apps: the list of apps as a person scans it, with the live bundle, devices and failures of each. One batch reads the
- * apps, and one in each telemetry database that has reports of the page their daily totals of two weeks.
+ * GET /statistics/apps: the list of apps as a person scans it, with the live bundle, devices and
+ * failures of each. One batch reads the apps, and one in each telemetry database that has reports
+ * of the page their daily totals of two weeks.
  */
 import * as v from "valibot";
 import { type AppId, appsWhere, holds, type OrgId, orgsWhere } from "../../authz/decide";

@@ -1,6 +1,7 @@
 /**
- * Assigns events to the databases of their apps, before anything is written. The main database decides: it has the apps, their versions and
- * which telemetry database their reports are in. Events of apps that do not exist are dropped.
+ * Assigns events to the databases of their apps, before anything is written. The main database
+ * decides: it has the apps, their versions and which telemetry database their reports are in.
+ * Events of apps that do not exist are dropped.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { chunksOf } from "../../db/chunks";
@@ -41,8 +42,8 @@ export interface AssignedEvents {
 }
 
 /**
- * An isolate asks again after this time. An app can be deleted or renamed meanwhile: its last reports then go to the app that had the name.
- * The database of its reports never changes.
+ * An isolate asks again after this time. An app can be deleted or renamed meanwhile: its last
+ * reports then go to the app that had the name. The database of its reports never changes.
  */
 const FRESH_MS = 10_000;
 const MOST_CACHED = 20_000;
@@ -90,7 +91,10 @@ export async function assignEvents(deps: Deps, events: readonly DeviceEvent[]): 
 	});
 }
 
-/** Apps by their names in events, and versions of the events. One round trip, or none if the cache has everything. */
+/**
+ * Apps by their names in events, and versions of the events. One round trip, or none if the cache
+ * has everything.
+ */
 async function readApps(
 	deps: Deps,
 	events: readonly DeviceEvent[],
@@ -193,8 +197,8 @@ export async function storeAppsAndVersions(
 }
 
 /**
- * When the devices of rollout events were first seen, by `rolloutDeviceKey`. A rollout counts devices that were known before, so this is
- * read after the reports are stored.
+ * When the devices of rollout events were first seen, by `rolloutDeviceKey`. A rollout counts
+ * devices that were known before, so this is read after the reports are stored.
  */
 export async function readKnownSince(
 	deps: Deps,

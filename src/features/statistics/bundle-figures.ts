@@ -21,13 +21,18 @@ export const labelOf = (name: string) => (name === "" ? UNKNOWN : name);
 
 export interface Dataset {
 	readonly label: string;
-	/** In %, with one decimal; the shares of a day add up to exactly 100. Null on days without devices. */
+	/**
+	 * In %, with one decimal; the shares of a day add up to exactly 100. Null on days without devices.
+	 */
 	readonly data: (number | null)[];
 	/** Devices. */
 	readonly metaCounts: (number | null)[];
 }
 
-/** Order of a stack from the bottom: the store build, bundles from old to new, then unknown versions. */
+/**
+ * Order of a stack from the bottom: the store build, bundles from old to new, then unknown
+ * versions.
+ */
 function inOrder(one: string, other: string): number {
 	const rank = (name: string) => (name === BUILTIN ? 0 : name === "" ? 2 : 1);
 	return rank(one) - rank(other) || (rank(one) === 1 ? compareVersions(one, other) : 0);

@@ -1,6 +1,7 @@
 /**
- * Statistics of an app's bundles: adoption, success of installs by bundle and channel, and install times. Each request is one batch, bounded
- * by one row per day, bundle, channel and metric, and one per day, bundle and bucket.
+ * Statistics of an app's bundles: adoption, success of installs by bundle and channel, and install
+ * times. Each request is one batch, bounded by one row per day, bundle, channel and metric, and one
+ * per day, bundle and bucket.
  */
 import * as v from "valibot";
 import { releaseMarkers } from "../../db/releases";
@@ -149,7 +150,12 @@ export const installStatistics = endpoint({
 		byDay: v.array(
 			v.strictObject({
 				date: time,
-				...{ install: figure, fail: figure, success_rate: figure, timed: figure, p50_ms: figure, p95_ms: figure },
+				install: figure,
+				fail: figure,
+				success_rate: figure,
+				timed: figure,
+				p50_ms: figure,
+				p95_ms: figure,
 			}),
 		),
 	}),
@@ -167,7 +173,12 @@ export const installStatistics = endpoint({
 			byDay: [
 				{
 					date: "2026-11-01T00:00:00.000Z",
-					...{ install: 298, fail: 2, success_rate: 99.33, timed: 290, p50_ms: 1840, p95_ms: 9120 },
+					install: 298,
+					fail: 2,
+					success_rate: 99.33,
+					timed: 290,
+					p50_ms: 1840,
+					p95_ms: 9120,
 				},
 			],
 		},

@@ -1,6 +1,7 @@
 /**
- * Counts of bytes served and of lost events. Counting is idempotent: the batch that counts an event also stores its id, and
- * an event whose id is stored is not counted. So messages may be delivered twice, in any order and at the same time.
+ * Counts of bytes served and of lost events. Counting is idempotent: the batch that counts an event
+ * also stores its id, and an event whose id is stored is not counted. So messages may be delivered
+ * twice, in any order and at the same time.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { chunksOf } from "../../db/chunks";
@@ -39,7 +40,10 @@ function addLost(lost: string, isNew: RawBuilder<boolean>): CompiledQuery {
 	);
 }
 
-/** Counts events that are not stored. Their ids are not stored either, so a message that comes again is counted again. */
+/**
+ * Counts events that are not stored. Their ids are not stored either, so a message that comes again
+ * is counted again.
+ */
 export function countLosses(events: readonly (BytesServed | EventsLost)[], day: number): CompiledQuery {
 	const byApp = new Map<string, number>();
 	for (const event of events) {
@@ -54,7 +58,10 @@ export function countLosses(events: readonly (BytesServed | EventsLost)[], day: 
 	);
 }
 
-/** Bytes of zips by bundle. Files of the delta store belong to several bundles, so they count for the app only. */
+/**
+ * Bytes of zips by bundle. Files of the delta store belong to several bundles, so they count for
+ * the app only.
+ */
 function addBytesByBundle(served: string, isNew: RawBuilder<boolean>): CompiledQuery {
 	return sql`INSERT INTO daily_counts (app_id, day, version_name, channel_name, metric, amount)
 		SELECT apps.id, ${DAY}, coalesce(bundles.name, ''), '', 'bandwidth', sum(object.value)

@@ -1,5 +1,6 @@
 /**
- * Definitions of the figures. The page at /docs/statistics and the descriptions in openapi.json both contain these texts.
+ * Definitions of the figures. The page at /docs/statistics and the descriptions in openapi.json
+ * both contain these texts.
  */
 import type { Metric } from "./figures";
 

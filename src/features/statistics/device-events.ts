@@ -1,7 +1,8 @@
 /**
- * Consumes events of devices: device rows, counts, and the daily sketches of devices. A batch may be delivered twice, in another order or at
- * the same time, so each write is idempotent: device rows are last-writer-wins, a count is added together with the event's id, and sketches
- * are unions. Events whose ids may be removed already are dropped.
+ * Consumes events of devices: device rows, counts, and the daily sketches of devices. A batch may
+ * be delivered twice, in another order or at the same time, so each write is idempotent: device
+ * rows are last-writer-wins, a count is added together with the event's id, and sketches are
+ * unions. Events whose ids may be removed already are dropped.
  */
 
 import { sql } from "kysely";

@@ -1,6 +1,7 @@
 /**
- * Statements about the rows that a batch of reports changes (device-rows.ts). Devices are named by the UUID of their app and their own id,
- * and rows of apps that the database does not know are left out.
+ * Statements about the rows that a batch of reports changes (device-rows.ts). Devices are named by
+ * the UUID of their app and their own id, and rows of apps that the database does not know are left
+ * out.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { Flag } from "../../authz/principal";
@@ -46,7 +47,10 @@ const BOOKKEEPING = [
 ] as const;
 const COLUMNS = [...FIELD_NAMES, ...BOOKKEEPING];
 type Column = (typeof COLUMNS)[number];
-/** Columns of indexes. A statement that sets one of them writes a row of its index, even if the value stays the same. */
+/**
+ * Columns of indexes. A statement that sets one of them writes a row of its index, even if the
+ * value stays the same.
+ */
 const INDEXED: readonly Column[] = [
 	"version_name",
 	"channel_id",
@@ -78,7 +82,10 @@ export function knownVersions(
 		WHERE EXISTS (SELECT 1 FROM bundles WHERE bundles.app_id = apps.id AND bundles.name = value ->> 1)`.compile(query);
 }
 
-/** Devices that each app has added today. Consumers that run at the same time may exceed the limit a little. */
+/**
+ * Devices that each app has added today. Consumers that run at the same time may exceed the limit a
+ * little.
+ */
 export function addedToday(appIds: readonly string[], today: number): CompiledQuery<{ app: string; devices: number }> {
 	return sql<{ app: string; devices: number }>`SELECT apps.id AS app, t.new_device_count AS devices
 		FROM json_each(${JSON.stringify([...new Set(appIds)])}) CROSS JOIN apps ON apps.id = value
@@ -111,7 +118,10 @@ export function writeRows(changes: readonly RowChange[]): CompiledQuery[] {
 	];
 }
 
-/** App, device and columns of each change, in that order, in as many JSON lists as the limit of a statement requires. */
+/**
+ * App, device and columns of each change, in that order, in as many JSON lists as the limit of a
+ * statement requires.
+ */
 function listsOf(changes: readonly RowChange[], columns: readonly Column[]): string[] {
 	const rows = changes.map(({ before: { app }, deviceId, row }) => [
 		app,

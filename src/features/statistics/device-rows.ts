@@ -1,10 +1,12 @@
 /**
- * Merges the reports of devices into their rows, and counts them: devices by day and version, and downloads, installs and failures. A device
- * counts once a day, under the version that it reported last on that day; messages may arrive twice and in any order (device-record.ts,
- * recent-reports.ts). A row is written only if something changed, always in one batch with the counts that change with it; its revision is the
- * optimistic lock of both. The sketches of moved devices are written before it, because a device that is counted must not be in the
- * sketch of a version as well; the other sketches after it, because a conflict may change the version that the device counts under. If the
- * consumer ends in between, the repeated message completes it.
+ * Merges the reports of devices into their rows, and counts them: devices by day and version, and
+ * downloads, installs and failures. A device counts once a day, under the version that it reported
+ * last on that day; messages may arrive twice and in any order (device-record.ts,
+ * recent-reports.ts). A row is written only if something changed, always in one batch with the
+ * counts that change with it; its revision is the optimistic lock of both. The sketches of moved
+ * devices are written before it, because a device that is counted must not be in the sketch of a
+ * version as well; the other sketches after it, because a conflict may change the version that the
+ * device counts under. If the consumer ends in between, the repeated message completes it.
  */
 
 import { chunksOf } from "../../db/chunks";
@@ -53,9 +55,10 @@ export interface AddedDevices extends SketchKey {
 }
 
 /**
- * New devices beyond the daily limit of their app or address, or while the database is nearly full, are refused; known devices are always
- * written. Refused devices are counted for the app, again for each repeated message. Downloads, installs and failures of refused devices are
- * lost, and all of them while the database is nearly full.
+ * New devices beyond the daily limit of their app or address, or while the database is nearly full,
+ * are refused; known devices are always written. Refused devices are counted for the app, again for
+ * each repeated message. Downloads, installs and failures of refused devices are lost, and all of
+ * them while the database is nearly full.
  */
 export async function writeDevices(
 	deps: Deps,
@@ -65,7 +68,11 @@ export async function writeDevices(
 ): Promise<readonly DownloadNews[]> {
 	const nowMs = deps.now();
 	const context = {
-		...{ deps, db, addToSketches, firstDay: firstRememberedDay(deps.config, nowMs), today: dayOf(nowMs) },
+		deps,
+		db,
+		addToSketches,
+		firstDay: firstRememberedDay(deps.config, nowMs),
+		today: dayOf(nowMs),
 	};
 	const news: DownloadNews[] = [];
 	for (const chunk of chunksOf(byDevice(events))) {
@@ -84,8 +91,9 @@ interface Writing {
 }
 
 /**
- * Days whose sketches of moved devices got the device in an earlier attempt. What the other consumer wrote may leave its version unchanged on
- * such a day, but the sketch keeps it out of the sketches of versions.
+ * Days whose sketches of moved devices got the device in an earlier attempt. What the other
+ * consumer wrote may leave its version unchanged on such a day, but the sketch keeps it out of the
+ * sketches of versions.
  */
 type MovedDays = Map<DeviceReports, Set<number>>;
 
@@ -206,7 +214,8 @@ async function writeChunk(
 			log.set(app, [...(log.get(app) ?? []), [reports.deviceId, ...storedEvent(event)]]);
 		}
 		const recent_reports = recent.textWith(story?.stored);
-		// Without news of the device itself, its last report costs no row of the index by it, as when the row is not written at all.
+		// Without news of the device itself, its last report costs no row of the index by it, as when the
+		// row is not written at all.
 		const stored = isNew || record.needsWrite ? record.row : row;
 		return [{ deviceId: reports.deviceId, before: row, row: { ...stored, recent_reports } }];
 	});
@@ -259,7 +268,10 @@ function sketchesOfChunk() {
 	};
 }
 
-/** A bundle's name, `builtin`, or empty for a version that the app never had; undefined if the event has no version. */
+/**
+ * A bundle's name, `builtin`, or empty for a version that the app never had; undefined if the event
+ * has no version.
+ */
 function countedVersion(event: DeviceSeen, known: ReadonlySet<string>): string | undefined {
 	if (event.versionName === "") return undefined;
 	if (known.has(`${event.appId} ${event.versionName}`)) return event.versionName;

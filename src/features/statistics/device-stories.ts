@@ -1,5 +1,6 @@
 /**
- * Adds a batch of reports to the story of a device (src/domain/statistics/device-story.ts), and finds the bundle that a health signal is about.
+ * Adds a batch of reports to the story of a device (src/domain/statistics/device-story.ts), and
+ * finds the bundle that a health signal is about.
  */
 import type { Config } from "../../config";
 import { hashOf } from "../../domain/recent";
@@ -17,8 +18,14 @@ interface Reports {
 }
 
 const KINDS: Readonly<Partial<Record<CountedEvent["metric"], EventKind>>> = {
-	...{ get: "download", install: "install", fail: "fail", cause: "fail" },
-	...{ crash: "crash", anr: "anr", js_error: "js_error", launch_timeout: "launch_timeout" },
+	get: "download",
+	install: "install",
+	fail: "fail",
+	cause: "fail",
+	crash: "crash",
+	anr: "anr",
+	js_error: "js_error",
+	launch_timeout: "launch_timeout",
 };
 
 /**
@@ -54,7 +61,8 @@ export function storyOf(
 }
 
 /**
- * A signal under the version that ran when it happened, with an id that is the same for all of its kind on a day: the device counts once.
+ * A signal under the version that ran when it happened, with an id that is the same for all of its
+ * kind on a day: the device counts once.
  * @param row before the reports
  * @param ran the version that the device of the row counts under
  */

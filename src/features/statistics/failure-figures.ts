@@ -1,6 +1,6 @@
 /**
- * Failed updates of an app's devices by cause and bundle, from the daily sums: one batch with a row per
- * day, bundle and cause.
+ * Failed updates of an app's devices by cause and bundle, from the daily sums: one batch with a row
+ * per day, bundle and cause.
  */
 import * as v from "valibot";
 import { failuresByCause } from "../../db/statistics";

@@ -1,6 +1,7 @@
 /**
- * Failed updates in the reports of a device: the causes that count, and the downloads of single files that failed. The server offers the zip
- * to a device after two of them, because the plugin itself never falls back.
+ * Failed updates in the reports of a device: the causes that count, and the downloads of single
+ * files that failed. The server offers the zip to a device after two of them, because the plugin
+ * itself never falls back.
  */
 
 import { sha256 } from "@noble/hashes/sha2.js";
@@ -42,8 +43,9 @@ type FailureOfCause = CountedEvent & {
 };
 
 /**
- * Failures by their cause, with an id that is the same for all of the cause, bundle and day. A plugin reports most failures under the version
- * that the device runs: such a failure counts for the bundle that the device was offered last.
+ * Failures by their cause, with an id that is the same for all of the cause, bundle and day. A
+ * plugin reports most failures under the version that the device runs: such a failure counts for
+ * the bundle that the device was offered last.
  */
 export function causesOf(
 	{ seen, counted }: Reports,
@@ -77,7 +79,10 @@ function offeredBefore(atMs: number, seen: readonly DeviceSeen[], row: KnownRow)
 	return decision === "update" ? version : undefined;
 }
 
-/** Counts the failed downloads of single files, and returns the ones that change what the device is offered. */
+/**
+ * Counts the failed downloads of single files, and returns the ones that change what the device is
+ * offered.
+ */
 export function newsOf(
 	{ appId, deviceId, seen, counted }: Reports,
 	fresh: readonly CountedEvent[],
@@ -95,7 +100,10 @@ export function newsOf(
 		({ metric, versionName }) => metric === "install" && versionName === recent.attempts?.[0],
 	);
 	const news: DownloadNews[] = installs.map(({ versionName }) => ({
-		...{ ...of, what: "installed", version: versionName, network: "" },
+		...of,
+		what: "installed",
+		version: versionName,
+		network: "",
 	}));
 	const [version, attempts] = recent.attempts ?? ["", 0];
 	const failure = counted.findLast(({ network }) => network !== undefined);
@@ -129,7 +137,10 @@ function attemptReports(counted: readonly CountedEvent[], fresh: ReadonlySet<Cou
 
 const NETWORK_LENGTH = 24;
 
-/** Marks devices whose single files failed twice, and ends the marks of installed bundles. Idempotent. */
+/**
+ * Marks devices whose single files failed twice, and ends the marks of installed bundles.
+ * Idempotent.
+ */
 export async function noteDownloads(deps: Pick<Deps, "d1" | "now">, news: readonly DownloadNews[]): Promise<void> {
 	if (news.length === 0) return;
 	const nowMs = deps.now();

@@ -1,6 +1,6 @@
 /**
- * POST /stats on the fast path (src/http/fast-path.ts): plain bodies with a single event. It counts nothing itself, because the endpoint
- * accepts reports by the same code (accept.ts).
+ * POST /stats on the fast path (src/http/fast-path.ts): plain bodies with a single event. It counts
+ * nothing itself, because the endpoint accepts reports by the same code (accept.ts).
  */
 import type { DeviceState } from "../../http/device-state";
 import { type FastAnswer, type FastEndpoint, type FastRequest, limitedDatabase } from "../../http/fast-path";

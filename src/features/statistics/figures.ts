@@ -1,6 +1,6 @@
 /**
- * The figures of each day from sums of the database. Pure. Running totals add up counts, count each device once and leave storage as it is.
- * A day beyond the retention has null instead of zeros.
+ * The figures of each day from sums of the database. Pure. Running totals add up counts, count each
+ * device once and leave storage as it is. A day beyond the retention has null instead of zeros.
  */
 import type { DayRange, SketchOfDay, StorageRow, TotalsRow } from "../../db/statistics";
 import {
@@ -73,7 +73,10 @@ export function lossesOf(losses: Losses): Losses {
 	return Object.fromEntries(Object.entries(losses).filter(([, amount]) => amount > 0));
 }
 
-/** By app and day: distinct devices since the first day. The estimate never falls from one day to the next. */
+/**
+ * By app and day: distinct devices since the first day. The estimate never falls from one day to
+ * the next.
+ */
 export function distinctByApp(sketches: readonly SketchOfDay[], range: DayRange): Map<string, Map<number, number>> {
 	const byApp = Map.groupBy(sketches, ({ app }) => app);
 	return new Map([...byApp].map(([app, days]) => [app, distinctSoFar(days, range)]));

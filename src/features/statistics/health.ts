@@ -1,6 +1,7 @@
 /**
- * Health signals of an app's bundles: crashes, hangs, JavaScript errors and launch times. One batch, bounded by one row per day, bundle and
- * signal, and one per day, bundle and bucket of launch times.
+ * Health signals of an app's bundles: crashes, hangs, JavaScript errors and launch times. One
+ * batch, bounded by one row per day, bundle and signal, and one per day, bundle and bucket of
+ * launch times.
  */
 import * as v from "valibot";
 import { releaseMarkers } from "../../db/releases";
@@ -22,12 +23,22 @@ type Health = Readonly<Record<(typeof FIGURES)[number], number | null>>;
 
 const figure = v.nullable(v.number());
 const health = {
-	...{ crash: figure, anr: figure, js_error: figure, launch_timeout: figure },
-	...{ launches: figure, launch_p50_ms: figure, launch_p95_ms: figure },
+	crash: figure,
+	anr: figure,
+	js_error: figure,
+	launch_timeout: figure,
+	launches: figure,
+	launch_p50_ms: figure,
+	launch_p95_ms: figure,
 };
 const EXAMPLE: Health = {
-	...{ crash: 3, anr: 1, js_error: 12, launch_timeout: 0 },
-	...{ launches: 298, launch_p50_ms: 840, launch_p95_ms: 2190 },
+	crash: 3,
+	anr: 1,
+	js_error: 12,
+	launch_timeout: 0,
+	launches: 298,
+	launch_p50_ms: 840,
+	launch_p95_ms: 2190,
 };
 
 export const healthStatistics = endpoint({
@@ -97,11 +108,19 @@ export const healthStatistics = endpoint({
 });
 
 const NAMES = {
-	...{ crash: "Crashed", anr: "Stopped responding", js_error: "JavaScript error", launch_timeout: "Launch timed out" },
+	crash: "Crashed",
+	anr: "Stopped responding",
+	js_error: "JavaScript error",
+	launch_timeout: "Launch timed out",
 } as const;
 const UNKNOWN: Health = {
-	...{ crash: null, anr: null, js_error: null, launch_timeout: null },
-	...{ launches: null, launch_p50_ms: null, launch_p95_ms: null },
+	crash: null,
+	anr: null,
+	js_error: null,
+	launch_timeout: null,
+	launches: null,
+	launch_p50_ms: null,
+	launch_p95_ms: null,
 };
 
 function healthOf(rows: readonly HealthRow[]): Health {
@@ -109,8 +128,12 @@ function healthOf(rows: readonly HealthRow[]): Health {
 	const sum = (some: readonly HealthRow[]) => some.reduce((total, { amount }) => total + amount, 0);
 	const launches = of("launch");
 	return {
-		...{ crash: sum(of("crash")), anr: sum(of("anr")) },
-		...{ js_error: sum(of("js_error")), launch_timeout: sum(of("launch_timeout")), launches: sum(launches) },
-		...{ launch_p50_ms: percentileMs(launches, 50), launch_p95_ms: percentileMs(launches, 95) },
+		crash: sum(of("crash")),
+		anr: sum(of("anr")),
+		js_error: sum(of("js_error")),
+		launch_timeout: sum(of("launch_timeout")),
+		launches: sum(launches),
+		launch_p50_ms: percentileMs(launches, 50),
+		launch_p95_ms: percentileMs(launches, 95),
 	};
 }

@@ -1,7 +1,8 @@
 /**
- * POST /stats: devices report events, as one object or an array. Clients repeat requests without an answer, so the id of an event is a hash of
- * its content and it is counted once. A batch has one result per event, so an invalid event does not affect the others. An event with an
- * unknown action still shows that the device is active.
+ * POST /stats: devices report events, as one object or an array. Clients repeat requests without an
+ * answer, so the id of an event is a hash of its content and it is counted once. A batch has one
+ * result per event, so an invalid event does not affect the others. An event with an unknown action
+ * still shows that the device is active.
  */
 import * as v from "valibot";
 import { endpoint } from "../../http/endpoint";

@@ -1,6 +1,6 @@
 /**
- * The share of an app's devices on each store version, by day. The database has the present store version of a device and not its history, so
- * that version counts on every day of the device.
+ * The share of an app's devices on each store version, by day. The database has the present store
+ * version of a device and not its history, so that version counts on every day of the device.
  */
 import * as v from "valibot";
 import { devicesByStoreVersion, MOST_SAMPLED_DEVICES, type StoreVersionRow } from "../../db/store-versions";
@@ -13,7 +13,10 @@ import { format, usageRows, usageSchema } from "./bundle-routes";
 import { definitionsOf } from "./definitions";
 import { daysOf, nameOfDay, rangeFields, rangeOf } from "./range";
 
-/** A device that changes nothing stores a report a week, so its last one may be that much older than its last check. */
+/**
+ * A device that changes nothing stores a report a week, so its last one may be that much older than
+ * its last check.
+ */
 const STORED_EVERY_DAYS = 7;
 
 /** Store versions are any text; groups of digits are compared as numbers. Unknown ones are last. */

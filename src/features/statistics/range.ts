@@ -1,6 +1,6 @@
 /**
- * The days of a request for statistics: UTC, both ends inclusive, at most 366, by default the last 30. Future days are left out; days beyond
- * the retention are answered without values.
+ * The days of a request for statistics: UTC, both ends inclusive, at most 366, by default the last
+ * 30. Future days are left out; days beyond the retention are answered without values.
  */
 import * as v from "valibot";
 import type { DayRange } from "../../db/statistics";

@@ -1,6 +1,7 @@
 /**
- * Deletes the reports of removed apps from telemetry databases, in steps: a run ends after a number of round trips, and the next one goes on.
- * A database that fails is left until the next run, which begins with another of its apps; it delays no removal in the others.
+ * Deletes the reports of removed apps from telemetry databases, in steps: a run ends after a number
+ * of round trips, and the next one goes on. A database that fails is left until the next run, which
+ * begins with another of its apps; it delays no removal in the others.
  */
 import { type Database, openDb } from "../../db/client";
 import { Failures } from "../../db/failures";

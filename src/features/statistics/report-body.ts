@@ -1,6 +1,7 @@
 /**
- * A report of a device, and its plain body read without a schema, as updates/device-body.ts reads checks: every other body is left to the
- * endpoint, whose schema (ingest.ts) is the reference. A test holds both equal.
+ * A report of a device, and its plain body read without a schema, as updates/device-body.ts reads
+ * checks: every other body is left to the endpoint, whose schema (ingest.ts) is the reference. A
+ * test holds both equal.
  */
 import {
 	isAppId,
@@ -12,7 +13,10 @@ import {
 	readPlainObject,
 } from "../updates/device-body";
 
-/** Longest texts of a report. Longer ones are cut and not refused, so that a long text does not lose the event. */
+/**
+ * Longest texts of a report. Longer ones are cut and not refused, so that a long text does not lose
+ * the event.
+ */
 export const LONGEST_REPORT_TEXTS = {
 	platform: 64,
 	version_name: 512,
@@ -45,7 +49,10 @@ export type StatsEvent = { readonly [Name in ReportText]?: string | undefined } 
 
 const LONGEST_MESSAGE = 160;
 
-/** Metadata of a health signal: the length of a launch, and the time at which the app ended. In milliseconds; null if absent or no such number. */
+/**
+ * Metadata of a health signal: the length of a launch, and the time at which the app ended. In
+ * milliseconds; null if absent or no such number.
+ */
 export interface Metadata {
 	readonly durationMs: number | null;
 	readonly exitAtMs: number | null;

@@ -1,6 +1,7 @@
 /**
- * Clean-up of statistics: measures the storage of each app, and removes rows beyond their retention. Each run removes a bounded number of
- * rows and the next run continues, so a large backlog never blocks the database.
+ * Clean-up of statistics: measures the storage of each app, and removes rows beyond their
+ * retention. Each run removes a bounded number of rows and the next run continues, so a large
+ * backlog never blocks the database.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { type Database, openDb, query } from "../../db/client";
@@ -18,7 +19,10 @@ import {
 import { DAY_MS, MINUTE_MS } from "../../domain/time";
 
 const MOST_STATISTICS_ROWS = 5_000;
-/** Rows of a range. No index finds old rows, because it would cost a written row per device; a row read costs a thousandth. */
+/**
+ * Rows of a range. No index finds old rows, because it would cost a written row per device; a row
+ * read costs a thousandth.
+ */
 const MOST_ROWS_LOOKED_AT = 500;
 /** Cron runs every 15 minutes, so the first run of a day measures the end of the day before. */
 const SWEEP_PERIOD_MS = 15 * MINUTE_MS;
@@ -32,8 +36,9 @@ const STATISTICS_TABLES = {
 } as const;
 
 /**
- * Storage is what triggers count for the quota (src/db/usage-triggers.ts), without what is not stored yet. Reads one row per app, and
- * writes one per app whose storage changed since the last run.
+ * Storage is what triggers count for the quota (src/db/usage-triggers.ts), without what is not
+ * stored yet. Reads one row per app, and writes one per app whose storage changed since the last
+ * run.
  */
 export async function measureStorage(deps: Deps): Promise<void> {
 	const nowMs = deps.now();
@@ -95,8 +100,11 @@ function deleteBefore(table: string, key: readonly string[], firstDay: number): 
 export async function deleteOldDevices(deps: Deps, db: Database): Promise<void> {
 	const unseen = sql`coalesce(last_seen_at_ms, updated_at_ms) < ${deps.now() - deps.config.deviceDays * DAY_MS}`;
 	const all: Walk = {
-		...{ step: "devices", table: "devices", key: ["app_id", "device_id"] },
-		...{ first: '["",""]', rows: MOST_ROWS_LOOKED_AT },
+		step: "devices",
+		table: "devices",
+		key: ["app_id", "device_id"],
+		first: '["",""]',
+		rows: MOST_ROWS_LOOKED_AT,
 	};
 	await walk(db, all, async (range) => {
 		const [found] = await db.batch([

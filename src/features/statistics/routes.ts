@@ -1,6 +1,7 @@
 /**
- * Figures by day of an app, of an organization, and of all apps that the caller may read. Access is decided first; then one batch reads rows
- * bounded by days times apps. src/features/statistics/definitions.ts defines each figure.
+ * Figures by day of an app, of an organization, and of all apps that the caller may read. Access is
+ * decided first; then one batch reads rows bounded by days times apps.
+ * src/features/statistics/definitions.ts defines each figure.
  */
 import * as v from "valibot";
 import { type AppId, appsWhere, type OrgId, orgsWhere } from "../../authz/decide";
@@ -331,7 +332,8 @@ export const organizationStatistics = endpoint({
 	tag: "Statistics",
 	summary: "Show the figures of an organization's apps, added up",
 	description: `\`breakdown=true\` returns \`global\` and \`byApp\`, the figures of each app; a chart then has one layer per app. \`byApp\` has a page of at most 100 apps by id, and of fewer for a long range; \`Link: rel="next"\` announces another one. ${DESCRIPTION}`,
-	// A role that holds org.read of an organization holds app.read on all its apps (src/authz/permissions.ts).
+	// A role that holds org.read of an organization holds app.read on all its apps
+	// (src/authz/permissions.ts).
 	access: { permission: "org.read", scope: orgScope("params.org_id") },
 	query: v.object({ ...queryFields, breakdown: optional(booleanText), page: pageNumber }),
 	response: v.union([itemsAnswer, breakdownAnswer]),

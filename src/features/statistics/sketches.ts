@@ -1,5 +1,6 @@
 /**
- * Adds devices to the sketches of their days, and merges the slots of past hours. Adding is idempotent, because a sketch is a set.
+ * Adds devices to the sketches of their days, and merges the slots of past hours. Adding is
+ * idempotent, because a sketch is a set.
  */
 import type { Database } from "../../db/client";
 import {

@@ -1,6 +1,7 @@
 /**
- * The answer to an update check: the decision of domain/updates/decision.ts as stock clients read it, and the events that it reports. The fast
- * path and the endpoint share this code. It loads no schema, so that a device that checks first in an isolate does not wait for them.
+ * The answer to an update check: the decision of domain/updates/decision.ts as stock clients read
+ * it, and the events that it reports. The fast path and the endpoint share this code. It loads no
+ * schema, so that a device that checks first in an isolate does not wait for them.
  */
 
 import type { Database } from "../../db/batch";
@@ -150,8 +151,9 @@ const linksFor = (origin: string, link: DownloadLinks): Links => ({
 });
 
 /**
- * The answer to a plain check without the database; undefined if it needs the database. The text that offers a bundle is cached,
- * because it is the same for all devices that get the same form and links.
+ * The answer to a plain check without the database; undefined if it needs the database. The text
+ * that offers a bundle is cached, because it is the same for all devices that get the same form and
+ * links.
  */
 export function answerFromMemory(
 	{ deps, snapshots, origin, nowMs }: Omit<AnswerContext, "db" | "waiter">,
@@ -185,7 +187,10 @@ export function answerFromMemory(
 	return { decision, answer };
 }
 
-/** Body of an answer. The text is removed when the texts of all answers take too much memory; then it is built again. */
+/**
+ * Body of an answer. The text is removed when the texts of all answers take too much memory; then
+ * it is built again.
+ */
 interface AnswerText {
 	text: string | undefined;
 }
@@ -194,7 +199,10 @@ const BUILTIN_TEXT = JSON.stringify({ version: BUILTIN });
 /** By bundle; an entry lives as long as the bundle's snapshot. */
 const ANSWER_TEXTS = new WeakMap<SnapshotBundle, Map<string, AnswerText>>();
 const MOST_ANSWER_TEXTS = 16;
-/** Texts of all answers in this isolate, the oldest first. The text of a bundle with many files has half a megabyte. */
+/**
+ * Texts of all answers in this isolate, the oldest first. The text of a bundle with many files has
+ * half a megabyte.
+ */
 const HELD_TEXTS = new Set<AnswerText>();
 const MOST_HELD_CHARACTERS = 8 * 1024 * 1024;
 let heldCharacters = 0;
@@ -212,7 +220,9 @@ function holdText(text: string): AnswerText {
 	return answer;
 }
 
-/** From this age on the answer states the age of its snapshot, because the database does not answer. */
+/**
+ * From this age on the answer states the age of its snapshot, because the database does not answer.
+ */
 const REPORTED_AGE_MS = 5_000;
 
 function refusalOf({ error, message, kind, extra }: Refusal): RefusalAnswer {
@@ -233,7 +243,8 @@ function successOf(
 		version: bundle.version,
 		url: bundle.externalUrl ?? stored,
 		session_key: sessionKey,
-		// Electron's updater reads another spelling, and compares the hash of the bytes as they were downloaded.
+		// Electron's updater reads another spelling, and compares the hash of the bytes as they were
+		// downloaded.
 		...(electron ? { sessionKey } : {}),
 		checksum: (electron ? bundle.sha256 : bundle.checksum) ?? bundle.sha256 ?? "",
 		...(files.length > 0

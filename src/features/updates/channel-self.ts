@@ -1,7 +1,9 @@
 /**
- * /channel_self: a device asks for its channel, for the channels that it may choose, and whether it may choose one. Current plugins keep the
- * choice and send it as `defaultChannel`, so nothing is stored here; the answer uses the resolution of the next update check. A refusal is
- * HTTP 200 with `error` and `status: "error"`, because Electron's updater takes an answer without that status for a success.
+ * /channel_self: a device asks for its channel, for the channels that it may choose, and whether it
+ * may choose one. Current plugins keep the choice and send it as `defaultChannel`, so nothing is
+ * stored here; the answer uses the resolution of the next update check. A refusal is HTTP 200 with
+ * `error` and `status: "error"`, because Electron's updater takes an answer without that status for
+ * a success.
  */
 import * as v from "valibot";
 import { resolveChannel, servesByName } from "../../domain/updates/decision";
@@ -140,7 +142,10 @@ export const currentChannel = endpoint({
 	},
 });
 
-/** The override of the device. A database query counts against the limit of new devices of the address. */
+/**
+ * The override of the device. A database query counts against the limit of new devices of the
+ * address.
+ */
 async function overrideOf(
 	{
 		db,

@@ -1,6 +1,7 @@
 /**
- * POST /updates: a device asks which bundle to run. Stock clients read the answer strictly: a success has neither `error` nor `kind`, "no
- * update" always has both with HTTP 200, no field is null, and the answer that reverts to the store build has only a version.
+ * POST /updates: a device asks which bundle to run. Stock clients read the answer strictly: a
+ * success has neither `error` nor `kind`, "no update" always has both with HTTP 200, no field is
+ * null, and the answer that reverts to the store build has only a version.
  */
 import * as v from "valibot";
 import { BUILTIN } from "../../domain/updates/model";

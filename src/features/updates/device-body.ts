@@ -1,7 +1,8 @@
 /**
- * Reads the body of an update check without a schema: a device that checks first in an isolate waits for neither the validation library nor
- * the schemas. It takes plain bodies only and leaves every other one to the endpoint, whose schema (device-request.ts) is the reference. A
- * test holds both equal.
+ * Reads the body of an update check without a schema: a device that checks first in an isolate
+ * waits for neither the validation library nor the schemas. It takes plain bodies only and leaves
+ * every other one to the endpoint, whose schema (device-request.ts) is the reference. A test holds
+ * both equal.
  */
 import { PLATFORMS, type Platform } from "../../domain/updates/model";
 import { readVersion } from "../../domain/updates/version";

@@ -1,5 +1,6 @@
 /**
- * Schemas of the bodies that devices send. device-body.ts reads the plain ones without them; a test holds both equal.
+ * Schemas of the bodies that devices send. device-body.ts reads the plain ones without them; a test
+ * holds both equal.
  */
 import * as v from "valibot";
 import { PLATFORMS } from "../../domain/updates/model";

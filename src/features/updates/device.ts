@@ -1,6 +1,7 @@
 /**
- * A device that asks, as the decision sees it, and the decision from its app's snapshot. Update checks, their explanation and the channel
- * endpoints share this code, so they cannot disagree. It loads no schema.
+ * A device that asks, as the decision sees it, and the decision from its app's snapshot. Update
+ * checks, their explanation and the channel endpoints share this code, so they cannot disagree. It
+ * loads no schema.
  */
 import type { Config } from "../../config";
 import type { Database } from "../../db/batch";
@@ -15,7 +16,10 @@ import { LATE, type Waiter } from "../../snapshots/freshness";
 import { heldOverride } from "../../snapshots/lookups";
 import type { DeviceBody } from "./device-body";
 
-/** @param failedFilesOf the bundle whose single files failed on the device (src/domain/updates/failed-files.ts) */
+/**
+ * @param failedFilesOf the bundle whose single files failed on the device
+ * (src/domain/updates/failed-files.ts)
+ */
 export function deviceOf(body: DeviceBody, failedFilesOf?: string): Device {
 	return {
 		deviceId: body.device_id,
@@ -31,7 +35,10 @@ export function deviceOf(body: DeviceBody, failedFilesOf?: string): Device {
 	};
 }
 
-/** The report as it is stored: with the app id as the app spells it, and without a custom id if the app keeps none. */
+/**
+ * The report as it is stored: with the app id as the app spells it, and without a custom id if the
+ * app keeps none.
+ */
 export function recordedReport<Report extends { readonly app_id: string; readonly custom_id?: string | undefined }>(
 	report: Report,
 	{ app }: AppSnapshot,
@@ -65,9 +72,11 @@ export function seenOf(body: DeviceBody, atMs: number, decision: Decision): Devi
 }
 
 /**
- * The decision for the device, from memory; the rare fact that is not in memory is read from the database.
+ * The decision for the device, from memory; the rare fact that is not in memory is read from the
+ * database.
  * @param waiter with the deadline of a check; without one the database may take as long as it needs
- * @throws {ApiError} `service_unavailable` if the check would change the device's bundle, and its override did not arrive in time
+ * @throws {ApiError} `service_unavailable` if the check would change the device's bundle, and its
+ * override did not arrive in time
  */
 export async function resolve(
 	snapshots: SnapshotCache,

@@ -1,6 +1,7 @@
 /**
- * GET /device/explain: why a device gets its answer. Runs the decision of the update check for a known device or for one that the query
- * describes, and returns every rule with its finding and the change that gets the device past it.
+ * GET /device/explain: why a device gets its answer. Runs the decision of the update check for a
+ * known device or for one that the query describes, and returns every rule with its finding and the
+ * change that gets the device past it.
  */
 import * as v from "valibot";
 import { type AppRow, appByPublicId } from "../../db/apps";

@@ -1,6 +1,6 @@
 /**
- * POST /updates on the fast path (src/http/fast-path.ts): plain checks, from memory or from the database. It decides nothing itself, because
- * the endpoint answers by the same code (answer.ts).
+ * POST /updates on the fast path (src/http/fast-path.ts): plain checks, from memory or from the
+ * database. It decides nothing itself, because the endpoint answers by the same code (answer.ts).
  */
 
 import type { DeviceState } from "../../http/device-state";

@@ -1,6 +1,6 @@
 /**
- * POST /updates/manifest_size: the number of bytes that a device would download for a manifest. Unknown files are counted and named; their
- * size is never guessed.
+ * POST /updates/manifest_size: the number of bytes that a device would download for a manifest.
+ * Unknown files are counted and named; their size is never guessed.
  */
 import * as v from "valibot";
 import type { Database } from "../../db/client";

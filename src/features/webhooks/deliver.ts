@@ -1,10 +1,12 @@
 /**
- * Sends due deliveries of one webhook. A run claims a few of them, sends them side by side, and writes what became of each; the webhook is
- * woken again for the others. Deliveries happen at least once: a run that crashes leaves claimed ones, which are due again when their lease
- * ends, and receivers drop repetitions by `webhook-id`.
+ * Sends due deliveries of one webhook. A run claims a few of them, sends them side by side, and
+ * writes what became of each; the webhook is woken again for the others. Deliveries happen at least
+ * once: a run that crashes leaves claimed ones, which are due again when their lease ends, and
+ * receivers drop repetitions by `webhook-id`.
  *
- * The consumer does not wait for a run (`queue_consumer_no_wait_for_wait_until` in wrangler.toml), so a slow receiver occupies only its own
- * run. A Worker's invocation has six connections; each run is an invocation of its own (`max_batch_size = 1`).
+ * The consumer does not wait for a run (`queue_consumer_no_wait_for_wait_until` in wrangler.toml),
+ * so a slow receiver occupies only its own run. A Worker's invocation has six connections; each run
+ * is an invocation of its own (`max_batch_size = 1`).
  */
 
 import { memberRolesHolding } from "../../authz/member-roles";
@@ -138,7 +140,11 @@ async function send(deps: Deps, delivery: ClaimedDelivery): Promise<Answer> {
 	const { headers, body } = await outgoingRequest(delivery.format as Format, event, secrets, nowMs, shape);
 	const aborted = new AbortController();
 	const fetching = (isLocal ? deps.fetchLocally : deps.fetch)(url, {
-		...{ method: "POST", headers, body, redirect: "manual", signal: aborted.signal },
+		method: "POST",
+		headers,
+		body,
+		redirect: "manual",
+		signal: aborted.signal,
 	});
 	// It loses the race after a timeout, and then rejects with nobody waiting for it.
 	fetching.catch(() => undefined);
@@ -184,5 +190,7 @@ async function sendEventMail(deps: Deps, { org_id, user_id, type, at_ms, data }:
 }
 
 const failed = (statusCode: number | null, error: string, waitMs = 0): Answer => ({
-	...{ statusCode, error, retryAfterMs: waitMs },
+	statusCode,
+	error,
+	retryAfterMs: waitMs,
 });

@@ -1,6 +1,7 @@
 /**
- * Deliveries of a webhook: what was sent, what the receiver answered, replays and tests. Answers of receivers are not kept, because they are
- * text of strangers, and an address that was guessed must not show what answers there.
+ * Deliveries of a webhook: what was sent, what the receiver answered, replays and tests. Answers of
+ * receivers are not kept, because they are text of strangers, and an address that was guessed must
+ * not show what answers there.
  */
 import * as v from "valibot";
 import { auditStatement } from "../../db/audit/entries";

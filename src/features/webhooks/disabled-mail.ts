@@ -1,6 +1,6 @@
 /**
- * Mails the owners of an organization that one of its webhooks was disabled. The audit log and the dashboard show it as well, so a mail that
- * fails loses nothing.
+ * Mails the owners of an organization that one of its webhooks was disabled. The audit log and the
+ * dashboard show it as well, so a mail that fails loses nothing.
  */
 import { OWNING_ROLES } from "../../authz/member-roles";
 import { openDb } from "../../db/client";

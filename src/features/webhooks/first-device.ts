@@ -1,10 +1,12 @@
 /**
- * Reports the first device that runs a bundle, once for each bundle and never with a row for each device. The consumer asks D1 only about
- * bundles that this isolate has not asked about, and once a minute where no webhook wants the event. The id of the event names the bundle,
- * so that repeated messages and other isolates report it once.
+ * Reports the first device that runs a bundle, once for each bundle and never with a row for each
+ * device. The consumer asks D1 only about bundles that this isolate has not asked about, and once a
+ * minute where no webhook wants the event. The id of the event names the bundle, so that repeated
+ * messages and other isolates report it once.
  *
- * Only bundles of the last thirty days are reported, as long as events are kept, and only those that are newer than some webhook that takes the
- * event: older ones may have had devices before anybody asked. Reports of devices are not verified, so a stranger can cause the event early.
+ * Only bundles of the last thirty days are reported, as long as events are kept, and only those
+ * that are newer than some webhook that takes the event: older ones may have had devices before
+ * anybody asked. Reports of devices are not verified, so a stranger can cause the event early.
  */
 
 import { openDb } from "../../db/client";

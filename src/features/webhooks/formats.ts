@@ -1,5 +1,6 @@
 /**
- * The request of a delivery in each format. Names in events were chosen by people: each format escapes them, and mentions are switched off.
+ * The request of a delivery in each format. Names in events were chosen by people: each format
+ * escapes them, and mentions are switched off.
  */
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { hmacSha256, type WebhookSecret, webhookSignature } from "../../authz/webhook-secrets";
@@ -49,7 +50,10 @@ export async function outgoingRequest(
 	};
 }
 
-/** The headers that receivers of Capgo's webhooks verify, beside those of Standard Webhooks. The current secret signs, as a text. */
+/**
+ * The headers that receivers of Capgo's webhooks verify, beside those of Standard Webhooks. The
+ * current secret signs, as a text.
+ */
 async function recordHeaders(
 	event: DeliveredEvent,
 	[current]: readonly WebhookSecret[],
@@ -66,7 +70,10 @@ async function recordHeaders(
 	};
 }
 
-/** The page of the dashboard that shows the subject of an event: for what a channel serves, the release. */
+/**
+ * The page of the dashboard that shows the subject of an event: for what a channel serves, the
+ * release.
+ */
 export function linkOf({ data }: Pick<WebhookEvent, "data">, origin: string | undefined): string | undefined {
 	if (origin === undefined) return undefined;
 	const { action, app_id, target, before, after, details }: EventData = JSON.parse(data);
@@ -152,8 +159,9 @@ const sentenceOf = (event: DeliveredEvent) => {
 };
 
 /**
- * https://api.slack.com/reference/surfaces/formatting#escaping; the marks of mrkdwn cannot be escaped, only separated. `verbatim` keeps Slack
- * from turning addresses and names into links and mentions, but not in the text of notifications, so their marks are separated as well.
+ * https://api.slack.com/reference/surfaces/formatting#escaping; the marks of mrkdwn cannot be
+ * escaped, only separated. `verbatim` keeps Slack from turning addresses and names into links and
+ * mentions, but not in the text of notifications, so their marks are separated as well.
  */
 const slackText = (text: string) =>
 	text

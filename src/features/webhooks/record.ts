@@ -1,5 +1,6 @@
 /**
- * A webhook as its endpoints show it, and its sealed part: the address, which in a chat's format is a secret itself, and the signing secrets.
+ * A webhook as its endpoints show it, and its sealed part: the address, which in a chat's format is
+ * a secret itself, and the signing secrets.
  */
 import * as v from "valibot";
 import { openKey, sealKey } from "../../authz/secrets";
@@ -39,7 +40,9 @@ export async function unseal({ id, sealed }: Pick<WebhookRow, "id" | "sealed">, 
 	return JSON.parse(await openKey(sealed, webhookPurpose(id), config.secrets)) as Sealed;
 }
 
-/** Whether http and private addresses are allowed: `npm start`, reachable from its own machine only. */
+/**
+ * Whether http and private addresses are allowed: `npm start`, reachable from its own machine only.
+ */
 export const takesLocalUrls = ({ config }: Pick<Deps, "config">) => config.localRun?.servesNetwork === false;
 
 /** @throws {ApiError} `invalid_request` */

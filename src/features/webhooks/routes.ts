@@ -1,6 +1,7 @@
 /**
- * The webhooks of an organization and of its apps: endpoints that are sent their events. Secrets are shown once, when they are created, and a webhook
- * never moves from an app to the organization or to another app.
+ * The webhooks of an organization and of its apps: endpoints that are sent their events. Secrets
+ * are shown once, when they are created, and a webhook never moves from an app to the organization
+ * or to another app.
  */
 import * as v from "valibot";
 import { mintWebhookSecret, publicKeyOf } from "../../authz/webhook-secrets";
@@ -119,7 +120,8 @@ export const createWebhook = endpoint({
 			failing_since_ms: null,
 			disabled_at_ms: input.body.enabled === false ? nowMs : null,
 			disabled_reason: input.body.enabled === false ? ("requested" as const) : null,
-			...{ created_at_ms: nowMs, updated_at_ms: nowMs },
+			created_at_ms: nowMs,
+			updated_at_ms: nowMs,
 		};
 		const shown = { ...row, org_id: scope.orgId, public_app_id: app_id };
 		const answer = webhookAnswer(shown, nowMs);

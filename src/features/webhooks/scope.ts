@@ -1,6 +1,7 @@
 /**
- * The target of a request about webhooks. A webhook of one app belongs to the people who may change that app's settings, and an organization's
- * webhook to those who may change the organization's. The database decides which of both it is, never the request.
+ * The target of a request about webhooks. A webhook of one app belongs to the people who may change
+ * that app's settings, and an organization's webhook to those who may change the organization's.
+ * The database decides which of both it is, never the request.
  */
 import type { CompiledQuery } from "kysely";
 import type { Permission } from "../../authz/permissions";

@@ -1,6 +1,7 @@
 /**
- * Counters of the last minute by address, by network and by app with network, for the limits on requests without a key. They are per isolate,
- * and their memory is bounded: those that were not used for the longest time go first, so many addresses end no limit of one that goes on.
+ * Counters of the last minute by address, by network and by app with network, for the limits on
+ * requests without a key. They are per isolate, and their memory is bounded: those that were not
+ * used for the longest time go first, so many addresses end no limit of one that goes on.
  */
 import { recentMap } from "../../domain/recent";
 import { MINUTE_MS } from "../../domain/time";
@@ -8,7 +9,10 @@ import { addressKey } from "./requests";
 
 /** Counters by network, alone and by app, at least; about 150 bytes each. */
 const LEAST_COUNTERS = 10_000;
-/** Addresses whose network is cached, apart from the counters, because a network of IPv6 has more addresses than there are counters. */
+/**
+ * Addresses whose network is cached, apart from the counters, because a network of IPv6 has more
+ * addresses than there are counters.
+ */
 const LEAST_ADDRESSES = 10_000;
 
 /** Cache lifetime of a refusal. */
@@ -21,9 +25,14 @@ export interface Counter {
 	questions: number;
 	newDevices: number;
 	reports: number;
-	/** When the bytes so far are through at the rate of the counter (pacing.ts), epoch milliseconds. */
+	/**
+	 * When the bytes so far are through at the rate of the counter (pacing.ts), epoch milliseconds.
+	 */
 	bytesThroughAtMs: number;
-	/** Until then the platform's counter, which refused, is not asked again; of failed credentials, only a few are looked up. */
+	/**
+	 * Until then the platform's counter, which refused, is not asked again; of failed credentials,
+	 * only a few are looked up.
+	 */
 	refusedUntilMs: number;
 }
 
@@ -49,7 +58,13 @@ export function createAddressCounters() {
 		const known = counters.get(key);
 		if (known !== undefined) return known;
 		const counter = {
-			...{ key, requests: 0, requestWindow: 0, questions: 0, newDevices: 0, reports: 0, bytesThroughAtMs: 0 },
+			key,
+			requests: 0,
+			requestWindow: 0,
+			questions: 0,
+			newDevices: 0,
+			reports: 0,
+			bytesThroughAtMs: 0,
 			refusedUntilMs: Number.NEGATIVE_INFINITY,
 		};
 		counters.set(key, counter);

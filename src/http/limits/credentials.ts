@@ -1,6 +1,6 @@
 /**
- * Limits on unknown keys and sessions of an address whose authentications failed too often, before D1 is read. A credential that was valid here
- * is never refused for failures of its address.
+ * Limits on unknown keys and sessions of an address whose authentications failed too often, before
+ * D1 is read. A credential that was valid here is never refused for failures of its address.
  */
 import type { Deps } from "../../deps";
 import { recentMap } from "../../domain/recent";
@@ -9,11 +9,17 @@ import type { Owner } from "./memory";
 import { paced } from "./pacing";
 import { tooManyFailures } from "./requests";
 
-/** Unknown keys that are still looked up for an address with too many failures, because one may be valid. */
+/**
+ * Unknown keys that are still looked up for an address with too many failures, because one may be
+ * valid.
+ */
 const MOST_LOOK_UPS = 40;
 /** Bodies above this size are large: manifests of many files. */
 const LARGE_BODY = 64 * 1024;
-/** Large bodies of one key or session in a second. A megabyte of JSON takes some 25 ms of processor time. */
+/**
+ * Large bodies of one key or session in a second. A megabyte of JSON takes some 25 ms of processor
+ * time.
+ */
 export const BODY_BYTES_A_SECOND = 2 * 1024 * 1024;
 /** Hashes of keys and sessions that were valid recently. */
 const MOST_GOOD = 5_000;
@@ -59,7 +65,10 @@ export function createCredentialLimits(deps: Deps, { counterOf, counterBy, count
 		/** Records that a key or session exceeded its own limit. */
 		noteLimited: readLate,
 
-		/** Whether D1 may be read before the limit of the key or session is known. A refused caller thus reads at most once. */
+		/**
+		 * Whether D1 may be read before the limit of the key or session is known. A refused caller thus
+		 * reads at most once.
+		 */
 		mayReadEarly: (hash: string): boolean => good.get(hash)?.isWithinLimit === true,
 
 		/**

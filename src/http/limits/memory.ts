@@ -1,13 +1,16 @@
 /**
- * Bounds the bytes that requests under way hold in the memory of an isolate: their bodies, segments of uploads, and what is unpacked or read to
- * check an upload. Callers with a credential and strangers have separate budgets, so that strangers cannot keep out a caller. In each, an
- * owner has a share, and the owners of one organization or network have one together, because a person can have many keys, accounts and
- * addresses.
+ * Bounds the bytes that requests under way hold in the memory of an isolate: their bodies, segments
+ * of uploads, and what is unpacked or read to check an upload. Callers with a credential and
+ * strangers have separate budgets, so that strangers cannot keep out a caller. In each, an owner
+ * has a share, and the owners of one organization or network have one together, because a person
+ * can have many keys, accounts and addresses.
  *
- * A request that finds no room waits, with its body unread, and is then refused. If the room of all is used up, a request ends, after a
- * second, bodies that have not arrived: the oldest of the group that holds most, while that is more than its own group holds. So nobody keeps others out by sending
- * slowly, whatever number of groups they have. A client that hangs up ends its request, and then a promise of that request may never settle: so
- * work is registered with `waitUntil`, and its bytes count as free after `LIFETIME_MS` at the latest.
+ * A request that finds no room waits, with its body unread, and is then refused. If the room of all
+ * is used up, a request ends, after a second, bodies that have not arrived: the oldest of the group
+ * that holds most, while that is more than its own group holds. So nobody keeps others out by
+ * sending slowly, whatever number of groups they have. A client that hangs up ends its request, and
+ * then a promise of that request may never settle: so work is registered with `waitUntil`, and its
+ * bytes count as free after `LIFETIME_MS` at the latest.
  */
 import type { Principal } from "../../authz/principal";
 import type { uploaderColumns } from "../../db/uploads";
@@ -15,7 +18,10 @@ import type { Deps } from "../../deps";
 import { tooManyRequests } from "./requests";
 
 const MEBIBYTE = 1024 * 1024;
-/** Bytes under way in an isolate, of which the platform stops one at 128 MB: of one owner, of its group, and of all. */
+/**
+ * Bytes under way in an isolate, of which the platform stops one at 128 MB: of one owner, of its
+ * group, and of all.
+ */
 export const CALLER_BYTES = { each: 8 * MEBIBYTE, group: 32 * MEBIBYTE, all: 64 * MEBIBYTE };
 export const STRANGER_BYTES = { each: 4 * MEBIBYTE, group: 8 * MEBIBYTE, all: 12 * MEBIBYTE };
 
@@ -23,15 +29,22 @@ export const STRANGER_BYTES = { each: 4 * MEBIBYTE, group: 8 * MEBIBYTE, all: 12
 const REFUSALS = { each: 1, group: 4, all: 16 };
 
 /**
- * Large directories of zips that are read at the same time (features/channels/bundle-difference.ts): one of an owner, because a small upload can
- * have one whose reading takes a tenth of a second and some megabytes.
+ * Large directories of zips that are read at the same time
+ * (features/channels/bundle-difference.ts): one of an owner, because a small upload can have one
+ * whose reading takes a tenth of a second and some megabytes.
  */
 export const DIRECTORIES = { each: 1, group: 2, all: 4 };
 
-/** Longer than any work that holds memory: a body has two minutes (body.ts), a fetch of a bundle half a minute. */
+/**
+ * Longer than any work that holds memory: a body has two minutes (body.ts), a fetch of a bundle
+ * half a minute.
+ */
 export const LIFETIME_MS = 180_000;
 const WAIT_MS = 10_000;
-/** After this, a request that waits for the room of all may end a body that has not arrived, and each second another one. */
+/**
+ * After this, a request that waits for the room of all may end a body that has not arrived, and
+ * each second another one.
+ */
 const PATIENCE_MS = 1_000;
 const POLL_MS = 50;
 const RETRY_SECONDS = 5;
@@ -49,7 +62,10 @@ export interface Owner {
 export interface Holding {
 	/** Says that the work goes on, for work that may take longer than `LIFETIME_MS`. */
 	readonly goesOn: () => void;
-	/** While bytes of the client arrive: resolves when another group needs the room, and the work then ends. */
+	/**
+	 * While bytes of the client arrive: resolves when another group needs the room, and the work then
+	 * ends.
+	 */
 	readonly untilNeeded: () => Promise<void>;
 	/** They have arrived, and the room stays the work's. */
 	readonly arrived: () => void;
@@ -59,7 +75,8 @@ export interface Budget {
 	/**
 	 * Counts the bytes while the work runs. Work must not take from the same budget again.
 	 * @param bytes more than a share is let in if nothing else of that share is held
-	 * @throws {ApiError} `too_many_requests` if there is no room within ten seconds; uploads answer it as 503 (upload-errors.ts)
+	 * @throws {ApiError} `too_many_requests` if there is no room within ten seconds; uploads answer it
+	 * as 503 (upload-errors.ts)
 	 */
 	during<Value>(
 		owner: Owner,
@@ -82,8 +99,10 @@ export interface Memory {
 }
 
 /**
- * The owner of the memory of work for an organization: a CI job, because no job waits for another one, or a key, or an account.
- * @param orgId whose app or channel the work is about; a body is read before that is known, so it counts for `organizationOf` its caller
+ * The owner of the memory of work for an organization: a CI job, because no job waits for another
+ * one, or a key, or an account.
+ * @param orgId whose app or channel the work is about; a body is read before that is known, so it
+ * counts for `organizationOf` its caller
  */
 export const ownerOf = (
 	{ created_by, created_by_key, created_by_job }: ReturnType<typeof uploaderColumns>,
@@ -91,8 +110,8 @@ export const ownerOf = (
 ): Owner => ({ name: created_by_job ?? created_by_key ?? created_by, group: orgId });
 
 /**
- * The organization of a key, and the only one of an account. An account of several has a share of its own: in that of one of them, the others
- * there could keep it out of all.
+ * The organization of a key, and the only one of an account. An account of several has a share of
+ * its own: in that of one of them, the others there could keep it out of all.
  */
 export function organizationOf(principal: Principal): string {
 	if (principal.kind === "key") return principal.orgId;
@@ -167,7 +186,10 @@ export function createBudget(
 
 	const ofGroup = (name: string) => held.get(`group ${name}`) ?? 0;
 
-	/** Ends unfinished bodies until there is room: each time the oldest of the group that holds most, while that is more than the waiting one. */
+	/**
+	 * Ends unfinished bodies until there is room: each time the oldest of the group that holds most,
+	 * while that is more than the waiting one.
+	 */
 	function makeRoom(owner: Owner, bytes: number): void {
 		const ended = [...taken].filter(({ isEnded }) => isEnded);
 		const endedOf = (name: string) => sum(ended.filter((one) => one.owner.group === name));

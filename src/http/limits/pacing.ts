@@ -1,6 +1,6 @@
 /**
- * Spreads bytes over time: who sends or asks for many waits until the bytes before are through at a fixed rate, so a burst costs others little and
- * nothing is refused that comes at that rate.
+ * Spreads bytes over time: who sends or asks for many waits until the bytes before are through at a
+ * fixed rate, so a burst costs others little and nothing is refused that comes at that rate.
  */
 import type { Deps } from "../../deps";
 import type { Counter } from "./addresses";

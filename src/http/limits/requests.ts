@@ -1,14 +1,19 @@
 /**
- * Limits by Cloudflare's Rate Limiting binding, with the numbers in wrangler.toml: failed authentications by address (IPv6: by network,
- * because a host can use any of its addresses), requests by key, and requests of this server to addresses that callers choose. A key that this isolate knows to be valid is never refused for
- * failures of its address (credential-limits.ts), and a limiter that fails refuses nothing.
+ * Limits by Cloudflare's Rate Limiting binding, with the numbers in wrangler.toml: failed
+ * authentications by address (IPv6: by network, because a host can use any of its addresses),
+ * requests by key, and requests of this server to addresses that callers choose. A key that this
+ * isolate knows to be valid is never refused for failures of its address (credential-limits.ts),
+ * and a limiter that fails refuses nothing.
  */
 import type { Deps, Limiter } from "../../deps";
 import { networkOf } from "../../domain/network/ip-allow-list";
 import { ApiError, causeText, type ErrorCode } from "../../errors";
 import type { Credential } from "../pipeline/credential-headers";
 
-/** Errors that reveal whether a secret is valid. `missing_api_key` is not one: stock clients probe without a key. */
+/**
+ * Errors that reveal whether a secret is valid. `missing_api_key` is not one: stock clients probe
+ * without a key.
+ */
 const FAILED_AUTHENTICATIONS: ReadonlySet<ErrorCode> = new Set([
 	"invalid_api_key",
 	"expired_api_key",
@@ -46,7 +51,10 @@ export async function countFetch(deps: Deps, key: string, what: string): Promise
 	throw tooManyRequests(what, periodSeconds);
 }
 
-/** Counts a failed authentication. Returns the given error, or `too_many_requests` when this address has failed too often. */
+/**
+ * Counts a failed authentication. Returns the given error, or `too_many_requests` when this address
+ * has failed too often.
+ */
 export async function countFailure(deps: Deps, error: unknown, ipAddress: string | null): Promise<unknown> {
 	if (!(error instanceof ApiError) || !FAILED_AUTHENTICATIONS.has(error.code)) return error;
 	const { limiter } = deps.requestLimits.failedAuthentications;

@@ -1,6 +1,7 @@
 /**
- * The chunks of a body whose bytes are kept in memory, until nothing of it arrives for half a minute: a slow sender goes on, and a silent one
- * holds no memory. Another request that needs the memory ends it earlier (memory.ts).
+ * The chunks of a body whose bytes are kept in memory, until nothing of it arrives for half a
+ * minute: a slow sender goes on, and a silent one holds no memory. Another request that needs the
+ * memory ends it earlier (memory.ts).
  */
 import type { Holding } from "./memory";
 
@@ -15,7 +16,8 @@ export class BodyEnded extends Error {
 /**
  * @param deadline resolves after the given time
  * @param mostPeriods how often the silence may be waited for: the body's lifetime
- * @throws {Error} after the silence or the lifetime, or `BodyEnded`; the rest of the body is cancelled
+ * @throws {Error} after the silence or the lifetime, or `BodyEnded`; the rest of the body is
+ * cancelled
  */
 export async function* untilSilent(
 	body: ReadableStream<Uint8Array>,

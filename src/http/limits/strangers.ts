@@ -1,10 +1,12 @@
 /**
- * Limits on requests without a key, by address (IPv6: by /64), before they cost D1, the Queue or memory. The counters are per isolate. The
- * two most expensive limits are also counted by the platform for all isolates of a data center, which is asked only after an address used a
- * tenth of the limit here, so ordinary devices do not wait for it. A refusal of the platform is cached.
+ * Limits on requests without a key, by address (IPv6: by /64), before they cost D1, the Queue or
+ * memory. The counters are per isolate. The two most expensive limits are also counted by the
+ * platform for all isolates of a data center, which is asked only after an address used a tenth of
+ * the limit here, so ordinary devices do not wait for it. A refusal of the platform is cached.
  *
- * Known devices have the widest limit, because their checks are answered from memory. Device ids that are new to this isolate have a narrow
- * one, which an office of 500 devices does not reach. `ADDRESS_LIMIT_SCALE` multiplies every limit; 0 disables them.
+ * Known devices have the widest limit, because their checks are answered from memory. Device ids
+ * that are new to this isolate have a narrow one, which an office of 500 devices does not reach.
+ * `ADDRESS_LIMIT_SCALE` multiplies every limit; 0 disables them.
  */
 import type { Database } from "../../db/batch";
 import type { Deps, RequestLimit } from "../../deps";
@@ -23,8 +25,8 @@ export const MOST_REQUESTS = 30_000;
 /** New device ids of one address, per app and minute; wrangler.toml repeats the number. */
 export const MOST_NEW_DEVICES = 3_000;
 /**
- * New device ids per app and day. Beyond it checks are answered, but no new device of the address is stored, so one address cannot use up
- * the app's daily limit.
+ * New device ids per app and day. Beyond it checks are answered, but no new device of the address
+ * is stored, so one address cannot use up the app's daily limit.
  */
 const MOST_NEW_DEVICES_A_DAY = 10_000;
 /** Addresses, by app, whose devices of the day are counted; about 150 bytes each. */
@@ -143,7 +145,8 @@ export function createStrangerLimits(deps: Deps) {
 		},
 
 		/**
-		 * Spreads the large answers of an address over time, because a request of some bytes may be answered with megabytes.
+		 * Spreads the large answers of an address over time, because a request of some bytes may be
+		 * answered with megabytes.
 		 * @returns undefined when the answer need not wait
 		 * @throws {ApiError} `too_many_requests`, by the promise
 		 */
@@ -166,8 +169,8 @@ export function createStrangerLimits(deps: Deps) {
 		...createCredentialLimits(deps, counters),
 
 		/**
-		 * The database for a request without a key: each batch is counted by address first. `unlimited` is for work that is bounded
-		 * otherwise, such as reading an app that is cached.
+		 * The database for a request without a key: each batch is counted by address first. `unlimited`
+		 * is for work that is bounded otherwise, such as reading an app that is cached.
 		 * @param kind the name of the shared counter
 		 */
 		database(db: Database, address: string | null, kind: string): Database {
@@ -175,7 +178,10 @@ export function createStrangerLimits(deps: Deps) {
 			return limited(db, counterNow, "This address has requested too much that is not cached");
 		},
 
-		/** The same for a request that has proven where it comes from: counted by that, because many share an address. */
+		/**
+		 * The same for a request that has proven where it comes from: counted by that, because many share
+		 * an address.
+		 */
 		provenDatabase(db: Database, source: string, kind: string): Database {
 			const counterNow = () => counterFor(`${kind} of ${source}`, deps.now());
 			return limited(db, counterNow, `${source} has requested too much that is not cached`);

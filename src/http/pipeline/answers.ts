@@ -1,6 +1,6 @@
 /**
- * Common parts of every answer: the shape of errors, the headers, and the log line of a fault. The router and the fast path of devices
- * share it.
+ * Common parts of every answer: the shape of errors, the headers, and the log line of a fault. The
+ * router and the fast path of devices share it.
  */
 import type { Deps } from "../../deps";
 import { transportSecurity } from "../../domain/network/transport-security";

@@ -1,15 +1,22 @@
 /**
- * Reads a JSON body, or a form where the endpoint accepts one. Its size is bounded while it streams, whatever Content-Length says. Its depth and
- * number of values are bounded before it is parsed, because three bytes of text can become an object of fifty.
+ * Reads a JSON body, or a form where the endpoint accepts one. Its size is bounded while it
+ * streams, whatever Content-Length says. Its depth and number of values are bounded before it is
+ * parsed, because three bytes of text can become an object of fifty.
  */
 import { ApiError, invalidRequest } from "../../errors";
 import type { Holding } from "../limits/memory";
 import { tooManyRequests } from "../limits/requests";
 import { BodyEnded, SILENCE_MS, untilSilent } from "../limits/silent-body";
 
-/** Largest body of an endpoint that declares no limit. Only callers that may use an endpoint have a larger limit (credential.ts). */
+/**
+ * Largest body of an endpoint that declares no limit. Only callers that may use an endpoint have a
+ * larger limit (credential.ts).
+ */
 export const DEFAULT_LIMIT_BYTES = 1024 * 1024;
-/** Bodies up to this size are not counted in the memory of the isolate: requests of devices, and nearly all others. */
+/**
+ * Bodies up to this size are not counted in the memory of the isolate: requests of devices, and
+ * nearly all others.
+ */
 const UNCOUNTED_BYTES = 16 * 1024;
 /** A body is in memory as chunks, as bytes, as text and as values. */
 const COPIES = 4;
@@ -21,7 +28,10 @@ const LEAST_BYTES_A_VALUE = 8;
 const LEAST_LIMIT_VALUES = 1_000;
 const MOST_VALUES = 200_000;
 
-/** The memory that a body takes while it is read and used; 0 for a small one, which need not be counted. */
+/**
+ * The memory that a body takes while it is read and used; 0 for a small one, which need not be
+ * counted.
+ */
 export function memoryOfBody(request: Request, limitBytes: number): number {
 	if (request.body === null) return 0;
 	const declared = request.headers.get("content-length");
@@ -35,7 +45,10 @@ export interface Reading {
 	readonly deadline: Deadline;
 	/** The memory of a counted body. */
 	readonly holding: Holding | undefined;
-	/** Is awaited with the size of the body before it is parsed, which takes more processor time than to read it. */
+	/**
+	 * Is awaited with the size of the body before it is parsed, which takes more processor time than
+	 * to read it.
+	 */
 	readonly admit: ((bytes: number) => Promise<void> | undefined) | undefined;
 }
 
@@ -79,7 +92,9 @@ const OPENING_BRACE = 0x7b;
 const OPENING: ReadonlySet<number> = new Set([0x5b, 0x7b]);
 const CLOSING: ReadonlySet<number> = new Set([0x5d, 0x7d]);
 
-/** Checks the text, so that nothing of a refused body is built. Invalid JSON is left to the parser. */
+/**
+ * Checks the text, so that nothing of a refused body is built. Invalid JSON is left to the parser.
+ */
 function refuseShape(bytes: Uint8Array, mostValues: number): void {
 	let level = 0;
 	let values = 1;
@@ -113,9 +128,11 @@ const RETRY_SECONDS = 5;
 type Deadline = (ms: number) => Promise<void>;
 
 /**
- * @param deadline resolves after the given time; a body that is counted ends when nothing of it arrives any more
+ * @param deadline resolves after the given time; a body that is counted ends when nothing of it
+ * arrives any more
  * @param holding the memory of a body that is counted
- * @throws {ApiError} `payload_too_large`, or `too_many_requests` if another request needs the memory before all has arrived
+ * @throws {ApiError} `payload_too_large`, or `too_many_requests` if another request needs the
+ * memory before all has arrived
  */
 export async function readBytes(
 	request: Request,

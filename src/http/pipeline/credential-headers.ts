@@ -1,6 +1,7 @@
 /**
- * Reads the credential of a request. Every endpoint accepts an API key in any of the headers below; two different keys are an error. A
- * session cookie is ignored beside a key, because a key is sent on purpose and a cookie by the browser.
+ * Reads the credential of a request. Every endpoint accepts an API key in any of the headers below;
+ * two different keys are an error. A session cookie is ignored beside a key, because a key is sent
+ * on purpose and a cookie by the browser.
  */
 
 import { invalidApiKey, invalidSession } from "../../authz/principal";
@@ -12,12 +13,14 @@ import { refuseCrossSite } from "../cross-site";
 /** Our header, and the names that existing clients use. */
 export const KEY_HEADERS = ["capstankey", "servicekey", "capgkey", "x-api-key"] as const;
 
-/** Asks another service to act with fewer rights than the key. No key here is a part of another one. */
+/**
+ * Asks another service to act with fewer rights than the key. No key here is a part of another one.
+ */
 const LIMITED_KEY_HEADER = "x-limited-key-id";
 
 /**
- * Stock clients need a public value that they send as `authorization: Bearer …` beside the real key. It is published at /private/config and
- * grants nothing, so it is ignored.
+ * Stock clients need a public value that they send as `authorization: Bearer …` beside the real
+ * key. It is published at /private/config and grants nothing, so it is ignored.
  */
 export const ANONYMOUS_VALUE = "capstan-public-no-rights";
 
@@ -28,9 +31,11 @@ export interface Credential {
 }
 
 /**
- * @param sources `ownSession`: the endpoint is about the account of the signed-in person. `keyOnly`: cookies are ignored.
- * @throws {ApiError} `ambiguous_api_key`, `missing_api_key`, `invalid_api_key` or `invalid_session` for malformed text,
- * `cross_site_request` for a session, and `invalid_request` for a header that asks for fewer rights
+ * @param sources `ownSession`: the endpoint is about the account of the signed-in person.
+ * `keyOnly`: cookies are ignored.
+ * @throws {ApiError} `ambiguous_api_key`, `missing_api_key`, `invalid_api_key` or `invalid_session`
+ * for malformed text, `cross_site_request` for a session, and `invalid_request` for a header that
+ * asks for fewer rights
  */
 export function readCredential(
 	{ ownSession, keyOnly }: { readonly ownSession: boolean; readonly keyOnly: boolean },
@@ -68,7 +73,10 @@ export function readCredential(
 	return { kind: "session", hash: hashKey(token) };
 }
 
-/** The hash of the API key in the request, for statements that need it before the decision; undefined: none, or a wrong one. */
+/**
+ * The hash of the API key in the request, for statements that need it before the decision;
+ * undefined: none, or a wrong one.
+ */
 export function keyHashOf(headers: Headers): string | undefined {
 	try {
 		const key = findKey(headers);

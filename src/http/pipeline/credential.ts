@@ -1,7 +1,8 @@
 /**
- * Phase 1, credential: who calls, and what the request may take. Must stay true: nothing of the body is read here; strangers are limited
- * before any work, and requests of a caller are counted before D1 is read for them; a credential that was not valid in this isolate recently
- * cannot make D1 read the rows of an endpoint.
+ * Phase 1, credential: who calls, and what the request may take. Must stay true: nothing of the
+ * body is read here; strangers are limited before any work, and requests of a caller are counted
+ * before D1 is read for them; a credential that was not valid in this isolate recently cannot make
+ * D1 read the rows of an endpoint.
  */
 import type { CompiledQuery } from "kysely";
 import { grantsAny } from "../../authz/decide";
@@ -35,7 +36,10 @@ export interface Identified {
 	readonly limitBytes: number;
 }
 
-/** @throws {ApiError} for an unknown host, a malformed, unknown or expired credential, and beyond a limit */
+/**
+ * @throws {ApiError} for an unknown host, a malformed, unknown or expired credential, and beyond a
+ * limit
+ */
 export async function identifyCaller(request: Incoming): Promise<Identified> {
 	const { routed, c, isolate, ipAddress, nowMs, origin, url } = request;
 	const { deps, strangers } = isolate;
@@ -49,7 +53,8 @@ export async function identifyCaller(request: Incoming): Promise<Identified> {
 	const counting = credential === undefined ? undefined : countCaller(deps, credential, strangers);
 	const db = databaseOf(request);
 	const isLarge = mayHaveLargeBody(request);
-	// Others are looked up with the reads of the endpoint, so that D1 is read once, while the platform's counter is asked.
+	// Others are looked up with the reads of the endpoint, so that D1 is read once, while the
+	// platform's counter is asked.
 	const isEarly = credential !== undefined && (isLarge || !strangers.mayReadEarly(credential.hash));
 	const known = isEarly ? await lookUpCaller(request, credential, counting, db) : undefined;
 	return { credential, counting, db, known, limitBytes: limitOfBody(request, isLarge, known) };
@@ -76,7 +81,10 @@ export function callerStatement({ kind, hash }: Credential, nowMs: number): Comp
 	return kind === "key" ? principalStatement(hash, nowMs) : sessionStatement(hash, nowMs);
 }
 
-/** Looks the credential up alone: before a large body is read, and before the reads of the endpoint, which may cost thousands of rows. */
+/**
+ * Looks the credential up alone: before a large body is read, and before the reads of the endpoint,
+ * which may cost thousands of rows.
+ */
 async function lookUpCaller(
 	request: Incoming,
 	credential: Credential,
@@ -122,7 +130,10 @@ function mayHaveLargeBody({ routed: { bodyLimitBytes = DEFAULT_LIMIT_BYTES }, c 
 	return bodyLimitBytes > DEFAULT_LIMIT_BYTES && !(declaredBytes <= DEFAULT_LIMIT_BYTES);
 }
 
-/** The large limit is for callers that hold the permission somewhere, not for their own work only. The body names the place. */
+/**
+ * The large limit is for callers that hold the permission somewhere, not for their own work only.
+ * The body names the place.
+ */
 function limitOfBody({ routed }: Incoming, isLarge: boolean, known: Principal | undefined): number {
 	const { access, bodyLimitBytes = DEFAULT_LIMIT_BYTES } = routed;
 	const mayBeLarge =
@@ -130,7 +141,10 @@ function limitOfBody({ routed }: Incoming, isLarge: boolean, known: Principal | 
 	return isLarge && mayBeLarge ? bodyLimitBytes : Math.min(bodyLimitBytes, DEFAULT_LIMIT_BYTES);
 }
 
-/** Runs the other phases while the memory of the body is counted, in the share of the caller or of the address. */
+/**
+ * Runs the other phases while the memory of the body is counted, in the share of the caller or of
+ * the address.
+ */
 export function holdingMemory<Value>(
 	{ routed, c, isolate: { memory, strangers }, ipAddress, waitUntil }: Incoming,
 	{ credential, limitBytes }: Identified,

@@ -1,6 +1,7 @@
 /**
- * Phase 3, decide: may this caller do this, on this target? Must stay true: every permission that the request needs is granted by `decide`,
- * and each refusal has its own error; a target that the caller may not know of is refused exactly like one that does not exist.
+ * Phase 3, decide: may this caller do this, on this target? Must stay true: every permission that
+ * the request needs is granted by `decide`, and each refusal has its own error; a target that the
+ * caller may not know of is refused exactly like one that does not exist.
  */
 import { decide, holdsGlobally, type OwnWorkOnly, type Target } from "../../authz/decide";
 import type { GlobalPermission, Permission } from "../../authz/permissions";
@@ -19,7 +20,10 @@ export interface Decided {
 	readonly limits: ReadonlyMap<Permission, OwnWorkOnly>;
 }
 
-/** @throws {ApiError} unless the caller may do what the request asks for; a public endpoint needs no caller */
+/**
+ * @throws {ApiError} unless the caller may do what the request asks for; a public endpoint needs no
+ * caller
+ */
 export function decideRequest({ nowMs, soFar }: Incoming, loaded: Loaded): Decided {
 	const { endpoint, principal, source, scopeRow, input } = loaded;
 	if (principal === undefined) return { target: null, limits: new Map() };
@@ -45,7 +49,9 @@ function requireGlobally(principal: Principal, permission: GlobalPermission): vo
 	);
 }
 
-/** A request that names no target is refused for its form, because there is nothing to decide about. */
+/**
+ * A request that names no target is refused for its form, because there is nothing to decide about.
+ */
 function withoutTarget({ failure, issues }: Loaded, { missing }: ScopeSource<unknown>): ApiError {
 	return failure ?? invalidRequest(issues.length > 0 || missing === undefined ? issues : [missing]);
 }
@@ -92,7 +98,8 @@ function neededPermissions(
 	if (target !== null && input !== undefined) {
 		return access.choose({ raw, input, scopeRow, loaded, principal, target } as never);
 	}
-	// An invalid request cannot choose; any of the permissions suffices to learn what is wrong with it.
+	// An invalid request cannot choose; any of the permissions suffices to learn what is wrong with
+	// it.
 	const held = listed.find((permission) => decide(principal, permission, target).outcome === "allow");
 	if (held !== undefined) return [held];
 	return listed;

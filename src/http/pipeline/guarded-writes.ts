@@ -1,6 +1,7 @@
 /**
- * The database of a handler: each batch that writes is guarded by the facts of the decision (caller, bindings, target), so a concurrent
- * change by another isolate aborts it. It costs no round trip, and a batch that only reads is unchanged.
+ * The database of a handler: each batch that writes is guarded by the facts of the decision
+ * (caller, bindings, target), so a concurrent change by another isolate aborts it. It costs no
+ * round trip, and a batch that only reads is unchanged.
  */
 import { covers, type Target } from "../../authz/decide";
 import { callerGone, type KeyPrincipal, type Principal } from "../../authz/principal";
@@ -61,7 +62,10 @@ function callerGuards(principal: Principal, bindings: Principal["bindings"]): St
 	];
 }
 
-/** The custom roles of the caller, and of a key's account, have the permissions that the decision saw. */
+/**
+ * The custom roles of the caller, and of a key's account, have the permissions that the decision
+ * saw.
+ */
 function roleGuards(principal: Principal, target: Target | null): Statement[] {
 	const held = [...principal.bindings, ...(principal.kind === "key" ? principal.accountRoles : [])].filter(
 		({ orgId, role }) => role.isCustom === true && (target === null || orgId === target.orgId),
@@ -87,7 +91,10 @@ function targetGuards(target: Target | null, gone: () => ApiError): Statement[] 
 	return [guard(isLive, gone)];
 }
 
-/** A role on the target's channel was not revoked meanwhile. Where the channel was deleted, the handler's own guard names that. */
+/**
+ * A role on the target's channel was not revoked meanwhile. Where the channel was deleted, the
+ * handler's own guard names that.
+ */
 function channelGuards(principal: Principal, target: Target | null): Statement[] {
 	if (target?.channelId === undefined) return [];
 	const ids = principal.bindings
@@ -114,8 +121,8 @@ function noLongerPreview(): ApiError {
 }
 
 /**
- * The bindings that the decision can depend on. Those on channels are excluded: their guard is the channel's own, and a key with many
- * channels must not fail because one of them was deleted.
+ * The bindings that the decision can depend on. Those on channels are excluded: their guard is the
+ * channel's own, and a key with many channels must not fail because one of them was deleted.
  */
 function decidingBindings({ bindings }: Principal, target: Target | null): Principal["bindings"] {
 	return bindings.filter(
@@ -123,7 +130,9 @@ function decidingBindings({ bindings }: Principal, target: Target | null): Princ
 	);
 }
 
-/** A read with a condition would fail, and end a session, when the caller's roles change meanwhile. */
+/**
+ * A read with a condition would fail, and end a session, when the caller's roles change meanwhile.
+ */
 export function isRead({ sql }: Statement): boolean {
 	return (
 		/^\s*SELECT\b/i.test(sql) || (/^\s*WITH\b/i.test(sql) && !/\b(?:INSERT|UPDATE|DELETE|REPLACE\s+INTO)\b/i.test(sql))

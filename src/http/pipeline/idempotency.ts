@@ -1,6 +1,7 @@
 /**
- * `Idempotency-Key` on creations: a client that lost an answer sends the request again with the same key, and gets the first answer instead of
- * a second record. Each caller has its own keys. The key is claimed in the batch of the creation, so that of two requests one creates.
+ * `Idempotency-Key` on creations: a client that lost an answer sends the request again with the
+ * same key, and gets the first answer instead of a second record. Each caller has its own keys. The
+ * key is claimed in the batch of the creation, so that of two requests one creates.
  *
  * Answers are stored sealed, because that of a new API key has its secret.
  */

@@ -1,13 +1,16 @@
 /**
- * A request as the phases of the pipeline get it. It is complete before the first phase and never changes, except for `soFar`, in which the
- * phases note the caller for the report of a refusal.
+ * A request as the phases of the pipeline get it. It is complete before the first phase and never
+ * changes, except for `soFar`, in which the phases note the caller for the report of a refusal.
  */
 import type { AnyEndpoint } from "../endpoint";
 import type { Isolate, RequestContext } from "../isolate";
 import type { CallerSoFar } from "../limits/denied-attempts";
 
 export interface Incoming {
-	/** The endpoint of the route; the request may be for another one of the same path (`forms.instead`). */
+	/**
+	 * The endpoint of the route; the request may be for another one of the same path
+	 * (`forms.instead`).
+	 */
 	readonly routed: AnyEndpoint;
 	readonly c: RequestContext;
 	readonly isolate: Isolate;

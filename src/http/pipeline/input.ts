@@ -1,6 +1,6 @@
 /**
- * Reads a request and checks it against the endpoint's schemas: path parameters, query and body. Only collects what is wrong; the phase
- * validate.ts refuses it after the decision.
+ * Reads a request and checks it against the endpoint's schemas: path parameters, query and body.
+ * Only collects what is wrong; the phase validate.ts refuses it after the decision.
  */
 import * as v from "valibot";
 import { ApiError, type RequestIssue } from "../../errors";
@@ -75,12 +75,18 @@ export async function readInput(
 const isRecord = (value: unknown): value is Record<string, unknown> =>
 	typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Parameters of reads and deletions may come as a JSON body. Devices read from no body, so that a check costs no more. */
+/**
+ * Parameters of reads and deletions may come as a JSON body. Devices read from no body, so that a
+ * check costs no more.
+ */
 export const readsQueryFromBody = ({ access, method, queryOrBody, body, rawBody }: AnyEndpoint): boolean =>
 	queryOrBody === true ||
 	(["GET", "DELETE"].includes(method) && !("public" in access) && body === undefined && rawBody === undefined);
 
-/** Parameters of the query that are fields of the body, with the value that the field's schema accepts. */
+/**
+ * Parameters of the query that are fields of the body, with the value that the field's schema
+ * accepts.
+ */
 function bodyFieldsOf({ query, body }: AnyEndpoint, fields: ReadonlyMap<string, unknown>) {
 	const [inQuery, entries] = [fieldsOf(query), entriesOf(body)];
 	return [...fields].flatMap(([name, text]) => {
@@ -134,8 +140,8 @@ function isNoObject(schema: v.GenericSchema | undefined, body: unknown): boolean
 }
 
 /**
- * An endpoint without `dry_run` refuses it, because the caller expects that nothing happens. Public endpoints are exempt, because devices
- * call them.
+ * An endpoint without `dry_run` refuses it, because the caller expects that nothing happens. Public
+ * endpoints are exempt, because devices call them.
  */
 function misplacedDryRun(endpoint: AnyEndpoint, raw: RawInput): RequestIssue[] {
 	const { access, method, query, body } = endpoint;

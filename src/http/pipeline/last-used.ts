@@ -1,7 +1,8 @@
 /**
- * When keys and sessions were last used, without a database write before any answer. The first use of a key in a minute sends one message,
- * which the queue consumer writes; a session's row is written after the answer when it is five minutes old. A write that fails is repeated
- * by the next use.
+ * When keys and sessions were last used, without a database write before any answer. The first use
+ * of a key in a minute sends one message, which the queue consumer writes; a session's row is
+ * written after the answer when it is five minutes old. A write that fails is repeated by the next
+ * use.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { SessionPrincipal } from "../../authz/principal";
@@ -45,7 +46,10 @@ export function createKeyUsage(deps: Pick<Deps, "events" | "log">) {
 	};
 }
 
-/** One statement for all uses of a batch. A later time is never replaced by an earlier one, so it is idempotent in any order. */
+/**
+ * One statement for all uses of a batch. A later time is never replaced by an earlier one, so it is
+ * idempotent in any order.
+ */
 export function keyUsageStatement(uses: readonly KeyUsed[]): CompiledQuery {
 	const latest = new Map<string, KeyUsed>();
 	for (const use of uses) {

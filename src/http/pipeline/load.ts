@@ -1,7 +1,9 @@
 /**
- * Phase 2, load: reads the request and, in one D1 batch, everything that the decision and the handler need. Must stay true: nothing that is
- * wrong with the request is refused here, because the caller is not known to have any rights yet, except what leaves no request to decide
- * about; rows of the endpoint carry their tenant in their own WHERE and are dropped unless the decision allows the request.
+ * Phase 2, load: reads the request and, in one D1 batch, everything that the decision and the
+ * handler need. Must stay true: nothing that is wrong with the request is refused here, because the
+ * caller is not known to have any rights yet, except what leaves no request to decide about; rows
+ * of the endpoint carry their tenant in their own WHERE and are dropped unless the decision allows
+ * the request.
  */
 import type { Principal } from "../../authz/principal";
 import type { Database, Statement, StatementResult } from "../../db/batch";
@@ -28,7 +30,10 @@ interface Read {
 	readonly issues: readonly RequestIssue[];
 	/** Why the body could not be read. */
 	readonly failure: ApiError | undefined;
-	/** True if a parameter is repeated or the body is unreadable, so that it is unknown which target the request names. */
+	/**
+	 * True if a parameter is repeated or the body is unreadable, so that it is unknown which target
+	 * the request names.
+	 */
 	readonly isAmbiguous: boolean;
 	/** Names of fields that have no effect. */
 	readonly ignored: readonly string[];
@@ -119,7 +124,10 @@ function ownReads({ endpoint, input, failure }: Read, nowMs: number, keyHash: st
 	return endpoint.load?.(input as never, nowMs, keyHash) ?? {};
 }
 
-/** The limit of the caller is looked at first. Its refusal must not leave the batch's rejection without a handler. */
+/**
+ * The limit of the caller is looked at first. Its refusal must not leave the batch's rejection
+ * without a handler.
+ */
 async function runBatch(
 	db: Database,
 	statements: readonly Statement[],

@@ -1,7 +1,7 @@
 /**
- * The one path from a request to an endpoint's handler, in five phases, each in its own file: credential, load, decide, validate, run.
- * Authorization precedes validation errors, so a stranger learns nothing of the schema. Routes exist only through `mount`, so none can skip
- * a phase.
+ * The one path from a request to an endpoint's handler, in five phases, each in its own file:
+ * credential, load, decide, validate, run. Authorization precedes validation errors, so a stranger
+ * learns nothing of the schema. Routes exist only through `mount`, so none can skip a phase.
  */
 import { ApiError, type ErrorCode } from "../../errors";
 import { clearSessionCookie } from "../cookies";

@@ -1,7 +1,8 @@
 /**
- * Phase 5, run: the handler, and what follows a change. Must stay true: each batch that writes is guarded by the facts of the decision; a
- * change that has landed wakes webhooks and replaces snapshots even if the client hangs up; of two creations with one idempotency key one
- * runs; the answer has the declared form.
+ * Phase 5, run: the handler, and what follows a change. Must stay true: each batch that writes is
+ * guarded by the facts of the decision; a change that has landed wakes webhooks and replaces
+ * snapshots even if the client hangs up; of two creations with one idempotency key one runs; the
+ * answer has the declared form.
  */
 import type { OwnWorkOnly, Target } from "../../authz/decide";
 import type { Permission } from "../../authz/permissions";
@@ -31,7 +32,9 @@ export interface Ready {
 	readonly valid: Valid;
 }
 
-/** Internal ids of the apps that the handler changed; undefined stands for the app of the target. */
+/**
+ * Internal ids of the apps that the handler changed; undefined stands for the app of the target.
+ */
 type ChangedApps = Set<string | undefined>;
 
 export async function runHandler(ready: Ready): Promise<Response> {
@@ -51,7 +54,10 @@ export async function runHandler(ready: Ready): Promise<Response> {
 	return response;
 }
 
-/** Runs the handler, or answers with an earlier creation, and then replaces the snapshots of changed apps. */
+/**
+ * Runs the handler, or answers with an earlier creation, and then replaces the snapshots of changed
+ * apps.
+ */
 function finish(ready: Ready): Promise<unknown> {
 	const { request, identified, loaded } = ready;
 	const changed: ChangedApps = new Set();
@@ -70,7 +76,8 @@ function finish(ready: Ready): Promise<unknown> {
 			throw error;
 		},
 	);
-	// A client that hangs up ends its request at once, and with it the mail or the wake-up that follows a change that has landed.
+	// A client that hangs up ends its request at once, and with it the mail or the wake-up that
+	// follows a change that has landed.
 	request.waitUntil(finished.catch(() => undefined));
 	return finished;
 }
@@ -126,7 +133,10 @@ function contextOf({ request, loaded: { principal, scopeRow, loaded }, decided, 
 	};
 }
 
-/** Drops the snapshot of the target from the isolate, and stores those of changed apps for the others. */
+/**
+ * Drops the snapshot of the target from the isolate, and stores those of changed apps for the
+ * others.
+ */
 function replaceSnapshots({ request, loaded, decided: { target } }: Ready, changed: ChangedApps): void {
 	const { isolate, waitUntil } = request;
 	const publicId = publicAppIdOf(loaded.scopeRow);
@@ -135,7 +145,10 @@ function replaceSnapshots({ request, loaded, decided: { target } }: Ready, chang
 	for (const appId of changed) waitUntil(isolate.snapshots.publish({ publicId, id: appId ?? id }));
 }
 
-/** The public id of the app that the request is about; undefined for a request about an organization. */
+/**
+ * The public id of the app that the request is about; undefined for a request about an
+ * organization.
+ */
 function publicAppIdOf(scopeRow: unknown): string | undefined {
 	const publicAppId = (scopeRow as { app_id?: unknown } | undefined)?.app_id;
 	return typeof publicAppId === "string" ? publicAppId : undefined;

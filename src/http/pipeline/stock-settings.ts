@@ -1,6 +1,7 @@
 /**
- * Settings of stock clients that this server does not implement, by request. They are refused by name (`setting_not_supported`) instead of
- * being ignored, except for values that describe what the server does anyway. Taken from @capgo/cli 8.68.1 and the public API that it uses;
+ * Settings of stock clients that this server does not implement, by request. They are refused by
+ * name (`setting_not_supported`) instead of being ignored, except for values that describe what the
+ * server does anyway. Taken from @capgo/cli 8.68.1 and the public API that it uses;
  * test/worker/http/stock-settings.test.ts sends every setting of that CLI.
  */
 import * as v from "valibot";

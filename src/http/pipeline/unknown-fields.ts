@@ -1,6 +1,7 @@
 /**
- * Fields of a request that its endpoint does not know. They are reported to the caller, and refused where dropping them could do more than
- * the caller asked for: in deletions, where rights are given, and where the name says that the field limits something.
+ * Fields of a request that its endpoint does not know. They are reported to the caller, and refused
+ * where dropping them could do more than the caller asked for: in deletions, where rights are
+ * given, and where the name says that the field limits something.
  */
 import type * as v from "valibot";
 import type { RequestIssue } from "../../errors";

@@ -1,6 +1,7 @@
 /**
- * Phase 4, validate: refuses what is wrong with the request. Must stay true: it runs after the decision, so that a stranger learns nothing
- * of the schema, and before the handler, which gets valid input only.
+ * Phase 4, validate: refuses what is wrong with the request. Must stay true: it runs after the
+ * decision, so that a stranger learns nothing of the schema, and before the handler, which gets
+ * valid input only.
  */
 import { invalidRequest } from "../../errors";
 import type { Incoming } from "./incoming";

@@ -1,6 +1,7 @@
 /**
- * Read-your-writes for update checks. The isolate that made a change serves it immediately; others serve their cache for up to STALE_MS. A
- * request may wait for that time with the header `x-capstan-wait: visible`: after its answer, no isolate serves the old state.
+ * Read-your-writes for update checks. The isolate that made a change serves it immediately; others
+ * serve their cache for up to STALE_MS. A request may wait for that time with the header
+ * `x-capstan-wait: visible`: after its answer, no isolate serves the old state.
  */
 import { invalidRequest } from "../../errors";
 import { STALE_MS } from "../../snapshots/freshness";

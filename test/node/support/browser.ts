@@ -1,6 +1,7 @@
 /**
- * Headless Chromium, driven by Playwright: one for each test process, with a separate context for each visitor. Tests that need it are skipped,
- * and a line reports that, on a machine without Chromium.
+ * Headless Chromium, driven by Playwright: one for each test process, with a separate context for
+ * each visitor. Tests that need it are skipped, and a line reports that, on a machine without
+ * Chromium.
  */
 import { spawnSync } from "node:child_process";
 import { type Browser, type BrowserContextOptions, chromium as driver, type Page } from "playwright-core";
@@ -32,7 +33,10 @@ interface PageOptions {
 const HEIGHT = 900;
 const CONTEXT: BrowserContextOptions = { reducedMotion: "reduce", timezoneId: "Europe/Berlin", locale: "en-GB" };
 
-/** Pages that somebody left, without cookies or storage. A new context starts a process, which takes longer than a screen. */
+/**
+ * Pages that somebody left, without cookies or storage. A new context starts a process, which takes
+ * longer than a screen.
+ */
 const left: Page[] = [];
 /** Pages that a test changed in a way that cannot be taken back. */
 const changed = new WeakSet<Page>();
@@ -51,7 +55,10 @@ async function newPage(): Promise<Page> {
 	return context.newPage();
 }
 
-/** Keeps the page for the next visitor, or closes it, without waiting: Chromium sometimes never confirms the close of a page. */
+/**
+ * Keeps the page for the next visitor, or closes it, without waiting: Chromium sometimes never
+ * confirms the close of a page.
+ */
 export function leave(page: Page): void {
 	const close = () => page.context().close();
 	(changed.has(page) ? close() : forget(page).catch(close)).catch(() => undefined);
@@ -66,7 +73,10 @@ async function forget(page: Page): Promise<void> {
 	left.push(page);
 }
 
-/** A page without scripts at the same host. On its way from about:blank, Chromium starts a process, which takes longer than most screens. */
+/**
+ * A page without scripts at the same host. On its way from about:blank, Chromium starts a process,
+ * which takes longer than most screens.
+ */
 export const restingPage = (url: string) => new URL("/favicon.svg", url).href;
 
 /** Sends a command of the DevTools protocol to a page. */

@@ -1,6 +1,6 @@
 /**
- * The `capstan` command in a dedicated project, with a temporary home directory and no terminal: in this process, or built and as a child
- * process, which takes a fifth of a second of the processor.
+ * The `capstan` command in a dedicated project, with a temporary home directory and no terminal: in
+ * this process, or built and as a child process, which takes a fifth of a second of the processor.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, mkdtemp, readdir, readFile, writeFile } from "node:fs/promises";
@@ -50,7 +50,9 @@ export async function createCapstanProject(
 	};
 	const environmentOf = () => ({ PATH: process.env.PATH, HOME: home, ...environment });
 	const outcome = (words: readonly string[], code: number | null, out: string, error: string): CapstanRun => ({
-		...{ code, out, error },
+		code,
+		out,
+		error,
 		json: words.includes("--json") && out !== "" ? JSON.parse(out) : undefined,
 	});
 	const run: CapstanProject["run"] = async (...words) => {

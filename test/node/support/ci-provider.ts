@@ -1,6 +1,7 @@
 /**
- * A stand-in for GitHub and GitLab: it issues identity tokens that a local server verifies, and keeps comments of pull requests. It checks what the
- * real ones check: the bearer, the token for comments, and the shape of each request.
+ * A stand-in for GitHub and GitLab: it issues identity tokens that a local server verifies, and
+ * keeps comments of pull requests. It checks what the real ones check: the bearer, the token for
+ * comments, and the shape of each request.
  */
 import { createSign, generateKeyPairSync, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
@@ -26,7 +27,10 @@ const GITHUB_BOT: Writer = { id: 41_898_282, type: "Bot", login: "github-actions
 export const GITLAB_BOT: Writer = { id: 77 };
 
 export interface CiProvider {
-	/** Issuer of tokens, and base of GitHub's API; GitLab's is below `/api/v4`. A GitHub Enterprise has its issuer below `/_services/token`. */
+	/**
+	 * Issuer of tokens, and base of GitHub's API; GitLab's is below `/api/v4`. A GitHub Enterprise has
+	 * its issuer below `/_services/token`.
+	 */
 	readonly url: string;
 	/** By `owner/name#number` on GitHub, by `project!number` on GitLab. */
 	readonly comments: Map<string, StoredComment[]>;
@@ -121,7 +125,11 @@ export async function startCiProvider(): Promise<CiProvider> {
 	await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 	const provider: CiProvider = {
 		url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-		...{ comments, audiences, bearer, reader, claims: {} },
+		comments,
+		audiences,
+		bearer,
+		reader,
+		claims: {},
 		token(audience, claims) {
 			const nowS = Math.floor(Date.now() / 1000);
 			const times = { iat: nowS, nbf: nowS - 10, exp: nowS + 300, jti: randomUUID() };

@@ -1,6 +1,7 @@
 /**
- * Runs the steps of a composite GitHub Action and the job of a GitLab component as their runners do: inputs filled in with their defaults,
- * each script in the shell of the provider, outputs read from its file.
+ * Runs the steps of a composite GitHub Action and the job of a GitLab component as their runners
+ * do: inputs filled in with their defaults, each script in the shell of the provider, outputs read
+ * from its file.
  */
 import { spawn } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
@@ -94,7 +95,10 @@ interface Job {
 	readonly allow_failure?: { readonly exit_codes: number };
 }
 
-/** A job of `templates/<name>.yml`; GitLab runs its lines in one shell and stops at the first that fails. */
+/**
+ * A job of `templates/<name>.yml`; GitLab runs its lines in one shell and stops at the first that
+ * fails.
+ */
 export async function runComponent(
 	name: string,
 	inputs: Readonly<Record<string, string>>,

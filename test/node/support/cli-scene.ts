@@ -1,4 +1,7 @@
-/** The published @capgo/cli 8.68.1 against a product, through a recorder that keeps every request and its answer. */
+/**
+ * The published @capgo/cli 8.68.1 against a product, through a recorder that keeps every request
+ * and its answer.
+ */
 import { Response } from "miniflare";
 import { expect } from "vitest";
 import { type CliProject, createCliProject } from "../../proof/clients/capgo-cli";

@@ -1,6 +1,7 @@
 /**
- * Content that breaks layouts: names of 70 letters without a space, names written from right to left, and 10,000 bundles and changes. The API
- * refuses some of these names; the screens must not depend on that.
+ * Content that breaks layouts: names of 70 letters without a space, names written from right to
+ * left, and 10,000 bundles and changes. The API refuses some of these names; the screens must not
+ * depend on that.
  */
 import type { Page } from "playwright-core";
 import type { Stage } from "./dashboard";
@@ -56,8 +57,8 @@ export async function fillWithContent({ product, app, appUuid }: Stage): Promise
 }
 
 /**
- * Words of at most 15 characters, up to a space, a hyphen or a slash, that a cell breaks in two or does not show: the cell is narrower than its
- * word. Longer ones may be broken or cut.
+ * Words of at most 15 characters, up to a space, a hyphen or a slash, that a cell breaks in two or
+ * does not show: the cell is narrower than its word. Longer ones may be broken or cut.
  */
 export function narrowCells(page: Page): Promise<string[]> {
 	return page.evaluate(NARROW_CELLS);

@@ -5,7 +5,10 @@ import type { PicturedScreen } from "./dashboard-screens";
 
 const PHONE_WIDTH = 390;
 
-/** No serious finding of axe, no error in the browser, no name that became markup, nothing wider than the screen. */
+/**
+ * No serious finding of axe, no error in the browser, no name that became markup, nothing wider
+ * than the screen.
+ */
 export async function expectSound(visitor: Visitor): Promise<void> {
 	// A dialog that is still sliding in is half transparent and partly outside.
 	await visitor.page.evaluate(

@@ -1,6 +1,6 @@
 /**
- * States of the dashboard that a picture needs and the scene does not have: a chosen file, a changed channel, and the figures of a rollout that
- * no scene could make in seconds.
+ * States of the dashboard that a picture needs and the scene does not have: a chosen file, a
+ * changed channel, and the figures of a rollout that no scene could make in seconds.
  */
 import { type Zippable, zipSync } from "fflate";
 import type { Page } from "playwright-core";

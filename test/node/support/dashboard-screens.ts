@@ -1,4 +1,7 @@
-/** Every screen of the dashboard and its dialogs: screenshots are taken of them, and tests check each of them. */
+/**
+ * Every screen of the dashboard and its dialogs: screenshots are taken of them, and tests check
+ * each of them.
+ */
 import { strToU8 } from "fflate";
 import type { Page } from "playwright-core";
 import { APP, deviceId, type Stage } from "./dashboard";

@@ -1,6 +1,7 @@
 /**
- * The running product with a filled scene, and visitors that look at it in Chromium, signed in with any role and at any width. Every complaint
- * of the page, such as a style or script that its Content-Security-Policy refuses, is collected and fails the test that looks.
+ * The running product with a filled scene, and visitors that look at it in Chromium, signed in with
+ * any role and at any width. Every complaint of the page, such as a style or script that its
+ * Content-Security-Policy refuses, is collected and fails the test that looks.
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -38,7 +39,10 @@ export interface Stage {
 	readonly appUuid: string;
 	/** Each visitor has a separate browser context. */
 	visitor(options?: { readonly width?: number; readonly dark?: boolean }): Promise<Visitor>;
-	/** The operator, who has just signed in: a session of a file before may be too old to confirm settings with. */
+	/**
+	 * The operator, who has just signed in: a session of a file before may be too old to confirm
+	 * settings with.
+	 */
 	admin(options?: { readonly width?: number; readonly dark?: boolean }): Promise<Visitor>;
 	/** A person who accepted an invitation. */
 	member(role: string, email: string): Promise<Visitor>;
@@ -67,14 +71,20 @@ export function sharedStage(): Promise<Stage> {
 	return shared;
 }
 
-/** Another organization with the same scene, in the product of this test process, for files that change the scene or count what is there. */
+/**
+ * Another organization with the same scene, in the product of this test process, for files that
+ * change the scene or count what is there.
+ */
 export async function newStage(): Promise<Stage> {
 	const { product, origin } = await sharedStage();
 	const { body } = await product.api("PUT", "/organization", { name: ORGANIZATION });
 	return stageOf({ ...product, orgId: body.id }, product.newAppId(), origin);
 }
 
-/** A product with nothing but the scene, for files that depend on what the whole installation or the operator's account holds. */
+/**
+ * A product with nothing but the scene, for files that depend on what the whole installation or the
+ * operator's account holds.
+ */
 export async function startStage(): Promise<OwnStage> {
 	const product = await startProduct({ unlimitedRequests: true });
 	const { origin } = new URL(product.running.signInLink ?? "");
@@ -210,7 +220,8 @@ interface Finding {
 
 /** Findings of axe that are serious or critical. */
 export async function seriousFindings({ page }: Visitor): Promise<string[]> {
-	// Playwright's evaluation is not subject to the page's Content-Security-Policy. The script stays as long as the document.
+	// Playwright's evaluation is not subject to the page's Content-Security-Policy. The script stays
+	// as long as the document.
 	if (!(await page.evaluate("'axe' in window"))) await page.evaluate(AXE);
 	// No rule that is on by default needs the style sheets that axe would fetch again.
 	const options = '{ resultTypes: ["violations"], preload: false }';

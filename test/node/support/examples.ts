@@ -1,6 +1,7 @@
 /**
- * Runs the examples of a Markdown page as a reader would: all `sh` (or `bash`) blocks in one shell, one after another, and what each prints
- * is held to the `json` or `text` block that follows it. A page shortens what it shows, so a shown object may lack fields, and `…` in a text stands for
+ * Runs the examples of a Markdown page as a reader would: all `sh` (or `bash`) blocks in one shell,
+ * one after another, and what each prints is held to the `json` or `text` block that follows it. A
+ * page shortens what it shows, so a shown object may lack fields, and `…` in a text stands for
  * anything; what is shown must be there.
  */
 import { spawn } from "node:child_process";

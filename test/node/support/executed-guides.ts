@@ -1,6 +1,12 @@
-/** The guides whose commands tests run: docs.test.ts those of the first two lists, docs-ci.test.ts the last one. */
+/**
+ * The guides whose commands tests run: docs.test.ts those of the first two lists, docs-ci.test.ts
+ * the last one.
+ */
 
-/** They talk to the server with curl, one after another; the first one begins with a single organization, to which the next ones add. */
+/**
+ * They talk to the server with curl, one after another; the first one begins with a single
+ * organization, to which the next ones add.
+ */
 export const REQUEST_GUIDES = ["cli", "access", "previews", "rollouts", "webhooks", "capgo-api"] as const;
 
 /** They run in the project of an app (guide-scene.ts), with these commands before. */

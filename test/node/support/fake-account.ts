@@ -1,4 +1,7 @@
-/** A Cloudflare account for the operator's commands: each test has an empty one, behind the wrangler of `fake-wrangler.ts`. */
+/**
+ * A Cloudflare account for the operator's commands: each test has an empty one, behind the wrangler
+ * of `fake-wrangler.ts`.
+ */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,8 +28,8 @@ export interface FakeAccountScene {
 	takeCalls(): string[][];
 	setAccount(change: Partial<FakeAccount>): void;
 	/**
-	 * Opens a database for the commands of this test and closes it afterwards: a new one, or the one that the installed wrangler has written in
-	 * this test.
+	 * Opens a database for the commands of this test and closes it afterwards: a new one, or the one
+	 * that the installed wrangler has written in this test.
 	 */
 	openDatabase(of?: "new" | "wrangler"): Promise<D1Database>;
 	/** `npm run deploy` that prints nothing. */
@@ -52,7 +55,9 @@ export function fakeAccountScene(): FakeAccountScene {
 		async openDatabase(of = "new") {
 			const miniflare = new Miniflare(
 				convertV4MiniflareOptions({
-					...{ modules: true, script: "export default {}", d1Databases: { DB: DATABASE_ID, TELEMETRY: TELEMETRY_ID } },
+					modules: true,
+					script: "export default {}",
+					d1Databases: { DB: DATABASE_ID, TELEMETRY: TELEMETRY_ID },
 					...(of === "new" ? {} : { resourcePersistencePath: join(directory, "database/v3") }),
 				}),
 			);
@@ -65,9 +70,11 @@ export function fakeAccountScene(): FakeAccountScene {
 		},
 		deploy: (options) =>
 			deploy({
-				...{ deployment: scene.deployment(), wrangler: scene.wrangler() },
+				deployment: scene.deployment(),
+				wrangler: scene.wrangler(),
 				keyPath: join(directory, "state/deployed-admin.key"),
-				...{ print: () => undefined, build: () => (built ??= buildDeployment()) },
+				print: () => undefined,
+				build: () => (built ??= buildDeployment()),
 				...options,
 			}),
 	};

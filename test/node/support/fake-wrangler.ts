@@ -1,7 +1,8 @@
 /**
- * A fake of wrangler and of the Cloudflare account behind it, in the test's process. It records every call and answers as wrangler 4.164 does. Database
- * commands go to a real local database, so that the SQL and the migrations run: through the installed wrangler, which takes three seconds for
- * each, or through a database that the test holds open.
+ * A fake of wrangler and of the Cloudflare account behind it, in the test's process. It records
+ * every call and answers as wrangler 4.164 does. Database commands go to a real local database, so
+ * that the SQL and the migrations run: through the installed wrangler, which takes three seconds
+ * for each, or through a database that the test holds open.
  */
 import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,8 +31,8 @@ export interface FakeAccount {
 	/** Words in a command that fails. */
 	broken?: string | undefined;
 	/**
-	 * Database commands run in the installed wrangler with a local database, or in one that the test holds. Without either, they use an empty
-	 * database.
+	 * Database commands run in the installed wrangler with a local database, or in one that the test
+	 * holds. Without either, they use an empty database.
 	 */
 	database?: "wrangler" | D1Database | undefined;
 	/** The database of reports, beside one that the test holds. */
@@ -204,7 +205,10 @@ function exportLocally(directory: string, command: readonly string[]): Promise<F
 	return installedWrangler()(local);
 }
 
-/** As `wrangler d1 execute --json` prints it. The command that applies migrations has no SQL; they are applied. */
+/**
+ * As `wrangler d1 execute --json` prints it. The command that applies migrations has no SQL; they
+ * are applied.
+ */
 async function execute(database: D1Database, sql: string): Promise<[code: number, text: string]> {
 	const statements = sql === "" ? [] : unstable_splitSqlQuery(sql).map((statement) => database.prepare(statement));
 	try {

@@ -1,6 +1,7 @@
 /**
- * A TypeScript client generated from an OpenAPI document, as generators for other languages make one: a type for each named schema, and for
- * each operation the types of its parameters, its body and its answer.
+ * A TypeScript client generated from an OpenAPI document, as generators for other languages make
+ * one: a type for each named schema, and for each operation the types of its parameters, its body
+ * and its answer.
  */
 
 type Json = Readonly<Record<string, unknown>>;

@@ -1,6 +1,7 @@
 /**
- * The code blocks of the guides, and how each language is held to the product. A block in another language, or in a guide whose
- * examples no test runs, fails a test: an example that nobody runs is a claim.
+ * The code blocks of the guides, and how each language is held to the product. A block in another
+ * language, or in a guide whose examples no test runs, fails a test: an example that nobody runs is
+ * a claim.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -1,6 +1,7 @@
 /**
- * The project that the guides for the app speak of: a built Capacitor app. Their examples run in its folder, as a reader's do: with the
- * published CLI installed, and signed in, because nobody confirms in a browser here. Each guide has its own app.
+ * The project that the guides for the app speak of: a built Capacitor app. Their examples run in
+ * its folder, as a reader's do: with the published CLI installed, and signed in, because nobody
+ * confirms in a browser here. Each guide has its own app.
  */
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -42,7 +43,9 @@ function preludeOf(guide: ProjectGuide, appId: string): string {
 	return lines.join("\n");
 }
 
-/** The folder of the guide's project, the environment of its examples, and what runs before them. */
+/**
+ * The folder of the guide's project, the environment of its examples, and what runs before them.
+ */
 export async function guideScene(product: Product, guide: ProjectGuide) {
 	const appId = `com.example.${guide.replaceAll("-", "")}`;
 	const directory = join(product.directory, guide);
@@ -53,7 +56,9 @@ export async function guideScene(product: Product, guide: ProjectGuide) {
 	await symlink(join(MODULES, "@capgo/cli/dist/index.js"), join(directory, "node_modules/.bin/@capgo/cli"));
 	const files = {
 		"package.json": JSON.stringify({
-			...{ name: "shop", version: "1.0.0", private: true },
+			name: "shop",
+			version: "1.0.0",
+			private: true,
 			dependencies: { "@capacitor/core": "*", "@capgo/capacitor-updater": "*" },
 		}),
 		"capacitor.config.json": JSON.stringify({ appId, appName: "Shop", webDir: "dist" }),
@@ -62,7 +67,10 @@ export async function guideScene(product: Product, guide: ProjectGuide) {
 	for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text);
 	const prelude: Example = { line: 0, commands: preludeOf(guide, appId), shown: undefined, printed: undefined };
 	const environment = {
-		...{ CAPSTAN_TOKEN: product.adminKey, APP_ID: appId, DEVICE, ORG: product.orgId },
+		CAPSTAN_TOKEN: product.adminKey,
+		APP_ID: appId,
+		DEVICE,
+		ORG: product.orgId,
 		CI: "true",
 	};
 	return { directory, environment, prelude };

@@ -1,6 +1,6 @@
 /**
- * An issuer of identity tokens on loopback, as a CI provider is one on the internet: discovery, keys, and GitHub's address for jobs. The
- * product fetches its keys over HTTP.
+ * An issuer of identity tokens on loopback, as a CI provider is one on the internet: discovery,
+ * keys, and GitHub's address for jobs. The product fetches its keys over HTTP.
  */
 import { createSign, generateKeyPairSync, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
@@ -56,8 +56,17 @@ export async function startLocalIssuer(): Promise<LocalIssuer> {
 /** A push to the main branch of a repository at GitHub. */
 export const GITHUB_JOB = {
 	sub: "repo:octo-org@123456/octo-repo@456789:ref:refs/heads/main",
-	...{ repository: "octo-org/octo-repo", repository_id: "456789", repository_owner: "octo-org" },
-	...{ repository_owner_id: "123456", ref: "refs/heads/main", ref_type: "branch", head_ref: "", event_name: "push" },
-	...{ sha: "b4f1234c5d6e7f8091a2b3c4d5e6f708192a3b4c", run_id: "1", run_attempt: "1", actor: "mona" },
+	repository: "octo-org/octo-repo",
+	repository_id: "456789",
+	repository_owner: "octo-org",
+	repository_owner_id: "123456",
+	ref: "refs/heads/main",
+	ref_type: "branch",
+	head_ref: "",
+	event_name: "push",
+	sha: "b4f1234c5d6e7f8091a2b3c4d5e6f708192a3b4c",
+	run_id: "1",
+	run_attempt: "1",
+	actor: "mona",
 	workflow_ref: "octo-org/octo-repo/.github/workflows/release.yml@refs/heads/main",
 } as const;

@@ -1,6 +1,7 @@
 /**
- * `npm start` as a process, and its state directories. A start in the background of the test takes about five seconds of the processor, most
- * of it for loading; a start inside the test's process (`serveCapstan`) takes one, so only claims about the process use the former.
+ * `npm start` as a process, and its state directories. A start in the background of the test takes
+ * about five seconds of the processor, most of it for loading; a start inside the test's process
+ * (`serveCapstan`) takes one, so only claims about the process use the former.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { cp, mkdtemp, rm } from "node:fs/promises";
@@ -121,8 +122,8 @@ export async function failureOf(run: Started): Promise<string> {
 }
 
 /**
- * The message of the Failure that a start inside this process ends with: one line, and nothing else was printed. `npm start` prints exactly
- * this message and exits with code 1.
+ * The message of the Failure that a start inside this process ends with: one line, and nothing else
+ * was printed. `npm start` prints exactly this message and exits with code 1.
  */
 export async function refusalOf(options: Partial<ServeOptions> & { readonly stateDirectory: string }): Promise<string> {
 	const printed: unknown[] = [];

@@ -1,6 +1,7 @@
 /**
- * Phones with the published Android client on a network that a test can break: each has a separate app with a public
- * channel "production". Without a JDK the tests are skipped, and a line reports why.
+ * Phones with the published Android client on a network that a test can break: each has a separate
+ * app with a public channel "production". Without a JDK the tests are skipped, and a line reports
+ * why.
  */
 import { mkdtemp, readFile } from "node:fs/promises";
 import { join } from "node:path";

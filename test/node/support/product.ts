@@ -1,6 +1,7 @@
 /**
- * The running product for tests that drive it from outside, and the few requests that set a scene. Files that only need separate apps
- * share the one product of their process; the others start one, with its own state directory, on any free port.
+ * The running product for tests that drive it from outside, and the few requests that set a scene.
+ * Files that only need separate apps share the one product of their process; the others start one,
+ * with its own state directory, on any free port.
  */
 import { createHash } from "node:crypto";
 import { rmSync } from "node:fs";
@@ -26,8 +27,9 @@ export interface Product {
 }
 
 /**
- * Like fetch, but reads the whole answer, and an error names the request that was not answered. Each request has a connection of its own: on a
- * busy machine one that is kept can end, at the product's idle limit, while the next request is on its way.
+ * Like fetch, but reads the whole answer, and an error names the request that was not answered.
+ * Each request has a connection of its own: on a busy machine one that is kept can end, at the
+ * product's idle limit, while the next request is on its way.
  */
 export async function answerOf(url: string, init: RequestInit = {}): Promise<Response> {
 	const headers = new Headers(init.headers);
@@ -90,8 +92,8 @@ process.once("exit", () => {
 });
 
 /**
- * The product of this test process, which ends with it. A test creates its apps in it with `newAppId` and changes nothing else; request limits
- * are off, because the files share one address.
+ * The product of this test process, which ends with it. A test creates its apps in it with
+ * `newAppId` and changes nothing else; request limits are off, because the files share one address.
  */
 export function sharedProduct(): Promise<Product> {
 	shared ??= startProduct({ unlimitedRequests: true });

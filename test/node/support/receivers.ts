@@ -1,6 +1,7 @@
 /**
- * Devices with different store builds that receive uploaded bundles: the published Electron updater, and the published Android client if a JDK is
- * installed. A device that gets a bundle downloads it, compares its checksum and installs it.
+ * Devices with different store builds that receive uploaded bundles: the published Electron
+ * updater, and the published Android client if a JDK is installed. A device that gets a bundle
+ * downloads it, compares its checksum and installs it.
  */
 import { randomUUID } from "node:crypto";
 import { mkdtemp } from "node:fs/promises";
@@ -27,7 +28,9 @@ type Receive = (product: Product, receiver: Receiver) => Promise<string>;
 
 export const receiveOnElectron: Receive = async (product, { appId, build, defaultChannel, chosenChannel }) => {
 	const { updater } = await startElectronApp({
-		...{ url: product.url, appId, version: build },
+		url: product.url,
+		appId,
+		version: build,
 		userDirectory: await mkdtemp(join(product.directory, "user-")),
 		...(defaultChannel === undefined ? {} : { defaultChannel }),
 	});
@@ -44,7 +47,10 @@ export const receiveOnElectron: Receive = async (product, { appId, build, defaul
 
 export const receiveOnAndroid: Receive = async (product, { appId, build, defaultChannel, chosenChannel }) => {
 	const app = await startAndroidApp({
-		...{ url: product.url, appId, version: build, deviceId: randomUUID() },
+		url: product.url,
+		appId,
+		version: build,
+		deviceId: randomUUID(),
 		directory: await mkdtemp(join(product.directory, "phone-")),
 		...(defaultChannel === undefined ? {} : { defaultChannel }),
 	});

@@ -1,6 +1,7 @@
 /**
- * An installation with data in most tables, made through the API: for claims about everything that a backup has. `readEverything` asks every GET
- * of the API that answers with stored data, in a form that does not depend on the address and the time of the answer.
+ * An installation with data in most tables, made through the API: for claims about everything that
+ * a backup has. `readEverything` asks every GET of the API that answers with stored data, in a form
+ * that does not depend on the address and the time of the answer.
  */
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -63,14 +64,22 @@ export async function createRichInstallation(product: Product): Promise<RichInst
 	await send("POST", "/channel", { app_id: app, channel: "production", version: "1.0.0", public: true });
 	await send("POST", "/channel", { app_id: app, channel: "beta", version: "1.3.0", allow_device_self_set: true });
 	await send("POST", "/channel", {
-		...{ app_id: app, channel: "production", rolloutVersion: "1.1.0", rolloutPercentageBps: 10_000 },
+		app_id: app,
+		channel: "production",
+		rolloutVersion: "1.1.0",
+		rolloutPercentageBps: 10_000,
 		rolloutEnabled: true,
 	});
 	await send("POST", "/channel", { app_id: app, channel: "guarded", version: "1.0.0" });
 	for (let device = 0; device < 5; device++) {
 		const facts = {
-			...{ app_id: app, device_id: deviceId(device), platform: device % 2 === 0 ? "ios" : "android" },
-			...{ version_build: "1.0.0", plugin_version: "8.51.23", is_prod: true, is_emulator: false },
+			app_id: app,
+			device_id: deviceId(device),
+			platform: device % 2 === 0 ? "ios" : "android",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+			is_prod: true,
+			is_emulator: false,
 		};
 		await answerOf(
 			`${product.url}/updates`,
@@ -83,7 +92,8 @@ export async function createRichInstallation(product: Product): Promise<RichInst
 	}
 	await send("POST", "/device", { app_id: app, device_id: deviceId(0), channel: "beta" });
 	const key = await send("POST", "/apikey", {
-		...{ name: "plain", hashed: false },
+		name: "plain",
+		hashed: false,
 		bindings: [{ role_name: "app_developer", scope_type: "app", org_id: orgId, app_id: appUuid }],
 	});
 	const hook = { orgId, url: `${receiver.url}/secret/path`, description: "Receiver" };
@@ -91,7 +101,11 @@ export async function createRichInstallation(product: Product): Promise<RichInst
 	const group = await send("POST", "/organization/groups", { orgId, name: "Team", description: "" });
 	await send("POST", `/organization/groups/${group.id}/bindings`, { role_name: "app_developer", app_id: app });
 	await send("POST", "/organization/roles", {
-		...{ orgId, name: "app-auditor", title: "Auditor", description: "Reads", scope_type: "app" },
+		orgId,
+		name: "app-auditor",
+		title: "Auditor",
+		description: "Reads",
+		scope_type: "app",
 		permissions: ["app.read", "app.read_audit"],
 	});
 	await send("POST", "/organization/members", { orgId, email: "somebody@example.com", role: "org_member" });
@@ -112,9 +126,16 @@ export async function createRichInstallation(product: Product): Promise<RichInst
 	await product.api("DELETE", `/channel?app_id=${app}&channel=gone`);
 	await receiver.settled();
 	return {
-		...{ orgId, app, appUuid, cookie, keyId: key.id, groupId: group.id, webhookId: webhook.id },
+		orgId,
+		app,
+		appUuid,
+		cookie,
+		keyId: key.id,
+		groupId: group.id,
+		webhookId: webhook.id,
 		goneChannelId: gone.id,
-		...{ sampleUuid: sample.id, sampleApp: sample.app_id },
+		sampleUuid: sample.id,
+		sampleApp: sample.app_id,
 	};
 }
 
@@ -177,7 +198,10 @@ async function uploadDelta(product: Product, app: string, version: string): Prom
 	if (status !== 200) throw new Error(`not finalized: ${JSON.stringify(body)}`);
 }
 
-/** Operations that answer with nothing stored, or only to a link. The stock CLI's own requests answer with the rows of the others. */
+/**
+ * Operations that answer with nothing stored, or only to a link. The stock CLI's own requests
+ * answer with the rows of the others.
+ */
 const NOT_READ = new Set([
 	"/",
 	"/command/{file}",

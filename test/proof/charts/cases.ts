@@ -1,6 +1,7 @@
 /**
- * Every kind of chart that the statistics draw, and every kind of input that could spoil one. The tests hold all of them to the rules
- * of the charts, and `npm run docs:charts` renders them for the eye. The same figures each time: the draws have a fixed seed.
+ * Every kind of chart that the statistics draw, and every kind of input that could spoil one. The
+ * tests hold all of them to the rules of the charts, and `npm run docs:charts` renders them for the
+ * eye. The same figures each time: the draws have a fixed seed.
  */
 import { lineChart, stackedChart } from "../../../src/charts/chart";
 
@@ -103,7 +104,12 @@ function apps(count: number, first = "2026-03-01") {
 function releases(count: number, versions: readonly string[]) {
 	const days = daysFrom("2026-03-01", count);
 	return lineChart({
-		...{ title: "Installs", subtitle: "com.example.shop", unit: "count", valueLabel: "Installs", days, generatedAtMs },
+		title: "Installs",
+		subtitle: "com.example.shop",
+		unit: "count",
+		valueLabel: "Installs",
+		days,
+		generatedAtMs,
 		series: oneSeries("com.example.shop", curve(count, 900, 1400, 9)),
 		markers: versions.map((label, index) => ({
 			label,

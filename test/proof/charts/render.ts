@@ -1,5 +1,6 @@
 /**
- * `npm run docs:charts`: draws every case into dist/charts, with a page that shows them all, in light and dark, wide and as on a telephone.
+ * `npm run docs:charts`: draws every case into dist/charts, with a page that shows them all, in
+ * light and dark, wide and as on a telephone.
  */
 import { mkdir, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";

@@ -1,7 +1,8 @@
 /**
- * An Android app in a plain JVM: the published Java sources of @capgo/capacitor-updater, unmodified, compiled against the few classes of
- * Android, OkHttp and WorkManager that they use. The compiled classes are kept by what they were made from. A restart is a new process
- * on the same directory.
+ * An Android app in a plain JVM: the published Java sources of @capgo/capacitor-updater,
+ * unmodified, compiled against the few classes of Android, OkHttp and WorkManager that they use.
+ * The compiled classes are kept by what they were made from. A restart is a new process on the same
+ * directory.
  */
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -32,7 +33,10 @@ interface Jdk {
 
 let found: { readonly jdk: Jdk | undefined } | undefined;
 
-/** Undefined where there is no JDK that is new enough. Looked up once in each process, because `javac -version` starts a JVM. */
+/**
+ * Undefined where there is no JDK that is new enough. Looked up once in each process, because
+ * `javac -version` starts a JVM.
+ */
 export function findJdk(): Jdk | undefined {
 	found ??= { jdk: lookUpJdk() };
 	return found.jdk;
@@ -65,10 +69,12 @@ async function compile({ directory, version }: Jdk): Promise<string> {
 	const fresh = `${classes}.${process.pid}`;
 	await mkdir(fresh, { recursive: true });
 	await promisify(execFile)(`${directory}javac`, [
-		// The second compiler of the JVM and the threads of its garbage collector cost more than they save here.
+		// The second compiler of the JVM and the threads of its garbage collector cost more than they
+		// save here.
 		...["-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC"],
 		...["--release", String(OLDEST_JDK), "-encoding", "UTF-8", "-nowarn", "-proc:none", "-implicit:class"],
-		// Whatever the driver reaches is compiled with it; the plugin's bridge to Capacitor is not reached.
+		// Whatever the driver reaches is compiled with it; the plugin's bridge to Capacitor is not
+		// reached.
 		...["-sourcepath", [join(OURS, "shims"), SOURCES].join(":"), "-d", fresh],
 		join(OURS, "Driver.java"),
 	]);
@@ -264,8 +270,9 @@ export async function startAndroidApp(options: AndroidAppOptions): Promise<Andro
 }
 
 /**
- * One automatic check of the plugin with its default settings: it downloads the offered bundle and installs it when the app next leaves the
- * foreground. The plugin's code for it needs Capacitor's bridge, so this function repeats the steps.
+ * One automatic check of the plugin with its default settings: it downloads the offered bundle and
+ * installs it when the app next leaves the foreground. The plugin's code for it needs Capacitor's
+ * bridge, so this function repeats the steps.
  */
 export async function checkOnItsOwn(app: AndroidApp): Promise<Latest> {
 	const latest = await app.ask("getLatest");

@@ -1,6 +1,7 @@
 /**
- * The published @capgo/capacitor-updater of Android against the device endpoints beside the update check: channels that a phone chooses
- * itself, statistics in the client's two shapes, and the size of a delta before it is downloaded.
+ * The published @capgo/capacitor-updater of Android against the device endpoints beside the update
+ * check: channels that a phone chooses itself, statistics in the client's two shapes, and the size
+ * of a delta before it is downloaded.
  */
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
@@ -19,13 +20,18 @@ describeAndroid("channels, statistics and sizes", () => {
 	afterEach(() => phones.closeAll());
 
 	describe("channels", () => {
-		/** Beside the public channel with 1.1.0: pr-7 with 1.2.0-pr.7, which phones may choose, and internal, which they may not. */
+		/**
+		 * Beside the public channel with 1.1.0: pr-7 with 1.2.0-pr.7, which phones may choose, and
+		 * internal, which they may not.
+		 */
 		async function withChannels(): Promise<Scene> {
 			const scene = await phones.published("1.1.0");
 			const { appId: app_id } = scene;
 			await uploadProductBundle(product, app_id, "1.2.0-pr.7");
 			await product.api("POST", "/channel", {
-				...{ app_id, channel: "pr-7", version: "1.2.0-pr.7" },
+				app_id,
+				channel: "pr-7",
+				version: "1.2.0-pr.7",
 				allow_device_self_set: true,
 			});
 			await product.api("POST", "/channel", { app_id, channel: "internal", version: "1.2.0-pr.7" });

@@ -1,4 +1,7 @@
-/** The published @capgo/capacitor-updater of Android against bundles of single files and encrypted bundles that the stock CLI uploads. */
+/**
+ * The published @capgo/capacitor-updater of Android against bundles of single files and encrypted
+ * bundles that the stock CLI uploads.
+ */
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";

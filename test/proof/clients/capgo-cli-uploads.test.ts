@@ -1,4 +1,7 @@
-/** Uploads by the published @capgo/cli 8.68.1 against the running product: every form of a bundle, signed bundles, rollouts, refusals. */
+/**
+ * Uploads by the published @capgo/cli 8.68.1 against the running product: every form of a bundle,
+ * signed bundles, rollouts, refusals.
+ */
 import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -269,7 +272,11 @@ test("bundle upload publishes with the key that a CI job got for its identity to
 	const { cli, appId } = await scene.newProject();
 	await scene.createChannel(appId);
 	const { status, body } = await scene.product.api("POST", "/publisher", {
-		...{ app_id: appId, name: "CI", stage: "promote", provider: "github", issuer: issuer.url },
+		app_id: appId,
+		name: "CI",
+		stage: "promote",
+		provider: "github",
+		issuer: issuer.url,
 		claims: {
 			repository_id: GITHUB_JOB.repository_id,
 			repository_owner_id: GITHUB_JOB.repository_owner_id,

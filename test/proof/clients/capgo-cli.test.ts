@@ -1,6 +1,7 @@
 /**
- * The published @capgo/cli 8.68.1 against the running product: the commands with which an administrator manages apps, organizations and
- * channels. The API confirms the effect of each command.
+ * The published @capgo/cli 8.68.1 against the running product: the commands with which an
+ * administrator manages apps, organizations and channels. The API confirms the effect of each
+ * command.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type CliScene, startCliScene, succeed } from "../../node/support/cli-scene";

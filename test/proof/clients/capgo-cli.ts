@@ -1,5 +1,6 @@
 /**
- * The published @capgo/cli in a dedicated Capacitor project, with a temporary home directory, no terminal and no telemetry.
+ * The published @capgo/cli in a dedicated Capacitor project, with a temporary home directory, no
+ * terminal and no telemetry.
  */
 import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
@@ -74,8 +75,13 @@ function run(cwd: string, home: string, extra: Readonly<Record<string, string>>,
 		const child = spawn(process.execPath, [CLI, ...words], {
 			cwd,
 			env: {
-				...{ ...inherited, ...extra, HOME: home, CI: "1", NO_COLOR: "1" },
-				...{ CAPGO_DISABLE_TELEMETRY: "1", NODE_NO_WARNINGS: "1" },
+				...inherited,
+				...extra,
+				HOME: home,
+				CI: "1",
+				NO_COLOR: "1",
+				CAPGO_DISABLE_TELEMETRY: "1",
+				NODE_NO_WARNINGS: "1",
 			},
 			stdio: ["ignore", "pipe", "pipe"],
 			timeout: TIME_LIMIT_MS,

@@ -1,6 +1,6 @@
 /**
- * `npm run demo` inside a running product: the dashboard's API shows its app, a second demo replaces the first, and `--remove` deletes all
- * of it.
+ * `npm run demo` inside a running product: the dashboard's API shows its app, a second demo
+ * replaces the first, and `--remove` deletes all of it.
  */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";

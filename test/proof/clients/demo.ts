@@ -1,7 +1,8 @@
 /**
- * `npm run demo`: a preview from upload to clean-up with the stock clients inside the running product, so that the dashboard shows it;
- * without a running one, inside a temporary product. It uses a dedicated app and keys, which
- * `npm run demo -- --remove` deletes. Every step prints its result, and the first one that fails ends the demo with exit code 1.
+ * `npm run demo`: a preview from upload to clean-up with the stock clients inside the running
+ * product, so that the dashboard shows it; without a running one, inside a temporary product. It
+ * uses a dedicated app and keys, which `npm run demo -- --remove` deletes. Every step prints its
+ * result, and the first one that fails ends the demo with exit code 1.
  */
 import { createHash } from "node:crypto";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -56,7 +57,9 @@ async function runningPlace(): Promise<Place | undefined> {
 	return { url, adminKey };
 }
 
-/** Deletes the demo's app with everything in it, and its keys. Returns whether there was anything. */
+/**
+ * Deletes the demo's app with everything in it, and its keys. Returns whether there was anything.
+ */
 async function removeDemo(place: Place): Promise<boolean> {
 	const admin = adminOf(place);
 	const app = await admin("GET /app/:app_id", { params: { app_id: APP_ID } }).catch((error: unknown) => {

@@ -1,6 +1,6 @@
 /**
- * An Electron app in plain Node: the published @capgo/electron-updater, unmodified, over the few calls of `electron` that it makes. A
- * restart is a new updater on the same user directory.
+ * An Electron app in plain Node: the published @capgo/electron-updater, unmodified, over the few
+ * calls of `electron` that it makes. A restart is a new updater on the same user directory.
  */
 import Module, { createRequire } from "node:module";
 import { join } from "node:path";
@@ -78,7 +78,10 @@ export async function startElectronApp(options: ElectronAppOptions): Promise<Ele
 	return { updater, loaded };
 }
 
-/** The package with our `electron`, loaded again each time, because it reads `electron` when it is loaded. */
+/**
+ * The package with our `electron`, loaded again each time, because it reads `electron` when it is
+ * loaded.
+ */
 function loadWithElectron(electron: object): typeof import("@capgo/electron-updater") {
 	const loader = Module as unknown as Loader;
 	const original = loader._load;

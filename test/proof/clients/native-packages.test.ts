@@ -1,6 +1,7 @@
 /**
- * Native packages with the published @capgo/cli 8.68.1: the stock CLI and the capstan command find the same packages in a project, and the CLI's
- * own check of a channel passes for bundles of either.
+ * Native packages with the published @capgo/cli 8.68.1: the stock CLI and the capstan command find
+ * the same packages in a project, and the CLI's own check of a channel passes for bundles of
+ * either.
  */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -49,7 +50,9 @@ test("both commands list the same packages, and the stock CLI's check agrees wit
 	expect(ours.packages?.toSorted((one, other) => (one.name < other.name ? -1 : 1))).toEqual(listed);
 
 	const { body } = await scene.product.api("POST", "/bundle", {
-		...{ app_id: appId, version: "1.2.0", native_packages: ours.packages },
+		app_id: appId,
+		version: "1.2.0",
+		native_packages: ours.packages,
 	});
 	expect((await fetch(body.upload_url, { method: "PUT", body: makeZip("1.2.0") as BodyInit })).status).toBe(200);
 	await scene.product.api("POST", "/channel", { app_id: appId, channel: "production", version: "1.2.0" });

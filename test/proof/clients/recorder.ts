@@ -1,7 +1,8 @@
 /**
- * Stands between a stock client and the product and records requests and answers, so that a test can distinguish a request that the
- * product does not know from one that it refuses for a reason. Requests and answers pass unchanged, except where a test simulates a fault
- * of the network or of a server.
+ * Stands between a stock client and the product and records requests and answers, so that a test
+ * can distinguish a request that the product does not know from one that it refuses for a reason.
+ * Requests and answers pass unchanged, except where a test simulates a fault of the network or of a
+ * server.
  */
 import { createServer, request as forward, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -27,7 +28,10 @@ export type Fault =
 	| { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }
 	/** The answer is the product's, with other bytes. */
 	| { readonly bytes: (bytes: Buffer) => Uint8Array }
-	/** The answer is the product's; the connection breaks after so many bytes of its body, with 0 before its first header. */
+	/**
+	 * The answer is the product's; the connection breaks after so many bytes of its body, with 0
+	 * before its first header.
+	 */
 	| { readonly breaksAfterBytes: number };
 
 export interface Recorder {

@@ -1,6 +1,7 @@
 /**
- * An app as its operators know it: its bundles and channels, changed by requests only. Devices learn their updates from the product's answers; this
- * class holds only the facts that attribute an answer to a channel.
+ * An app as its operators know it: its bundles and channels, changed by requests only. Devices
+ * learn their updates from the product's answers; this class holds only the facts that attribute an
+ * answer to a channel.
  */
 import { createHash } from "node:crypto";
 import { strToU8, zipSync } from "fflate";
@@ -62,7 +63,10 @@ export class AppWorld {
 		return new AppWorld(product, appId, id, orgId);
 	}
 
-	/** Publishes a new version with different bytes, with a manifest if the fleet downloads single files. */
+	/**
+	 * Publishes a new version with different bytes, with a manifest if the fleet downloads single
+	 * files.
+	 */
 	async publish(chance: Stream, withFiles: boolean): Promise<Bundle> {
 		this.#released += 1;
 		const version = `1.${this.#released}.0`;

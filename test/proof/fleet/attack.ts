@@ -1,7 +1,8 @@
 /**
- * A stranger with many made-up devices and fifty addresses in fifty networks. Before each wave of a rollout, the devices request the bundle and
- * report that it does not start; refused requests are not repeated. The rollout must proceed as without the attack, and statistics grow at most
- * by the accepted reports.
+ * A stranger with many made-up devices and fifty addresses in fifty networks. Before each wave of a
+ * rollout, the devices request the bundle and report that it does not start; refused requests are
+ * not repeated. The rollout must proceed as without the attack, and statistics grow at most by the
+ * accepted reports.
  */
 import type { AppWorld } from "./app-world";
 import { addPair, type Pairs } from "./comparison";
@@ -59,21 +60,33 @@ export class Attack {
 			return status === 200;
 		};
 		const about = (id: string) => ({
-			...{ app_id: this.app.appId, device_id: id, platform: "android", version_name: running, version_build: "1.0.0" },
-			...{ plugin_version: "8.51.23", is_prod: true, is_emulator: false, custom_id: "x".repeat(500) },
+			app_id: this.app.appId,
+			device_id: id,
+			platform: "android",
+			version_name: running,
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+			is_prod: true,
+			is_emulator: false,
+			custom_id: "x".repeat(500),
 		});
 		for (const id of ids) if (await send("/updates", about(id))) this.accepted.devices += 1;
 		for (let index = 0; index < ids.length; index += REPORTS_A_REQUEST) {
 			const some = ids.slice(index, index + REPORTS_A_REQUEST);
 			const reports = some.map((id) => ({
 				...about(id),
-				...{ custom_id: undefined, action: "update_fail", version_name: version, timestamp: nowMs },
+				custom_id: undefined,
+				action: "update_fail",
+				version_name: version,
+				timestamp: nowMs,
 			}));
 			if (await send("/stats", reports)) this.accepted.reports += reports.length;
 		}
 	}
 
-	/** Every report of the fleet is counted, and of the stranger's reports at most the accepted ones. */
+	/**
+	 * Every report of the fleet is counted, and of the stranger's reports at most the accepted ones.
+	 */
 	async compare(pairs: Pairs, firstDay: number, lastDay: number): Promise<void> {
 		const { truth, appId } = this.app;
 		const [from, to] = [firstDay, lastDay].map((day) => new Date(day * 86_400_000).toISOString().slice(0, 10));

@@ -1,6 +1,7 @@
 /**
- * Compares every figure of every statistics endpoint with the truth: each day of several ranges, running totals and daily figures, for each app, each
- * organization and everything that the key may read, as JSON and as CSV.
+ * Compares every figure of every statistics endpoint with the truth: each day of several ranges,
+ * running totals and daily figures, for each app, each organization and everything that the key may
+ * read, as JSON and as CSV.
  */
 import { DAY_MS } from "../../../src/domain/time";
 import type { AppWorld } from "./app-world";

@@ -1,4 +1,6 @@
-/** Compares the stored counts of each app and day with the truth, before an endpoint adds them up. */
+/**
+ * Compares the stored counts of each app and day with the truth, before an endpoint adds them up.
+ */
 import type { AppWorld } from "./app-world";
 import { exactly, type Line, type Pair } from "./comparison";
 import type { SimulatedProduct } from "./product";
@@ -11,7 +13,9 @@ interface CountRow {
 	readonly amount: number;
 }
 
-/** Counts of every day, version and metric; a stored count that is not in the truth is a difference. */
+/**
+ * Counts of every day, version and metric; a stored count that is not in the truth is a difference.
+ */
 export async function compareStored(product: SimulatedProduct, apps: readonly AppWorld[]): Promise<Line[]> {
 	const pairs = new Map<string, Pair[]>(METRICS.map((metric) => [metric, []]));
 	for (const { truth, appId } of apps) {

@@ -1,6 +1,7 @@
 /**
- * Lines of the comparison: the true number, the number that the product answered, and the allowed distance. One line covers many numbers of a
- * kind, such as every day of an app: each of them must hold, and the line names those that do not.
+ * Lines of the comparison: the true number, the number that the product answered, and the allowed
+ * distance. One line covers many numbers of a kind, such as every day of an app: each of them must
+ * hold, and the line names those that do not.
  */
 
 export interface Line {

@@ -1,7 +1,10 @@
 /** The protocol between the simulator and the module in front of the Worker. */
 
 export const CONTROL_PATH = "/simulation/control";
-/** Arrival of a request in simulated epoch milliseconds; only the module in front of the Worker reads it. */
+/**
+ * Arrival of a request in simulated epoch milliseconds; only the module in front of the Worker
+ * reads it.
+ */
 export const TIME_HEADER = "x-simulated-time";
 /** Cloudflare's header for the client address. */
 export const ADDRESS_HEADER = "cf-connecting-ip";

@@ -1,6 +1,7 @@
 /**
- * The module in front of the built Worker in the simulation. It sets the Worker's clock to the simulated day and makes the Queue deliver batches
- * again, in another order and concurrently, by failing the consumer where it can really fail. The Worker itself is unchanged.
+ * The module in front of the built Worker in the simulation. It sets the Worker's clock to the
+ * simulated day and makes the Queue deliver batches again, in another order and concurrently, by
+ * failing the consumer where it can really fail. The Worker itself is unchanged.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { CONTROL_PATH, type Control, type ControlState, FAULTS, type Fault, TIME_HEADER } from "./control";
@@ -28,7 +29,10 @@ const MOST_MESSAGES = 4;
 /** Concurrent consumers. */
 const CONSUMERS = 2;
 
-/** The values of src/snapshots/freshness.ts and shared-work.ts: within a simulated moment no time passes. */
+/**
+ * The values of src/snapshots/freshness.ts and shared-work.ts: within a simulated moment no time
+ * passes.
+ */
 const DEADLINES_MS = [500, 2_000, 5_000];
 const SIMULATED = "as simulated";
 

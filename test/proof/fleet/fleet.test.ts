@@ -1,6 +1,7 @@
 /**
- * A small fleet with known behaviour against the running product: every number in the database and in answers equals what the
- * devices did, though the Queue delivers repeatedly, in another order and twice at the same time. `npm run test:fleet` does the same with a large one.
+ * A small fleet with known behaviour against the running product: every number in the database and
+ * in answers equals what the devices did, though the Queue delivers repeatedly, in another order
+ * and twice at the same time. `npm run test:fleet` does the same with a large one.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DAY_MS } from "../../../src/domain/time";

@@ -1,6 +1,7 @@
 /**
- * Rollouts that the service advances automatically, in a dedicated app: the phones, the operator, a script that reports falsely, and the comparison
- * of the product's figures and actions with the truth. `staged.ts` and `signals.ts` have the stories.
+ * Rollouts that the service advances automatically, in a dedicated app: the phones, the operator, a
+ * script that reports falsely, and the comparison of the product's figures and actions with the
+ * truth. `staged.ts` and `signals.ts` have the stories.
  */
 import { DAY_MS } from "../../../src/domain/time";
 import { AppWorld } from "./app-world";
@@ -35,7 +36,10 @@ interface AuditEntry {
 	readonly details: { readonly version?: string; readonly percentage_bps?: number } | null;
 }
 
-/** Each `yield` names the phones that check now, and resumes after they have finished and the service has acted. */
+/**
+ * Each `yield` names the phones that check now, and resumes after they have finished and the
+ * service has acted.
+ */
 export type Story<Result = undefined> = AsyncGenerator<readonly Phone[], Result, number>;
 
 /** Devices of a story, its app and its chance. */
@@ -71,7 +75,10 @@ export abstract class GatedRollouts {
 	protected readonly phones: Phone[];
 	protected readonly chance: Stream;
 	readonly #scene: Scene;
-	/** Automatic actions of the service that must have happened, in order: action, version and the share before it. */
+	/**
+	 * Automatic actions of the service that must have happened, in order: action, version and the
+	 * share before it.
+	 */
 	readonly #acts: string[] = [];
 	readonly #story: Story;
 	#ended = false;
@@ -130,7 +137,10 @@ export abstract class GatedRollouts {
 		return phone;
 	}
 
-	/** Devices that are known before the day of a rollout count, and those that check for the first time after it do not. */
+	/**
+	 * Devices that are known before the day of a rollout count, and those that check for the first
+	 * time after it do not.
+	 */
 	protected async *prologue(): Story<number> {
 		let nowMs = yield this.phones;
 		const firstMs = nowMs;
@@ -160,7 +170,10 @@ export abstract class GatedRollouts {
 		return rollout;
 	}
 
-	/** The script sends its reports about devices that were never offered the bundle, and then a share of the phones checks. */
+	/**
+	 * The script sends its reports about devices that were never offered the bundle, and then a share
+	 * of the phones checks.
+	 */
 	protected async *wave(
 		rollout: RolloutTruth,
 		nowMs: number,
@@ -202,15 +215,22 @@ export abstract class GatedRollouts {
 		const isPaused = hasStopped || verdict === "stops";
 		const state = isPaused ? "paused" : "running";
 		this.#compare("state as it must be", {
-			...{ of: `${of}: ${status.state}, not ${state}`, truth: 1, answer: status.state === state ? 1 : 0 },
+			of: `${of}: ${status.state}, not ${state}`,
+			truth: 1,
+			answer: status.state === state ? 1 : 0,
 		});
 		this.#compare("share of devices, basis points", {
-			...{ of: `after ${of}`, truth: rollout.percent * 100, answer: status.percentageBps },
+			of: `after ${of}`,
+			truth: rollout.percent * 100,
+			answer: status.percentageBps,
 		});
 		return verdict;
 	}
 
-	/** After the stop no further device gets the bundle, and after the rollback those that have it return. */
+	/**
+	 * After the stop no further device gets the bundle, and after the rollback those that have it
+	 * return.
+	 */
 	protected async *afterStop(rollout: RolloutTruth): Story<number> {
 		const served = new Set(rollout.served);
 		const nowMs = yield this.phones.filter(({ number }) => !served.has(number)).slice(0, AFTER_THE_STOP);

@@ -1,4 +1,7 @@
-/** Requests of the fleet and its operators: keep-alive connections, raw bytes, and a limit of concurrent requests. */
+/**
+ * Requests of the fleet and its operators: keep-alive connections, raw bytes, and a limit of
+ * concurrent requests.
+ */
 import { Agent, type IncomingHttpHeaders, request } from "node:http";
 
 export interface Reply {

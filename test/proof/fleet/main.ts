@@ -1,6 +1,7 @@
 /**
- * `npm run test:fleet -- --devices N --days D --seed S`: simulates a fleet with known behaviour against the running product and compares every
- * number that the product answers with the truth. The exit code is 1 if a number differs. Progress is printed to stderr, so stdout is a table, or
+ * `npm run test:fleet -- --devices N --days D --seed S`: simulates a fleet with known behaviour
+ * against the running product and compares every number that the product answers with the truth.
+ * The exit code is 1 if a number differs. Progress is printed to stderr, so stdout is a table, or
  * JSON with `--json`.
  */
 import { Failure } from "../../../src/operator/failure";

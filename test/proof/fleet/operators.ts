@@ -1,6 +1,7 @@
 /**
- * Work of an app's operators during the simulation: publish, roll out and roll back, set and remove overrides, return to the store build, delete
- * bundles and channels. Each app has a rhythm, so most days have changes.
+ * Work of an app's operators during the simulation: publish, roll out and roll back, set and remove
+ * overrides, return to the store build, delete bundles and channels. Each app has a rhythm, so most
+ * days have changes.
  */
 import type { AppWorld } from "./app-world";
 import { BUILTIN, type Phone } from "./phone";

@@ -1,6 +1,6 @@
 /**
- * Reports of a device: the plugin's queue, reports that are sent alone or twice, and what the truth records when the product first receives
- * them. A repetition is not recorded.
+ * Reports of a device: the plugin's queue, reports that are sent alone or twice, and what the truth
+ * records when the product first receives them. A repetition is not recorded.
  */
 import { DAY_MS } from "../../../src/domain/time";
 import { infoOf, type Phone } from "./phone";
@@ -87,7 +87,10 @@ function hear(phone: Phone, context: SessionContext, events: readonly ReportedEv
 /** Days of EVENT_MEMORY_DAYS. */
 const REMEMBERED_DAYS = 14;
 
-/** A report of an earlier day, by the device's clock, may have been counted before. A clock that is a year behind is never counted. */
+/**
+ * A report of an earlier day, by the device's clock, may have been counted before. A clock that is
+ * a year behind is never counted.
+ */
 function isCounted({ timestamp }: ReportedEvent, nowMs: number): boolean {
 	return timestamp === undefined || Math.floor(timestamp / DAY_MS) >= Math.floor(nowMs / DAY_MS) - REMEMBERED_DAYS;
 }

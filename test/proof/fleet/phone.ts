@@ -1,6 +1,6 @@
 /**
- * A device and the state of its plugin. It follows the published clients: when they check, what they report, in which order and under which
- * version, and what they send again.
+ * A device and the state of its plugin. It follows the published clients: when they check, what
+ * they report, in which order and under which version, and what they send again.
  */
 import { DAY_MS } from "../../../src/domain/time";
 import type { AppWorld, Platform } from "./app-world";
@@ -18,7 +18,10 @@ export interface Phone extends Stream {
 	readonly deviceId: string;
 	readonly platform: Platform;
 	readonly known: KnownDevice;
-	/** Randomness of the person; the times at which the app is opened do not depend on the product's answers. */
+	/**
+	 * Randomness of the person; the times at which the app is opened do not depend on the product's
+	 * answers.
+	 */
 	readonly life: Stream;
 	/** Probability that the person opens the app on a day. */
 	readonly habit: number;

@@ -1,6 +1,7 @@
 /**
- * The built product on a free loopback port with a temporary state directory; the simulator controls its clock. Operators send requests through `api`;
- * a refused request is a fault of the simulation.
+ * The built product on a free loopback port with a temporary state directory; the simulator
+ * controls its clock. Operators send requests through `api`; a refused request is a fault of the
+ * simulation.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

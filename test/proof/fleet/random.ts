@@ -1,6 +1,7 @@
 /**
- * Seeded randomness: the same seed gives the same fleet. A stream is one number of state, so each of a hundred thousand phones has its own stream,
- * independent of the order in which phones are served.
+ * Seeded randomness: the same seed gives the same fleet. A stream is one number of state, so each
+ * of a hundred thousand phones has its own stream, independent of the order in which phones are
+ * served.
  */
 
 export interface Stream {

@@ -1,6 +1,7 @@
 /**
- * The true course of a rollout with a health gate: the devices that were offered its bundle, their reports, and the verdict that a gate must
- * reach. The rules follow the documentation and share no code with the product.
+ * The true course of a rollout with a health gate: the devices that were offered its bundle, their
+ * reports, and the verdict that a gate must reach. The rules follow the documentation and share no
+ * code with the product.
  */
 import { dayOf } from "./truth";
 
@@ -66,14 +67,20 @@ export class RolloutTruth {
 		return (device * 37) % 100 < this.failingPercent;
 	}
 
-	/** Reports of the device at the start after the bundle was set. Always the same for the same share of the rollout. */
+	/**
+	 * Reports of the device at the start after the bundle was set. Always the same for the same share
+	 * of the rollout.
+	 */
 	troublesOf(device: number): readonly string[] {
 		return this.troubles.flatMap(({ actions, percent, fromShare = 0 }, index) =>
 			this.percent >= fromShare && (device * 53 + index * 41 + 11) % 100 < percent ? actions : [],
 		);
 	}
 
-	/** A check was answered with the bundle. A device counts only if it was first seen before the day of the rollout. */
+	/**
+	 * A check was answered with the bundle. A device counts only if it was first seen before the day
+	 * of the rollout.
+	 */
 	serves(device: number, firstSeenDay: number): void {
 		this.served.add(device);
 		if (firstSeenDay >= dayOf(this.startedAtMs) || this.#devices.has(device)) return;
@@ -86,7 +93,10 @@ export class RolloutTruth {
 		if (known !== undefined) known[`${outcome}AtMs`] = nowMs;
 	}
 
-	/** A check showed that the device runs the bundle; this counts only if the device had not reported it. */
+	/**
+	 * A check showed that the device runs the bundle; this counts only if the device had not reported
+	 * it.
+	 */
 	runs(device: number, nowMs: number): void {
 		const known = this.#devices.get(device);
 		if (known !== undefined && known.installedAtMs <= known.failedAtMs) known.installedAtMs = nowMs;

@@ -1,6 +1,7 @@
 /**
- * One session of the app: the check, the download, the new bundle and the reports, in the order of the plugin of the device's platform. The truth
- * records a report when the product first receives it; a repetition is not recorded.
+ * One session of the app: the check, the download, the new bundle and the reports, in the order of
+ * the plugin of the device's platform. The truth records a report when the product first receives
+ * it; a repetition is not recorded.
  */
 import { MINUTE_MS } from "../../../src/domain/time";
 import { type Bundle, sha256 } from "./app-world";
@@ -214,7 +215,10 @@ function setNext(phone: Phone, context: SessionContext): void {
 	phone.troubles = rollout?.version === next && !phone.broken ? rollout.troublesOf(phone.number) : [];
 }
 
-/** Electron's updater has no queue, sends no timestamps, downloads zips only, and starts a broken bundle again. */
+/**
+ * Electron's updater has no queue, sends no timestamps, downloads zips only, and starts a broken
+ * bundle again.
+ */
 async function electronSession(phone: Phone, context: SessionContext): Promise<void> {
 	const report = (action: string, version: string) =>
 		reportAlone(phone, context, action, nameOf(phone, version), happens(phone, UNHEARD));

@@ -1,7 +1,9 @@
 /**
- * Staged rollouts judged by health signals: a bundle that crashes must be stopped at its first step, one that hangs as soon as half of the devices
- * have it at that step, and one that is noisy but healthy (many JavaScript errors of few devices, a rare crash) must reach every device. A script
- * reports crashes, hangs and errors of devices that were never offered the bundle, and none of them may count.
+ * Staged rollouts judged by health signals: a bundle that crashes must be stopped at its first
+ * step, one that hangs as soon as half of the devices have it at that step, and one that is noisy
+ * but healthy (many JavaScript errors of few devices, a rare crash) must reach every device. A
+ * script reports crashes, hangs and errors of devices that were never offered the bundle, and none
+ * of them may count.
  */
 import { GatedRollouts, openScene, type Scene, type Story } from "./gated";
 import type { SimulatedProduct } from "./product";
@@ -45,7 +47,9 @@ export class SignalRollouts extends GatedRollouts {
 		return undefined;
 	}
 
-	/** @throws {Error} unless the truth itself ends as it must; the product is compared with the truth */
+	/**
+	 * @throws {Error} unless the truth itself ends as it must; the product is compared with the truth
+	 */
 	async *#rollout(
 		name: string,
 		troubles: readonly Trouble[],

@@ -1,6 +1,7 @@
 /**
- * The days of a fleet: operators work, devices check, some join and some leave. The Worker's clock jumps from one time of the day to the next while
- * no request is in progress, and each phone's requests arrive at a moment that is known to the millisecond.
+ * The days of a fleet: operators work, devices check, some join and some leave. The Worker's clock
+ * jumps from one time of the day to the next while no request is in progress, and each phone's
+ * requests arrive at a moment that is known to the millisecond.
  */
 import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import { AppWorld, type Platform } from "./app-world";
@@ -21,7 +22,9 @@ export interface FleetOptions {
 	readonly faultShare: number;
 	/** Made-up devices of a stranger, in four days or more. */
 	readonly attack: number;
-	/** Devices of an app whose rollouts are judged by health signals, in four days or more; 0: none. */
+	/**
+	 * Devices of an app whose rollouts are judged by health signals, in four days or more; 0: none.
+	 */
 	readonly signals: number;
 }
 
@@ -59,12 +62,17 @@ const SMALL_WAIT_SHARE = 0.03;
 const BETWEEN_SESSIONS_MS = 300;
 /** Messages in flight at which the simulation waits. */
 const MOST_BEHIND = 200;
-/** Share of the fleet that exists from the first day; the others join within the first two thirds. */
+/**
+ * Share of the fleet that exists from the first day; the others join within the first two thirds.
+ */
 const FOUNDERS = 0.6;
 const REINSTALLS_A_DAY = 0.004;
 const STORE_UPDATE_DAYS = 11;
 
-/** Shares of three apps, two of one organization and one of another; the first has most of the devices. */
+/**
+ * Shares of three apps, two of one organization and one of another; the first has most of the
+ * devices.
+ */
 const APPS = [
 	{ name: "com.example.fleet.one", share: 0.7, platforms: ["ios", "android", "android", "electron"] },
 	{ name: "com.example.fleet.two", share: 0.2, platforms: ["android", "ios"] },
@@ -99,7 +107,9 @@ async function live(
 		days < STAGED_DAYS || signalling === 0
 			? undefined
 			: await SignalRollouts.open(product, "com.example.fleet.signals", apps.at(-1)?.orgId ?? "", {
-					...{ chance: streamOf(seed, 3), devices: signalling, days },
+					chance: streamOf(seed, 3),
+					devices: signalling,
+					days,
 				});
 	const stories = [staged, signals].filter((story) => story !== undefined);
 	for (const story of stories) apps.push(story.app);
@@ -137,7 +147,8 @@ async function live(
 			const perSecond = Math.round((product.http.requests / (performance.now() - startMs)) * 1000);
 			say(`day ${day + 1}/${days}, ${phones.length} devices, ${product.http.requests} requests, ${perSecond} a second`);
 		}
-		// The version of a device is not exact if all messages of a day arrive after those of the next day.
+		// The version of a device is not exact if all messages of a day arrive after those of the next
+		// day.
 		await product.rest();
 		await product.control({ nowMs: dayMs + NIGHT_MS });
 		await product.runScheduled();

@@ -1,6 +1,7 @@
 /**
- * Staged rollouts judged by installs: a healthy bundle that must reach every device step by step, a bundle that fails on every fifth device and
- * must be stopped, and a script that reports failures for devices that were never offered the bundle.
+ * Staged rollouts judged by installs: a healthy bundle that must reach every device step by step, a
+ * bundle that fails on every fifth device and must be stopped, and a script that reports failures
+ * for devices that were never offered the bundle.
  */
 import { Attack } from "./attack";
 import { GatedRollouts, openScene, type Scene, type Story } from "./gated";
@@ -10,7 +11,10 @@ import type { Gate, RolloutTruth } from "./rollout-truth";
 const STEPS = [1, 5, 25, 100];
 const HEALTHY_FAILING_PERCENT = 1;
 const BROKEN_FAILING_PERCENT = 20;
-/** A step may get too few devices by chance; the operator then starts again with a different order of devices. */
+/**
+ * A step may get too few devices by chance; the operator then starts again with a different order
+ * of devices.
+ */
 const MOST_BEGINNINGS = 5;
 /** One percent of these devices is too few for a strict limit. */
 const SMALL_FLEET = 1_500;

@@ -1,6 +1,6 @@
 /**
- * The true figures, in the simplest form: a bit for each device and day, and sums. The definitions follow the documentation and share no code with
- * the product.
+ * The true figures, in the simplest form: a bit for each device and day, and sums. The definitions
+ * follow the documentation and share no code with the product.
  */
 import { DAY_MS } from "../../../src/domain/time";
 
@@ -193,7 +193,10 @@ export class AppTruth {
 		return this.#adoption;
 	}
 
-	/** Records a report that the product receives for the first time; the caller leaves out repetitions. */
+	/**
+	 * Records a report that the product receives for the first time; the caller leaves out
+	 * repetitions.
+	 */
 	reported(device: number, event: ReportedEvent, nowMs: number, channel: string): void {
 		const metric = COUNTED.get(event.action);
 		if (metric === undefined) return;

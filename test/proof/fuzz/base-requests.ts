@@ -1,5 +1,6 @@
 /**
- * The request of every operation that succeeds, and that the malice starts from: the same ones that the authorization tests send.
+ * The request of every operation that succeeds, and that the malice starts from: the same ones that
+ * the authorization tests send.
  */
 import { PUBLIC_REQUESTS } from "../../worker/support/public-requests";
 import type { PreparedRequest } from "../../worker/support/request-parts";

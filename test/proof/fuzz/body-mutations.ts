@@ -1,5 +1,6 @@
 /**
- * Malice in the body: values, fields, text, encoding and size. It knows JSON and the schema of the operation.
+ * Malice in the body: values, fields, text, encoding and size. It knows JSON and the schema of the
+ * operation.
  */
 import { gzipSync } from "node:zlib";
 import type { JsonSchema } from "./document";

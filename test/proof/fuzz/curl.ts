@@ -1,6 +1,6 @@
 /**
- * A request as a line that a person can run. Keys are shown by the name of whose they are, large bodies come from the file that the
- * report names.
+ * A request as a line that a person can run. Keys are shown by the name of whose they are, large
+ * bodies come from the file that the report names.
  */
 import type { RawRequest } from "./raw-http";
 
@@ -33,7 +33,10 @@ export function curlOf(request: RawRequest, { names, bodyFile }: CurlOptions): s
 	return [...parts, `--data-binary @- < <(printf %b ${quote(octal(body))})`].join(" ");
 }
 
-/** For bash; what is no plain text is written as bytes. Variables of the names are put in double quotes. */
+/**
+ * For bash; what is no plain text is written as bytes. Variables of the names are put in double
+ * quotes.
+ */
 function quote(text: string): string {
 	if (/^[\x20-\x7e]*$/.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
 	return `$'${[...text].map((character) => (/[\x20-\x26\x28-\x5b\x5d-\x7e]/.test(character) ? character : `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`)).join("")}'`;

@@ -1,6 +1,7 @@
 /**
- * The OpenAPI document as the fuzzer needs it: the operations with what they take and answer, which of them a URL addresses, and
- * whether an answer is one that it declares. Nothing is known here of any single operation.
+ * The OpenAPI document as the fuzzer needs it: the operations with what they take and answer, which
+ * of them a URL addresses, and whether an answer is one that it declares. Nothing is known here of
+ * any single operation.
  */
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
@@ -51,7 +52,10 @@ export interface DeclaredAnswer {
 
 export interface ApiDocument {
 	readonly operations: readonly Operation[];
-	/** The operation at this method and path; `methods` are those that the path takes, none when there is nothing at it. */
+	/**
+	 * The operation at this method and path; `methods` are those that the path takes, none when there
+	 * is nothing at it.
+	 */
 	resolve(method: string, target: string, origin: string): { operation: Operation | undefined; methods: string[] };
 }
 
@@ -78,7 +82,8 @@ export function readDocument(document: JsonSchema): ApiDocument {
 	return {
 		operations,
 		resolve(method, target, origin) {
-			// The runtime takes `..` for the parent and leaves `%2e%2e` and backslashes as they are, which URL would not.
+			// The runtime takes `..` for the parent and leaves `%2e%2e` and backslashes as they are, which
+			// URL would not.
 			const kept = target.replace(/%2e/gi, ENCODED_DOT).replaceAll("\\", BACKSLASH);
 			const href = kept.startsWith("/") ? origin + kept : kept;
 			if (!URL.canParse(href, origin)) return { operation: undefined, methods: [] };

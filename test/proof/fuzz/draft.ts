@@ -1,6 +1,6 @@
 /**
- * A request while it is being spoiled: its parts apart, so that the malice goes into one of them and the rest stays what the endpoint
- * takes. `wireOf` makes the bytes.
+ * A request while it is being spoiled: its parts apart, so that the malice goes into one of them
+ * and the rest stays what the endpoint takes. `wireOf` makes the bytes.
  */
 import type { PreparedRequest } from "../../worker/support/request-parts";
 import type { Operation } from "./document";

@@ -1,6 +1,7 @@
 /**
- * `npm run test:fuzz`: sends many malformed requests to a product that is started for it and thrown away afterwards. Exit code 1 when
- * an answer is one that must not be given; `--json` prints the whole result for machines.
+ * `npm run test:fuzz`: sends many malformed requests to a product that is started for it and thrown
+ * away afterwards. Exit code 1 when an answer is one that must not be given; `--json` prints the
+ * whole result for machines.
  */
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";

@@ -1,6 +1,7 @@
 /**
- * The kinds of malice together. Each takes a request that its endpoint answers with success and spoils one part of it; which part and
- * how is drawn from the given chance alone. They know JSON, HTTP and the schema of the operation, and no operation by name.
+ * The kinds of malice together. Each takes a request that its endpoint answers with success and
+ * spoils one part of it; which part and how is drawn from the given chance alone. They know JSON,
+ * HTTP and the schema of the operation, and no operation by name.
  */
 import { BODY } from "./body-mutations";
 import type { Operation } from "./document";

@@ -1,6 +1,7 @@
 /**
- * Whether an answer may be given: no failure of ours, nothing that the document does not declare for the operation that was addressed,
- * nothing that nobody may see. Every rule that is broken is one line of text; an empty list is a good answer.
+ * Whether an answer may be given: no failure of ours, nothing that the document does not declare
+ * for the operation that was addressed, nothing that nobody may see. Every rule that is broken is
+ * one line of text; an empty list is a good answer.
  */
 import type { ApiDocument, DeclaredAnswer, Operation } from "./document";
 import { headerOf, type Outcome, type RawAnswer, type RawRequest } from "./raw-http";
@@ -21,7 +22,10 @@ export interface Secrets {
 
 export interface Oracle {
 	judge(request: RawRequest, outcome: Outcome): Judged;
-	/** Long hexadecimal texts that answers have shown, with the request of the first: compared with the database at the end. */
+	/**
+	 * Long hexadecimal texts that answers have shown, with the request of the first: compared with the
+	 * database at the end.
+	 */
 	readonly shownDigits: ReadonlyMap<string, string>;
 }
 
@@ -76,10 +80,16 @@ export function createOracle(document: ApiDocument, origin: string, secrets: Sec
 	};
 }
 
-/** Characters that no URI has. The runtime parses most of them all the same, but not all beside an "@". */
+/**
+ * Characters that no URI has. The runtime parses most of them all the same, but not all beside an
+ * "@".
+ */
 const NOT_IN_URI = /["<>\\^`{|}]/;
 
-/** The runtime refuses what is no HTTP in its own words, 500 among them; it is no answer of the service. */
+/**
+ * The runtime refuses what is no HTTP in its own words, 500 among them; it is no answer of the
+ * service.
+ */
 function transportFaults(request: RawRequest, { status }: RawAnswer): string[] {
 	const isRefusedTarget = status === 400 && NOT_IN_URI.test(request.target);
 	return request.unsound === true || isRefusedTarget
@@ -172,7 +182,10 @@ function declaredFaults(
 	];
 }
 
-/** Bytes are the clients' own, and of the type that they were stored with; lines of JSON are the service's. */
+/**
+ * Bytes are the clients' own, and of the type that they were stored with; lines of JSON are the
+ * service's.
+ */
 function streamFaults(answer: RawAnswer, { name }: Operation): string[] {
 	if (!isLines(answer)) return [];
 	const lines = answer.body.toString("utf8").split("\n");

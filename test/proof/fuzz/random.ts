@@ -1,6 +1,6 @@
 /**
- * Chance that can be had again: every draw follows from a text such as "7/getApp/12", so a request is known by its seed, its operation
- * and its number, whatever ran before or beside it.
+ * Chance that can be had again: every draw follows from a text such as "7/getApp/12", so a request
+ * is known by its seed, its operation and its number, whatever ran before or beside it.
  */
 import { createHash } from "node:crypto";
 

@@ -1,6 +1,7 @@
 /**
- * HTTP/1.1 by hand: fetch and node:http refuse to send what a malicious client sends. A request is bytes; an answer is read as
- * strictly as a proxy would read it, and a connection that answered in an unclear way is not used again.
+ * HTTP/1.1 by hand: fetch and node:http refuse to send what a malicious client sends. A request is
+ * bytes; an answer is read as strictly as a proxy would read it, and a connection that answered in
+ * an unclear way is not used again.
  */
 import { connect, type Socket } from "node:net";
 import { PATIENCE_MS } from "../../patience";
@@ -14,7 +15,10 @@ export interface RawRequest {
 	readonly body: Buffer | undefined;
 	/** Sends the body in chunks instead of with a Content-Length. */
 	readonly chunked?: boolean;
-	/** Breaks the rules of HTTP itself: the server may refuse it, or hang up, before any endpoint sees it. */
+	/**
+	 * Breaks the rules of HTTP itself: the server may refuse it, or hang up, before any endpoint sees
+	 * it.
+	 */
 	readonly unsound?: boolean;
 }
 
@@ -25,7 +29,10 @@ export interface RawAnswer {
 	readonly body: Buffer;
 }
 
-/** `closed`: hung up without an answer. `timeout`: no answer in time. `garbled`: what came is no HTTP. */
+/**
+ * `closed`: hung up without an answer. `timeout`: no answer in time. `garbled`: what came is no
+ * HTTP.
+ */
 export type Outcome = RawAnswer | "closed" | "timeout" | "garbled";
 
 const CHUNK_BYTES = 700;

@@ -1,6 +1,6 @@
 /**
- * The result of a run for people: a line of sums when all is well, and for every failure what is wrong, the request as a curl line, and
- * the command that sends it again.
+ * The result of a run for people: a line of sums when all is well, and for every failure what is
+ * wrong, the request as a curl line, and the command that sends it again.
  */
 export interface FuzzOptions {
 	readonly seed: number;

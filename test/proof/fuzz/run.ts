@@ -1,7 +1,7 @@
 /**
- * The run: for every operation of the document a request that succeeds, then that request spoiled in many ways, each answer judged.
- * The seed, the operation and the number of a request determine its content; operations do not touch each other's organizations,
- * so they run side by side.
+ * The run: for every operation of the document a request that succeeds, then that request spoiled
+ * in many ways, each answer judged. The seed, the operation and the number of a request determine
+ * its content; operations do not touch each other's organizations, so they run side by side.
  */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -59,7 +59,10 @@ interface Run {
 	done: number;
 }
 
-/** Starts the product, attacks it, and says what was found. Throws where an operation has no request that succeeds. */
+/**
+ * Starts the product, attacks it, and says what was found. Throws where an operation has no request
+ * that succeeds.
+ */
 export async function fuzz(options: FuzzOptions): Promise<FuzzResult> {
 	const startedAt = performance.now();
 	const product = await startProduct({ unlimitedRequests: true, outboundService: strangeServer });
@@ -239,7 +242,10 @@ async function newTarget(run: Run, operation: Operation): Promise<Target> {
 	return target;
 }
 
-/** A request that succeeds, after an attack that may have used the last one up; in a new organization where the old one suffered. */
+/**
+ * A request that succeeds, after an attack that may have used the last one up; in a new
+ * organization where the old one suffered.
+ */
 async function renew(siege: Siege): Promise<void> {
 	const { run, operation } = siege;
 	if (!(await isIntact(siege.target))) siege.target = await newTarget(run, operation);

@@ -1,6 +1,7 @@
 /**
- * The running product with organizations to attack: one for every operation, one that must stay unchanged, and one
- * whose administrator is a stranger to all others. Organizations are inserted; everything else is created by requests.
+ * The running product with organizations to attack: one for every operation, one that must stay
+ * unchanged, and one whose administrator is a stranger to all others. Organizations are inserted;
+ * everything else is created by requests.
  */
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -75,8 +76,9 @@ export async function databaseOf(product: Product): Promise<D1Database> {
 const MOST_ROWS = 100;
 
 /**
- * Inserts an organization of each name, each with an administrator. All that a run needs are made at once, before it: a call through
- * Miniflare's proxy stops this whole process until it is answered.
+ * Inserts an organization of each name, each with an administrator. All that a run needs are made
+ * at once, before it: a call through Miniflare's proxy stops this whole process until it is
+ * answered.
  */
 export async function insertOrganizations(
 	product: Product,
@@ -179,7 +181,10 @@ export async function createTarget(organization: Organization, bystander: Bystan
 	};
 }
 
-/** Whether the keys of the target still work; an attack with its administrator's key may well have ended that. */
+/**
+ * Whether the keys of the target still work; an attack with its administrator's key may well have
+ * ended that.
+ */
 export async function isIntact({ organization, app, narrowKey }: Target): Promise<boolean> {
 	const path = `/app/${app.appId}`;
 	for (const key of [organization.adminKey, narrowKey]) {
@@ -255,7 +260,10 @@ async function rowsOf(db: D1Database): Promise<string[]> {
 	return rows;
 }
 
-/** Columns whose text is for nobody. Hashes of files are public: devices check their downloads with them. */
+/**
+ * Columns whose text is for nobody. Hashes of files are public: devices check their downloads with
+ * them.
+ */
 const PRIVATE_COLUMN = /hash|cipher|secret|token|sealed/;
 const PUBLIC_TABLES = ["bundle_files"];
 

@@ -1,6 +1,7 @@
 /**
- * Values that break things elsewhere, and values that a schema almost takes. JSON values are kept as trees that can hold what
- * JavaScript objects cannot: a name twice, `__proto__` as a field, numbers that no double holds.
+ * Values that break things elsewhere, and values that a schema almost takes. JSON values are kept
+ * as trees that can hold what JavaScript objects cannot: a name twice, `__proto__` as a field,
+ * numbers that no double holds.
  */
 import type { JsonSchema } from "./document";
 import type { Random } from "./random";

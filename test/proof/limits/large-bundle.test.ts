@@ -1,6 +1,7 @@
 /**
- * A bundle of 100 MB through the running product: in one request, by the stock TUS client over a connection that is cut, and out again
- * whole and in ranges. The Worker's process must not grow with the size of what passes through it.
+ * A bundle of 100 MB through the running product: in one request, by the stock TUS client over a
+ * connection that is cut, and out again whole and in ranges. The Worker's process must not grow
+ * with the size of what passes through it.
  */
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
@@ -22,7 +23,10 @@ const APP_ID = "com.example.large";
 const LARGE_BYTES = 100 * MIB;
 /** Five segments. */
 const CUT_BYTES = 40 * MIB;
-/** Held by allocators and by the local R2, which lives in the same process; far less than a bundle in memory. */
+/**
+ * Held by allocators and by the local R2, which lives in the same process; far less than a bundle
+ * in memory.
+ */
 const MOST_GROWTH_MIB = 64;
 
 let state: string;
@@ -46,7 +50,9 @@ afterAll(async () => {
 	await rm(state, { recursive: true, force: true });
 });
 
-/** Without idle connections, because the server closes them while this process computes a bundle. */
+/**
+ * Without idle connections, because the server closes them while this process computes a bundle.
+ */
 const send = (url: string, { headers, ...init }: RequestInit = {}): Promise<Response> =>
 	fetch(url, { ...init, headers: { ...(headers as Record<string, string>), connection: "close" } });
 
@@ -63,7 +69,10 @@ async function ask(method: string, path: string, body?: unknown): Promise<unknow
 
 const FRAME_BYTES = zipOf([{ name: "index.html" }]).length;
 
-/** A bundle of exactly that many bytes that differ everywhere, the same in every run; more entries make it longer. */
+/**
+ * A bundle of exactly that many bytes that differ everywhere, the same in every run; more entries
+ * make it longer.
+ */
 function patterned(length: number, seed: string, more: readonly ZipEntry[] = []): Buffer {
 	const block = createHash("sha512").update(seed).digest();
 	const content = Buffer.alloc(length - FRAME_BYTES, block);
@@ -205,7 +214,8 @@ describe("a large bundle", () => {
 	});
 
 	test("keeps, after a cut, all whole segments that arrived", async () => {
-		// Before any connection, because creating them takes so long that the server closes an idle connection.
+		// Before any connection, because creating them takes so long that the server closes an idle
+		// connection.
 		const bytes = new Uint8Array(patterned(CUT_BYTES, "cut"));
 		await register("1.2.0");
 		const way = await cutConnection(30 * MIB);

@@ -1,6 +1,7 @@
 /**
- * The heap of an isolate after a few thousand requests of each attack that `npm run bench -- --only memory` makes: Cloudflare ends an isolate
- * at 128 MB, and strangers must not be able to cause that.
+ * The heap of an isolate after a few thousand requests of each attack that `npm run bench -- --only
+ * memory` makes: Cloudflare ends an isolate at 128 MB, and strangers must not be able to cause
+ * that.
  */
 import { expect, test } from "vitest";
 import { capstanScript } from "../../../bench/capstan";

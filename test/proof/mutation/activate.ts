@@ -1,4 +1,7 @@
-/** Runs before each test file: switches on the mutant of the run. A run without a mutant reports which mutants the file reaches. */
+/**
+ * Runs before each test file: switches on the mutant of the run. A run without a mutant reports
+ * which mutants the file reaches.
+ */
 import { afterAll, inject } from "vitest";
 import { activate, reachedMutants } from "./switch";
 

@@ -1,6 +1,6 @@
 /**
- * Lines of src that changed since a commit, by file, so that a review judges the conditions of a change alone. Changes that are not committed
- * count as well.
+ * Lines of src that changed since a commit, by file, so that a review judges the conditions of a
+ * change alone. Changes that are not committed count as well.
  */
 import { execFileSync } from "node:child_process";
 import { ROOT } from "./mutants";

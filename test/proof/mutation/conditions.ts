@@ -1,7 +1,8 @@
 /**
- * Finds every condition that keeps tenants apart, with the parser that vitest brings along: of Kysely's statements, of SQL in templates,
- * of guards, and of the code that decides. Each becomes one mutant, in which that condition alone does not hold anyone back. All of them
- * are written into the source at once, each behind a switch (switch.ts), so the source is compiled only once.
+ * Finds every condition that keeps tenants apart, with the parser that vitest brings along: of
+ * Kysely's statements, of SQL in templates, of guards, and of the code that decides. Each becomes
+ * one mutant, in which that condition alone does not hold anyone back. All of them are written into
+ * the source at once, each behind a switch (switch.ts), so the source is compiled only once.
  */
 import { parseAst } from "vitest/node";
 import { boolParts, clauses } from "./sql-conditions";
@@ -13,7 +14,10 @@ export interface Condition {
 	readonly file: string;
 	readonly line: number;
 	readonly kind: Kind;
-	/** The source text in one line, followed by `#2`, `#3`, … if the same text occurs earlier in the file. */
+	/**
+	 * The source text in one line, followed by `#2`, `#3`, … if the same text occurs earlier in the
+	 * file.
+	 */
 	readonly text: string;
 	/** The replacement of the condition. */
 	readonly becomes: "nothing" | "true" | "false";
@@ -60,10 +64,16 @@ const REFUSING_FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
 const DECIDING_NAMES = /^refuse/;
 /** Conditions that decide wherever they stand. */
 const DECIDING_TEXT = /\bownWorkOnly\b/;
-/** Files of the product that keep no tenants apart: what they sweep goes by its age, what they fetch belongs to nobody here. */
+/**
+ * Files of the product that keep no tenants apart: what they sweep goes by its age, what they fetch
+ * belongs to nobody here.
+ */
 const WITHOUT_TENANTS =
 	/^src\/(operator|client|pages|schedule|db\/(bootstrap|schema|client)|features\/bundles\/external|http\/(openapi|endpoint))/;
-/** Columns and expressions that make a statement's condition one about ownership, identity or validity. */
+/**
+ * Columns and expressions that make a statement's condition one about ownership, identity or
+ * validity.
+ */
 const ABOUT_SCOPE =
 	/\b(id|\w+_id|owner_org|\w*key_hash|created_by\w*|role_name|scope_type|email|name|path|value|expires_at_ms|previous_valid_until_ms|deleted_at_ms)\b|^\$\{\w+\(.*\)\}$/s;
 
@@ -193,7 +203,10 @@ function visitTemplate(node: Node, depth: number, source: string, add: Add): voi
 	}
 }
 
-/** The text of a template with its expressions blanked out, so that offsets stay and no keyword of theirs is taken for SQL. */
+/**
+ * The text of a template with its expressions blanked out, so that offsets stay and no keyword of
+ * theirs is taken for SQL.
+ */
 function blankedTemplate(source: string, quasi: Node): string {
 	let text = source.slice(quasi.start + 1, quasi.end - 1);
 	for (const [index, expression] of (quasi.expressions as readonly Node[]).entries()) {
@@ -259,7 +272,8 @@ function visitCode(node: Node, ancestors: readonly Node[], add: Add): void {
 			replace(node.test as Node, "false");
 			return;
 		case "LogicalExpression": {
-			// Taking an operand away lets more in when it is one of several demands, or of several reasons to refuse.
+			// Taking an operand away lets more in when it is one of several demands, or of several reasons
+			// to refuse.
 			const letsMoreIn = directionOf(node, ancestors) === "allow" ? "&&" : "||";
 			if (node.operator !== letsMoreIn || !isTested(node)) return;
 			for (const operand of [node.left, node.right] as Node[]) {
@@ -341,7 +355,10 @@ function walk(node: Node, ancestors: readonly Node[], visit: (node: Node, ancest
 	}
 }
 
-/** The source with all of its mutants behind switches; the first has the number `firstId`. Lines stay where they are. */
+/**
+ * The source with all of its mutants behind switches; the first has the number `firstId`. Lines
+ * stay where they are.
+ */
 export function withSwitches(
 	source: string,
 	conditions: readonly Condition[],
@@ -356,7 +373,8 @@ export function withSwitches(
 				order: index,
 			})),
 		)
-		// At one place: what closes comes first, the innermost of it before the others; what opens comes outermost first.
+		// At one place: what closes comes first, the innermost of it before the others; what opens comes
+		// outermost first.
 		.sort(
 			(left, right) =>
 				left.at - right.at ||

@@ -1,6 +1,6 @@
 /**
- * Reads equivalent.txt, the reviewed list of mutants that no test can catch: a heading for each file, then for each mutant its text and
- * replacement, and on the next line, indented, the reason.
+ * Reads equivalent.txt, the reviewed list of mutants that no test can catch: a heading for each
+ * file, then for each mutant its text and replacement, and on the next line, indented, the reason.
  */
 import { readFileSync } from "node:fs";
 import { type Mutant, ROOT } from "./mutants";

@@ -1,6 +1,6 @@
 /**
- * The mutants of the whole product, numbered from 1 in the order of files and positions. Numbers change with the source, so lists that
- * people write name file and text.
+ * The mutants of the whole product, numbered from 1 in the order of files and positions. Numbers
+ * change with the source, so lists that people write name file and text.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { type Condition, findConditions, isMutated, withSwitches } from "./conditions";

@@ -1,6 +1,7 @@
 /**
- * A mutant that the runner of `npm run test:mutation` reports as caught was caught by a failed test, in the one file that ran, on that
- * mutant. A run that counts anything else as caught proves nothing, so canaries check the runner.
+ * A mutant that the runner of `npm run test:mutation` reports as caught was caught by a failed
+ * test, in the one file that ran, on that mutant. A run that counts anything else as caught proves
+ * nothing, so canaries check the runner.
  */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,14 +1,15 @@
 /**
- * `npm run test:mutation`: removes each condition that separates tenants, one at a time, and runs the test files that reach it until one
- * fails. A condition that no test misses is a survivor: a missing test, or a condition without effect. equivalent.txt lists the mutants
- * that no test can catch, with reasons. The run fails when an unlisted mutant survives, when a listed one is caught or no longer exists,
- * and when tests did not end.
+ * `npm run test:mutation`: removes each condition that separates tenants, one at a time, and runs
+ * the test files that reach it until one fails. A condition that no test misses is a survivor: a
+ * missing test, or a condition without effect. equivalent.txt lists the mutants that no test can
+ * catch, with reasons. The run fails when an unlisted mutant survives, when a listed one is caught
+ * or no longer exists, and when tests did not end.
  *
  *   npm run test:mutation -- [--since <commit> [--minutes 20]] [--list] [--only <text in "file:line [kind] text">]...
  *     [--quick <number of test files>] [--processes 2]
  *
- * With `--since` it judges the conditions on lines that changed after the commit, and ends in time: those that it did not judge are listed, and
- * fail the run.
+ * With `--since` it judges the conditions on lines that changed after the commit, and ends in time:
+ * those that it did not judge are listed, and fail the run.
  */
 import { readdirSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -17,11 +18,15 @@ import { readEquivalents, staleEquivalents } from "./equivalents";
 import { allMutants, describeMutant, type Mutant, ROOT } from "./mutants";
 import { Runner } from "./runner";
 
-/** Test files for each mutant in equivalent.txt: the written reason explains them, and these files only double-check it. */
+/**
+ * Test files for each mutant in equivalent.txt: the written reason explains them, and these files
+ * only double-check it.
+ */
 const DOUBLE_CHECKS = 3;
 /**
- * These let every call fail in turn or send malformed requests, which takes minutes and does not depend on the tenant. `prepared` counts
- * how often statements are built, which is each time here (vitest.config.ts).
+ * These let every call fail in turn or send malformed requests, which takes minutes and does not
+ * depend on the tenant. `prepared` counts how often statements are built, which is each time here
+ * (vitest.config.ts).
  */
 const NOT_ABOUT_TENANTS =
 	/(^|\/)(crash-points|fault.*|malformed.*|prepared|request-limits|schema|mutation|architecture)\.test\.ts$/;
@@ -102,7 +107,9 @@ if (failing.length > 0) {
 	process.exit(1);
 }
 
-/** How often a test file caught a mutant of a source file, which makes it likely to catch the next. */
+/**
+ * How often a test file caught a mutant of a source file, which makes it likely to catch the next.
+ */
 const catches = new Map<string, number>();
 /** The words of a file's name without the endings of plurals. */
 const words = (path: string) =>

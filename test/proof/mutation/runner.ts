@@ -1,6 +1,7 @@
 /**
- * Runs test files against mutants in a child process, which it keeps from one run to the next. A process that ends or hangs proves
- * nothing about the mutant: the run is repeated in a fresh process, and one that stays unclear never counts as caught.
+ * Runs test files against mutants in a child process, which it keeps from one run to the next. A
+ * process that ends or hangs proves nothing about the mutant: the run is repeated in a fresh
+ * process, and one that stays unclear never counts as caught.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { ROOT } from "./mutants";

@@ -1,6 +1,6 @@
 /**
- * Locates the conditions in a piece of SQL: the text after WHERE, ON and HAVING, split at AND, at OR, and in parentheses. This is not a full
- * SQL parser; the tests run the statements themselves.
+ * Locates the conditions in a piece of SQL: the text after WHERE, ON and HAVING, split at AND, at
+ * OR, and in parentheses. This is not a full SQL parser; the tests run the statements themselves.
  */
 
 export interface Range {

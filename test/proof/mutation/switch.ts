@@ -1,13 +1,16 @@
 /**
- * The switches of the mutants in the code under test. At most one mutant is on. Reached switches are recorded, so that a mutant needs
- * only the test files that reach it.
+ * The switches of the mutants in the code under test. At most one mutant is on. Reached switches
+ * are recorded, so that a mutant needs only the test files that reach it.
  */
 import { type RawBuilder, sql } from "kysely";
 
 let active = 0;
 let reached = new Set<number>();
 
-/** Numbers count from 1; 0 is the unchanged code. Test files share this module, so the record begins again with each. */
+/**
+ * Numbers count from 1; 0 is the unchanged code. Test files share this module, so the record begins
+ * again with each.
+ */
 export function activate(mutant: number): void {
 	active = mutant;
 	reached = new Set();
@@ -27,7 +30,10 @@ export function isOn(mutant: number): boolean {
 	return active === mutant;
 }
 
-/** The value of a condition of the code. It reaches the mutant only when it differs from the value that the mutant gives it. */
+/**
+ * The value of a condition of the code. It reaches the mutant only when it differs from the value
+ * that the mutant gives it.
+ */
 export function code<Value>(mutant: number, becomes: boolean, value: Value): Value {
 	if (value !== becomes) reached.add(mutant);
 	return value;

@@ -1,6 +1,6 @@
 /**
- * One vitest that runs one test file against one mutant after the other. A child process of runner.ts, which names the configuration.
- * Each outcome is about that run and that file alone.
+ * One vitest that runs one test file against one mutant after the other. A child process of
+ * runner.ts, which names the configuration. Each outcome is about that run and that file alone.
  */
 import { createVitest, type TestModule } from "vitest/node";
 import { ROOT } from "./mutants";
@@ -57,7 +57,8 @@ const ranOutOfTime = (message: string) => /^(Error: )?(Test|Hook) timed out in \
 function judge(own: TestModule | undefined, broken: readonly unknown[]): Pick<Outcome, "result" | "because"> {
 	if (own === undefined) return { result: "unclear", because: "the file was not run" };
 	const tests = [...own.children.allTests()];
-	// A file without tests broke off before it declared any; otherwise its own errors are those of its hooks.
+	// A file without tests broke off before it declared any; otherwise its own errors are those of its
+	// hooks.
 	const hooked = tests.length === 0 ? [] : [own, ...own.children.allSuites()];
 	const failures = [...tests, ...hooked].flatMap((each) => {
 		const errors = each.type === "test" ? (each.result().errors ?? []) : each.errors();

@@ -1,7 +1,9 @@
 /**
- * `npm run screenshots`: a picture of every screen of the dashboard, at desktop and phone width, light and dark, into dist/screenshots; and a line
- * for whatever axe or the browser complains about. They are for people to look at; the tests hold what a machine can. A screen is loaded once
- * and pictured in every view, because loading takes longer than all of its pictures; two pages work at the same time.
+ * `npm run screenshots`: a picture of every screen of the dashboard, at desktop and phone width,
+ * light and dark, into dist/screenshots; and a line for whatever axe or the browser complains
+ * about. They are for people to look at; the tests hold what a machine can. A screen is loaded once
+ * and pictured in every view, because loading takes longer than all of its pictures; two pages work
+ * at the same time.
  *
  *   npm run screenshots                 everything
  *   npm run screenshots -- channels     screens whose name has this in it

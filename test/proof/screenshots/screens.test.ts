@@ -1,4 +1,7 @@
-/** Every screen of the dashboard in Chromium, on a phone in the dark: axe finds nothing serious, nothing is wider than the screen. */
+/**
+ * Every screen of the dashboard in Chromium, on a phone in the dark: axe finds nothing serious,
+ * nothing is wider than the screen.
+ */
 import { afterAll, beforeAll, describe, test } from "vitest";
 import { chromium } from "../../node/support/browser";
 import { type OwnStage, startStage, type Visitor } from "../../node/support/dashboard";

@@ -1,8 +1,10 @@
 /**
- * A machine that runs written CI jobs as their system does: each job in a fresh clone, its steps in a shell, in their folders, one after
- * another. Package managers are stand-ins that refuse what the real ones refuse: a lock file that is not there, an option of another
- * version, a version that nobody installed. npx stands for the command, and demands the build that it is given. turbo, nx and pnpm's filter
- * build the packages of the workspace that the named one depends on, and then that one.
+ * A machine that runs written CI jobs as their system does: each job in a fresh clone, its steps in
+ * a shell, in their folders, one after another. Package managers are stand-ins that refuse what the
+ * real ones refuse: a lock file that is not there, an option of another version, a version that
+ * nobody installed. npx stands for the command, and demands the build that it is given. turbo, nx
+ * and pnpm's filter build the packages of the workspace that the named one depends on, and then
+ * that one.
  */
 import { spawnSync } from "node:child_process";
 import {

@@ -1,6 +1,6 @@
 /**
- * Repositories of every shape that `capstan init` may meet, and the jobs that it must write for each: package managers, workspaces, nested
- * apps, branches and remotes.
+ * Repositories of every shape that `capstan init` may meet, and the jobs that it must write for
+ * each: package managers, workspaces, nested apps, branches and remotes.
  */
 import { join } from "node:path";
 

@@ -1,6 +1,7 @@
 /**
- * Workspaces in which the app needs the builds of other packages, and the jobs that `capstan init` must write for each: with turbo, nx and
- * the package managers. The app's own build fails without the others.
+ * Workspaces in which the app needs the builds of other packages, and the jobs that `capstan init`
+ * must write for each: with turbo, nx and the package managers. The app's own build fails without
+ * the others.
  */
 import { BERRY, BUILD, type Case, CLASSIC, GITLAB, MOBILE, manifest, project } from "./made-up-repositories";
 

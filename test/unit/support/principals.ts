@@ -8,7 +8,9 @@ export const READER = ["app.read", "app.read_bundles", "app.read_devices", "app.
 
 export const EVERYTHING_OF_AN_APP = PERMISSIONS.filter((name) => /^(app|bundle|channel)\./.test(name));
 
-/** "Roles" of the contract as a second copy, so that a change of the role table must be made twice. */
+/**
+ * "Roles" of the contract as a second copy, so that a change of the role table must be made twice.
+ */
 export const CONTRACT: Readonly<Record<RoleName, readonly string[]>> = {
 	org_super_admin: [...PERMISSIONS],
 	org_admin: PERMISSIONS.filter((name) => name !== "org.delete"),

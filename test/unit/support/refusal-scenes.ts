@@ -1,6 +1,7 @@
 /**
- * A channel and a device for every refusal code, so that the guide shows for each code what `capstan explain` says: the sentences are
- * those of src/domain/updates/refusals.ts, as people read them. A code without a scene does not compile.
+ * A channel and a device for every refusal code, so that the guide shows for each code what
+ * `capstan explain` says: the sentences are those of src/domain/updates/refusals.ts, as people read
+ * them. A code without a scene does not compile.
  */
 import { explainDecision } from "../../../src/domain/updates/explanation";
 import type { Bundle, Channel, Device } from "../../../src/domain/updates/model";
@@ -50,7 +51,10 @@ function offFor(platform: Device["platform"]): Scene {
 	return { on: { platforms, public: false, allowDeviceSelfSet: true, name: "production" }, by: { platform } };
 }
 
-/** The code and the sentences of a scene. A channel that is off for the platform is reached by an override. */
+/**
+ * The code and the sentences of a scene. A channel that is off for the platform is reached by an
+ * override.
+ */
 export function explained(code: RefusalCode) {
 	const { on = {}, by = {} } = SCENES[code];
 	const serving = channel({ bundle: live(), ...on });

@@ -1,6 +1,7 @@
 /**
- * The operator's account and organization are found by their ids: no invitation, address or age can replace them by a stranger or another
- * tenant's organization. The database of this file holds the rows of the first run, and other tenants.
+ * The operator's account and organization are found by their ids: no invitation, address or age can
+ * replace them by a stranger or another tenant's organization. The database of this file holds the
+ * rows of the first run, and other tenants.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { type MintedKey, mintSignInLinkToken } from "../../../src/authz/secrets";

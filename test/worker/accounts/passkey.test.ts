@@ -1,6 +1,6 @@
 /**
- * Passkeys: an authenticator's response is accepted once, for its challenge, from this origin, and with user verification; only the owner
- * lists, renames and removes a passkey.
+ * Passkeys: an authenticator's response is accepted once, for its challenge, from this origin, and
+ * with user verification; only the owner lists, renames and removes a passkey.
  */
 import * as v from "valibot";
 import { beforeEach, describe, expect, test } from "vitest";

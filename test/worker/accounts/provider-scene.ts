@@ -1,6 +1,7 @@
 /**
- * A deployment with GitHub and an OpenID provider, both played by a fake that signs real ID tokens, and the browser of a person who signs in. All
- * state belongs to the running test; tests change the person, the issuer and its metadata.
+ * A deployment with GitHub and an OpenID provider, both played by a fake that signs real ID tokens,
+ * and the browser of a person who signs in. All state belongs to the running test; tests change the
+ * person, the issuer and its metadata.
  */
 import { createWorld, type World } from "../support/world";
 

@@ -1,6 +1,7 @@
 /**
- * Signing in with GitHub or an OpenID provider, replaced by a fake that signs real ID tokens. An unsolicited or altered response, or an
- * unverified address, signs nobody in, and no redirect leads to another host.
+ * Signing in with GitHub or an OpenID provider, replaced by a fake that signs real ID tokens. An
+ * unsolicited or altered response, or an unverified address, signs nobody in, and no redirect leads
+ * to another host.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createAuthenticator } from "../support/authenticator";
@@ -285,7 +286,8 @@ describe("the providers of an account", () => {
 		const mine = await signedIn("github");
 		const last = { status: 409, body: { error: "last_sign_in_method" } };
 		expect(await unlink("github", mine)).toMatchObject(last);
-		// A provider that this deployment does not offer is no way to sign in, and can be unlinked itself.
+		// A provider that this deployment does not offer is no way to sign in, and can be unlinked
+		// itself.
 		await linkProvider(world, "retired");
 		expect(await unlink("github", mine)).toMatchObject(last);
 		expect((await unlink("retired", mine)).status).toBe(200);

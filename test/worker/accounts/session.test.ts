@@ -1,6 +1,7 @@
 /**
- * Sessions: how a session is created, what it may do, and how it ends. A session is a principal with the rights of its account. Only the
- * service's own pages can use it, and each sign-in creates a new token.
+ * Sessions: how a session is created, what it may do, and how it ends. A session is a principal
+ * with the rights of its account. Only the service's own pages can use it, and each sign-in creates
+ * a new token.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { signIn, type TestSession } from "../support/sessions";

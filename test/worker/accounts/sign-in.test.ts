@@ -1,6 +1,7 @@
 /**
- * Signing in with a code, a link and an invitation: each is valid once and for a limited time, reveals no accounts, cannot be guessed, and
- * gives an account that was used without proof back to the owner of its address.
+ * Signing in with a code, a link and an invitation: each is valid once and for a limited time,
+ * reveals no accounts, cannot be guessed, and gives an account that was used without proof back to
+ * the owner of its address.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { DAY_MS, MINUTE_MS } from "../../../src/domain/time";
@@ -283,7 +284,8 @@ describe("an invitation", () => {
 		expect((await world.request("GET", "/account", squatter)).status).toBe(401);
 		expect((await world.request("GET", "/account", owner)).body).toMatchObject({ email_verified: true, passkeys: 0 });
 
-		// A proof from a signed-in browser of the account removes nothing, and neither does any later proof.
+		// A proof from a signed-in browser of the account removes nothing, and neither does any later
+		// proof.
 		const second = fresh();
 		const user = sessionOf(sessionTokenOf((await accept(await invited(second))).headers) ?? "");
 		expect(await register(user)).toBe(201);

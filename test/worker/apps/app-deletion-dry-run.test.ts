@@ -88,7 +88,10 @@ describe("a dry run", () => {
 		expect(await by("DELETE", `/app/${app.appId}`, { query: { dry_run: "true" } })).toMatchObject({
 			status: 200,
 			body: {
-				...{ status: "ok", dry_run: true, id: app.uuid, app_id: app.appId },
+				status: "ok",
+				dry_run: true,
+				id: app.uuid,
+				app_id: app.appId,
 				removes: { channels: 1, bundles: 1, bundle_bytes: testBundle("1.0.1").length, api_key_bindings: 1 },
 			},
 		});

@@ -1,6 +1,7 @@
 /**
- * Deletion of an app: hidden immediately at any size, restorable for 30 days, its id reserved for its organization. After 30 days the clean-up
- * removes it in bounded steps. A dry run deletes nothing; an endpoint without a dry run refuses the parameter.
+ * Deletion of an app: hidden immediately at any size, restorable for 30 days, its id reserved for
+ * its organization. After 30 days the clean-up removes it in bounded steps. A dry run deletes
+ * nothing; an endpoint without a dry run refuses the parameter.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";
@@ -46,8 +47,14 @@ const removeApp = (through: Pick<World, "request"> = world) =>
 const check = (appId: string) =>
 	world.request("POST", "/updates", {
 		body: {
-			...{ app_id: appId, device_id: crypto.randomUUID(), platform: "android", version_name: "builtin" },
-			...{ version_build: "1.0.0", plugin_version: "8.51.23", is_emulator: false, is_prod: true },
+			app_id: appId,
+			device_id: crypto.randomUUID(),
+			platform: "android",
+			version_name: "builtin",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+			is_emulator: false,
+			is_prod: true,
 		},
 	});
 

@@ -1,6 +1,6 @@
 /**
- * App settings about devices: custom ids, review networks and store URLs, tested by the answers to devices, the stored devices and the app's
- * record.
+ * App settings about devices: custom ids, review networks and store URLs, tested by the answers to
+ * devices, the stored devices and the app's record.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";

@@ -1,4 +1,7 @@
-/** App ids ignore case, for people, devices and the stock CLI: no second app can have an id that differs only in case. */
+/**
+ * App ids ignore case, for people, devices and the stock CLI: no second app can have an id that
+ * differs only in case.
+ */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { locationOf, tusCreate } from "../support/bytes";
@@ -25,8 +28,14 @@ beforeEach(async () => {
 const by = (method: string, path: string, options: object = {}) =>
 	world.request(method, path, { key: world.adminKey, ...options });
 const deviceOf = (appId: string) => ({
-	...{ app_id: appId, device_id: crypto.randomUUID(), platform: "android", version_name: "builtin" },
-	...{ version_build: "1.0.0", plugin_version: "8.51.23", is_emulator: false, is_prod: true },
+	app_id: appId,
+	device_id: crypto.randomUUID(),
+	platform: "android",
+	version_name: "builtin",
+	version_build: "1.0.0",
+	plugin_version: "8.51.23",
+	is_emulator: false,
+	is_prod: true,
 });
 const check = (appId: string) => world.request("POST", "/updates", { body: deviceOf(appId) });
 

@@ -1,5 +1,6 @@
 /**
- * The list of apps of one organization: the filter, and that it shows nothing of other organizations.
+ * The list of apps of one organization: the filter, and that it shows nothing of other
+ * organizations.
  */
 import { describe, expect, test } from "vitest";
 import { signIn } from "../support/sessions";

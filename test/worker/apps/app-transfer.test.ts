@@ -1,6 +1,7 @@
 /**
- * Transfer of an app to another organization: both must agree, and the batch that moves the app ends the rights of the giving organization's keys
- * and people. Devices notice nothing, and the history moves along.
+ * Transfer of an app to another organization: both must agree, and the batch that moves the app
+ * ends the rights of the giving organization's keys and people. Devices notice nothing, and the
+ * history moves along.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
@@ -58,7 +59,8 @@ describe("an offered app", () => {
 		const shown = async (channel: string) =>
 			(
 				await receiver.request("GET", "/channel", {
-					...{ key: receiver.adminKey, query: { app_id: app.appId, channel } },
+					key: receiver.adminKey,
+					query: { app_id: app.appId, channel },
 				})
 			).body;
 		expect(await shown("production")).toMatchObject({ protected: true, promoters: ["app_developer"] });

@@ -1,6 +1,6 @@
 /**
- * The sample app: what its screens read agrees with itself, nothing but the app tells of it, and its removal leaves nothing. Each organization
- * has one, and only who may create apps adds it.
+ * The sample app: what its screens read agrees with itself, nothing but the app tells of it, and
+ * its removal leaves nothing. Each organization has one, and only who may create apps adds it.
  */
 
 import { beforeAll, describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * Offers of an app to another organization: who may make, see, accept and decline them, and how they end. Each refusal stands beside a
- * permitted request.
+ * Offers of an app to another organization: who may make, see, accept and decline them, and how
+ * they end. Each refusal stands beside a permitted request.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";

@@ -1,5 +1,6 @@
 /**
- * An app with a public channel that one organization offers to another one, and the requests of both. All state belongs to the running test.
+ * An app with a public channel that one organization offers to another one, and the requests of
+ * both. All state belongs to the running test.
  */
 import { expect } from "vitest";
 import { query } from "../../../src/db/client";
@@ -34,7 +35,8 @@ export const offer = (
 	(options.through ?? giver).request("POST", "/app/transfer", {
 		key: options.key ?? giver.adminKey,
 		body: {
-			...{ app_id: app.appId, to_org: options.to ?? receiver.orgId },
+			app_id: app.appId,
+			to_org: options.to ?? receiver.orgId,
 			...(options.dry_run === undefined ? {} : { dry_run: options.dry_run }),
 		},
 	});
@@ -56,8 +58,14 @@ export const ownerOf = async () =>
 export const check = () =>
 	receiver.request("POST", "/updates", {
 		body: {
-			...{ app_id: app.appId, device_id: crypto.randomUUID(), platform: "android", version_name: "builtin" },
-			...{ version_build: "1.0.0", plugin_version: "8.51.23", is_emulator: false, is_prod: true },
+			app_id: app.appId,
+			device_id: crypto.randomUUID(),
+			platform: "android",
+			version_name: "builtin",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+			is_emulator: false,
+			is_prod: true,
 		},
 	});
 export async function removeGiver(): Promise<void> {

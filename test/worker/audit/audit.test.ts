@@ -1,6 +1,7 @@
 /**
- * The audit log: the batch of every change writes an entry with actor, action, before, after and origin; a refusal writes none, and no entry
- * holds a secret. Reading covers filters, pages, NDJSON, and each reader's permissions.
+ * The audit log: the batch of every change writes an entry with actor, action, before, after and
+ * origin; a refusal writes none, and no entry holds a secret. Reading covers filters, pages,
+ * NDJSON, and each reader's permissions.
  */
 import { createExecutionContext } from "cloudflare:test";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -42,7 +43,9 @@ const read = async (world: World, query: Record<string, string> = {}, key = worl
 	return answer.body;
 };
 
-/** Writing endpoints without an audit entry, with the reason. An unnecessary exemption fails a test. */
+/**
+ * Writing endpoints without an audit entry, with the reason. An unnecessary exemption fails a test.
+ */
 const WITHOUT_ENTRY: Readonly<Record<string, string>> = {
 	"POST /files/upload/attachments": "starting an upload changes nothing visible; its end writes the entry",
 	"POST /files/upload_link": "gives a link; what is stored through it is written down",

@@ -1,6 +1,7 @@
 /**
- * The zip check on every upload path: a zip that devices cannot unpack never becomes a bundle. Its bytes are removed, its version is free again,
- * and the answer and the audit log name the reason. The rules have their tests in bundle-archive.test.ts.
+ * The zip check on every upload path: a zip that devices cannot unpack never becomes a bundle. Its
+ * bytes are removed, its version is free again, and the answer and the audit log name the reason.
+ * The rules have their tests in bundle-archive.test.ts.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
@@ -71,7 +72,10 @@ let counter = 0;
 const freshVersion = () => `1.0.${++counter}`;
 const bundleRow = (version: string) => newestBundle(app.uuid, version);
 
-/** The registration and its stored bytes are removed, another key can register the version, and the log has the reason. */
+/**
+ * The registration and its stored bytes are removed, another key can register the version, and the
+ * log has the reason.
+ */
 async function expectGone(version: string, reason = "index_html_in_folder"): Promise<void> {
 	expect(await bundleRow(version)).toBeUndefined();
 	expect(await violations(app.uuid)).toEqual([]);
@@ -177,7 +181,10 @@ describe("a zip that is not a bundle is refused", () => {
 	});
 });
 
-/** Sends a request whose writing batch never reaches the database: all bytes are stored, and no row says so. */
+/**
+ * Sends a request whose writing batch never reaches the database: all bytes are stored, and no row
+ * says so.
+ */
 async function crashed(send: (client: Client) => Promise<unknown>): Promise<void> {
 	const failing = beforeEachTrip(testEnv.DB, (trip) => {
 		if (trip > 1) throw new Error("Network connection lost.");

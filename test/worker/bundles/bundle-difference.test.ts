@@ -24,7 +24,11 @@ describe("GET /bundle/difference", () => {
 			version: "1.1.0",
 			base: "1.0.0",
 			difference: {
-				...{ by: "zip", added: 0, changed: 1, removed: 0, zip: null },
+				by: "zip",
+				added: 0,
+				changed: 1,
+				removed: 0,
+				zip: null,
 				files: [{ file: "index.html", change: "changed" }],
 			},
 			not_compared: null,

@@ -1,4 +1,7 @@
-/** The bundle page of the dashboard: notes and link, files, a download, the channels it was live on, and the list that finds it. */
+/**
+ * The bundle page of the dashboard: notes and link, files, a download, the channels it was live on,
+ * and the list that finds it.
+ */
 import { createExecutionContext } from "cloudflare:test";
 import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
@@ -40,7 +43,8 @@ describe("POST /bundle/metadata", () => {
 		expect((await annotate({ version: "1.0.0", link: "" })).status).toBe(200);
 		expect(await shown("1.0.0")).toMatchObject({ comment: null, link: null });
 		const audit = await world.request("GET", `/app/${app.appId}/audit`, {
-			...{ key: world.adminKey, query: { action: "bundle.update" } },
+			key: world.adminKey,
+			query: { action: "bundle.update" },
 		});
 		expect(audit.body.at(-1)).toMatchObject({
 			target: { type: "bundle", id: String(id), name: "1.0.0" },
@@ -114,7 +118,11 @@ describe("GET /bundle/files", () => {
 		]);
 		await uploadTestBundle(world, app, "1.0.0", world.adminKey, zip);
 		expect((await get("/bundle/files", { version: "1.0.0" })).body).toEqual({
-			...{ version: "1.0.0", by: "zip", not_listed: null, total: 2, bytes: 310 },
+			version: "1.0.0",
+			by: "zip",
+			not_listed: null,
+			total: 2,
+			bytes: 310,
 			files: [
 				{ file: "assets/app.js", size: 300, stored: 300 },
 				{ file: "index.html", size: 10, stored: 10 },
@@ -130,7 +138,11 @@ describe("GET /bundle/files", () => {
 		const id = await uploadTestBundle(world, app, "1.0.0");
 		await addTestFiles(app, id, ["index.html", "assets/app.js.br"]);
 		expect((await get("/bundle/files", { version: "1.0.0" })).body).toEqual({
-			...{ version: "1.0.0", by: "manifest", not_listed: null, total: 2, bytes: 2 },
+			version: "1.0.0",
+			by: "manifest",
+			not_listed: null,
+			total: 2,
+			bytes: 2,
 			files: [
 				{ file: "assets/app.js", size: null, stored: 1 },
 				{ file: "index.html", size: 1, stored: 1 },
@@ -180,7 +192,8 @@ test("GET /app/:app_id/releases?version tells where a bundle was live, from when
 	world.clock.nowMs = nowMs + 120_000;
 	await setTestChannel(world, app, "production", { version: "1.1.0" });
 	const { body } = await world.request("GET", `/app/${app.appId}/releases`, {
-		...{ key: world.adminKey, query: { version: "1.0.0" } },
+		key: world.adminKey,
+		query: { version: "1.0.0" },
 	});
 	const at = (ms: number) => new Date(nowMs + ms).toISOString();
 	expect(body).toMatchObject([
@@ -241,7 +254,8 @@ describe("GET /bundle?totals=true", () => {
 		await setTestChannel(world, app, "production", { version: "1.0.0" });
 		await setTestChannel(world, app, "production", { version: "1.1.0" });
 		const removed = await world.request("DELETE", "/bundle", {
-			...{ key: world.adminKey, query: { app_id: app.appId, version: "1.2.0" } },
+			key: world.adminKey,
+			query: { app_id: app.appId, version: "1.2.0" },
 		});
 		expect(removed.status).toBe(200);
 		expect(await names({ state: "live" })).toEqual([1, "1.1.0"]);

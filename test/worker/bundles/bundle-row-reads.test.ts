@@ -1,6 +1,7 @@
 /**
- * Statements about one or two bundles read rows of these only, however many bundles and channels the app has. SQLite may turn an EXISTS into
- * a join, which it then tests once for each row of another table.
+ * Statements about one or two bundles read rows of these only, however many bundles and channels
+ * the app has. SQLite may turn an EXISTS into a join, which it then tests once for each row of
+ * another table.
  */
 import { beforeEach, expect, test } from "vitest";
 import type { AppId } from "../../../src/authz/decide";

@@ -1,6 +1,6 @@
 /**
- * Records of bundles: list, promotion and deletion. A bundle that a channel uses is never deleted, also in a race. A deletion frees the bytes
- * and the version.
+ * Records of bundles: list, promotion and deletion. A bundle that a channel uses is never deleted,
+ * also in a race. A deletion frees the bytes and the version.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
@@ -233,7 +233,8 @@ describe("DELETE /bundle", () => {
 		for (const body of [{ version: null }, { version: ["1.0.0"] }, { Version: "1.0.0" }, ["1.0.0"], "1.0.0"]) {
 			const sent = typeof body === "object" && !Array.isArray(body) ? { app_id: app.appId, ...body } : body;
 			const { status } = await world.request("DELETE", `/bundle?app_id=${app.appId}`, {
-				...{ key: world.adminKey, body: sent },
+				key: world.adminKey,
+				body: sent,
 			});
 			expect(status, JSON.stringify(body)).toBe(400);
 		}

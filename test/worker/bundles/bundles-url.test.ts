@@ -1,6 +1,7 @@
 /**
- * Download links to an R2 custom domain (`BUNDLES_URL`). The domain serves each object at its key as it is stored, so what a device gets there
- * is read from the bucket and compared with what the Worker sends.
+ * Download links to an R2 custom domain (`BUNDLES_URL`). The domain serves each object at its key
+ * as it is stored, so what a device gets there is read from the bucket and compared with what the
+ * Worker sends.
  */
 import { brotliCompressSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -32,8 +33,13 @@ const check = async ({ request }: World, fields: object = {}) =>
 	(
 		await request<{ url: string; manifest?: { file_name: string; download_url: string }[] }>("POST", "/updates", {
 			body: {
-				...{ app_id: app.appId, device_id: crypto.randomUUID(), version_name: "builtin", version_build: "1.0.0" },
-				...{ platform: "android", plugin_version: "8.51.23", ...fields },
+				app_id: app.appId,
+				device_id: crypto.randomUUID(),
+				version_name: "builtin",
+				version_build: "1.0.0",
+				platform: "android",
+				plugin_version: "8.51.23",
+				...fields,
 			},
 		})
 	).body;
@@ -71,7 +77,10 @@ describe("with BUNDLES_URL", () => {
 		// The second check is answered from memory.
 		for (const url of [(await check(direct)).url, (await check(direct)).url]) {
 			expect(await atDomain(url)).toEqual({
-				...{ origin: BUNDLES, search: "", type: "application/zip", encoding: undefined },
+				origin: BUNDLES,
+				search: "",
+				type: "application/zip",
+				encoding: undefined,
 				sha256: await sha256Hex(zip),
 			});
 		}
@@ -85,7 +94,10 @@ describe("with BUNDLES_URL", () => {
 			const sent = await signed.request<ArrayBuffer>("GET", ofWorker[index]?.download_url ?? "");
 			expect(sent.status).toBe(200);
 			expect(await atDomain(download_url)).toEqual({
-				...{ origin: BUNDLES, search: "", encoding: undefined, type: sent.headers.get("content-type") },
+				origin: BUNDLES,
+				search: "",
+				encoding: undefined,
+				type: sent.headers.get("content-type"),
 				sha256: await sha256Hex(new Uint8Array(sent.body)),
 			});
 			expect(await sha256Hex(new Uint8Array(sent.body))).toBe(await sha256Hex(FILES[file_name as keyof typeof FILES]));

@@ -1,5 +1,6 @@
 /**
- * The delta store between keys of different trust: files of a preview key are used only in its own bundles, while it may use shared files.
+ * The delta store between keys of different trust: files of a preview key are used only in its own
+ * bundles, while it may use shared files.
  */
 import { brotliCompressSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";

@@ -1,6 +1,7 @@
 /**
- * Downloads by signed, expiring links: complete, in ranges and with conditions (RFC 9110). The database is asked at most once in two seconds,
- * whether the app exists. A link opens one object for one method until it expires.
+ * Downloads by signed, expiring links: complete, in ranges and with conditions (RFC 9110). The
+ * database is asked at most once in two seconds, whether the app exists. A link opens one object
+ * for one method until it expires.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";

@@ -1,6 +1,7 @@
 /**
- * Downloads through the cache of the data center: which of them read R2, that a copy answers exactly as R2 does, and that the link still
- * decides. The cache is the runtime's own; R2 counts its reads.
+ * Downloads through the cache of the data center: which of them read R2, that a copy answers
+ * exactly as R2 does, and that the link still decides. The cache is the runtime's own; R2 counts
+ * its reads.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";

@@ -1,6 +1,7 @@
 /**
- * Bundles on another server: the registration fetches the file once, from public https URLs only, within limits of size and time, and stores
- * its SHA-256 and size. If that fails, nothing is registered.
+ * Bundles on another server: the registration fetches the file once, from public https URLs only,
+ * within limits of size and time, and stores its SHA-256 and size. If that fails, nothing is
+ * registered.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";

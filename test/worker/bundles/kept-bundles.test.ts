@@ -1,6 +1,6 @@
 /**
- * Bundles that the clean-up keeps: those in use at any age, even if the use begins during the clean-up, and the last ones that were live on a
- * channel, to which it can be rolled back.
+ * Bundles that the clean-up keeps: those in use at any age, even if the use begins during the
+ * clean-up, and the last ones that were live on a channel, to which it can be rolled back.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { DAY_MS } from "../../../src/domain/time";

@@ -1,4 +1,7 @@
-/** A bundle whose object the bucket lost: devices get 410, the operator sees it, and the same bytes can be stored again. */
+/**
+ * A bundle whose object the bucket lost: devices get 410, the operator sees it, and the same bytes
+ * can be stored again.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { downloadUrl, rows } from "../support/bytes";
@@ -46,7 +49,8 @@ beforeAll(async () => {
 describe("a live bundle without its bytes", () => {
 	test("keeps its version while the bytes are there", async () => {
 		expect(await registerAgain(await sha256Hex(bytes))).toMatchObject({
-			...{ status: 409, body: { error: "bundle_already_exists" } },
+			status: 409,
+			body: { error: "bundle_already_exists" },
 		});
 	});
 

@@ -1,6 +1,6 @@
 /**
- * Native packages of bundles: what an uploader may send, the comparison with the live bundle, and channels that refuse bundles which do not fit,
- * checked by the offers to a device.
+ * Native packages of bundles: what an uploader may send, the comparison with the live bundle, and
+ * channels that refuse bundles which do not fit, checked by the offers to a device.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";
@@ -98,8 +98,13 @@ describe("GET /bundle/compatibility", () => {
 		await upload("1.0.2", [CAMERA]);
 		await setTestChannel(world, app, "production", { version: "1.0.0" });
 		expect((await compare("1.1.0")).body).toEqual({
-			...{ channel: "production", required: false, version: "1.1.0", live_version: "1.0.0" },
-			...{ verdict: "incompatible", not_compared: null, store_builds: [] },
+			channel: "production",
+			required: false,
+			version: "1.1.0",
+			live_version: "1.0.0",
+			verdict: "incompatible",
+			not_compared: null,
+			store_builds: [],
 			packages: [
 				{ name: "@capacitor/camera", version: "7.1.0", live_version: "7.0.2", problem: "version" },
 				{ name: "fresh", version: "2.0.0", live_version: null, problem: "added" },
@@ -172,7 +177,10 @@ describe("a channel that requires compatible bundles", () => {
 			/2\.0\.0 .*production.*1\.1\.0: fresh 2\.0\.0 \(not in the live bundle\).*requireCompatibleBundle: false/,
 		);
 		expect(refused.body.moreInfo).toEqual({
-			...{ channel: "production", version: "2.0.0", live_version: "1.1.0", not_compared: null },
+			channel: "production",
+			version: "2.0.0",
+			live_version: "1.1.0",
+			not_compared: null,
 			packages: [{ name: "fresh", version: "2.0.0", live_version: null, problem: "added" }],
 		});
 		const key = world.adminKey;
@@ -182,7 +190,8 @@ describe("a channel that requires compatible bundles", () => {
 		const planned = { app_id: app.appId, channel: "production", version: "2.0.0" };
 		expect(result(await world.request("POST", "/channel/what_if", { key, body: planned }))).toEqual(REFUSED);
 		const patched = await world.request("PATCH", "/compat/capgo-cli/rest/v1/channels", {
-			...{ key, query: { app_id: `eq.${app.appId}`, name: "eq.production" } },
+			key,
+			query: { app_id: `eq.${app.appId}`, name: "eq.production" },
 			body: { app_id: app.appId, name: "production", version: nextId },
 		});
 		expect(result(patched)).toEqual(REFUSED);

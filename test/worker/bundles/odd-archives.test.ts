@@ -1,6 +1,7 @@
 /**
- * Odd zips through the doors of the server: what is accepted is served with the flag that iOS needs, and what is refused has its reason. Which
- * of them devices can unpack is shown by android-unpacking.test.ts.
+ * Odd zips through the doors of the server: what is accepted is served with the flag that iOS
+ * needs, and what is refused has its reason. Which of them devices can unpack is shown by
+ * android-unpacking.test.ts.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { DAY_MS } from "../../../src/domain/time";

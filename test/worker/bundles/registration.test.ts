@@ -1,4 +1,7 @@
-/** POST /bundle: registration of a version, repeated, by another key, and with values that are refused. */
+/**
+ * POST /bundle: registration of a version, repeated, by another key, and with values that are
+ * refused.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
 import { DAY_MS } from "../../../src/domain/time";
 import { bundleOf, complete, newestBundle, putBytes, register } from "../support/bytes";

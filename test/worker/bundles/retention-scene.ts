@@ -1,6 +1,6 @@
 /**
- * An app whose unused bundles the clean-up deletes: uploads an hour apart, devices that run a version, and the rows that the clean-up's
- * query reads. All state belongs to the running test.
+ * An app whose unused bundles the clean-up deletes: uploads an hour apart, devices that run a
+ * version, and the rows that the clean-up's query reads. All state belongs to the running test.
  */
 
 import { expect } from "vitest";
@@ -94,8 +94,12 @@ export async function runs(version: string, device_id = DEVICE): Promise<void> {
 		reportQuery
 			.insertInto("devices")
 			.values({
-				...{ app_id: app.uuid, device_id, version_name: version },
-				...{ last_seen_at_ms: nowMs, created_at_ms: nowMs, updated_at_ms: nowMs },
+				app_id: app.uuid,
+				device_id,
+				version_name: version,
+				last_seen_at_ms: nowMs,
+				created_at_ms: nowMs,
+				updated_at_ms: nowMs,
 			} as never)
 			.compile(),
 	]);

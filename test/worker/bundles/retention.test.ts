@@ -1,6 +1,7 @@
 /**
- * Retention: unused bundles that are older than their app's retention are deleted, to the millisecond, with their bytes and an audit entry. A
- * bundle that is in use, comes into use during the clean-up, or is the app's newest is kept.
+ * Retention: unused bundles that are older than their app's retention are deleted, to the
+ * millisecond, with their bytes and an audit entry. A bundle that is in use, comes into use during
+ * the clean-up, or is the app's newest is kept.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";
@@ -47,7 +48,8 @@ describe("an unused bundle", () => {
 		expect(await storedKeys(`${app.uuid}/`)).toHaveLength(1);
 		expect(await deletions()).toMatchObject([
 			{
-				...{ actor: { type: "system", name: "Automatic clean-up" }, target: { type: "bundle", name: "1.0.0" } },
+				actor: { type: "system", name: "Automatic clean-up" },
+				target: { type: "bundle", name: "1.0.0" },
 				details: { reason: "retention" },
 			},
 		]);
@@ -219,8 +221,12 @@ describe("expires_at in GET /bundle", () => {
 		});
 		const keptMs = KEPT_DAYS * DAY_MS;
 		expect(await expiries()).toEqual({
-			...{ "1.0.0": text(startMs + HOUR_MS + keptMs), "1.1.0": text(startMs + 2 * HOUR_MS + keptMs) },
-			...{ "1.2.0": null, "1.3.0": null, "1.4.0": null, "1.5.0": null },
+			"1.0.0": text(startMs + HOUR_MS + keptMs),
+			"1.1.0": text(startMs + 2 * HOUR_MS + keptMs),
+			"1.2.0": null,
+			"1.3.0": null,
+			"1.4.0": null,
+			"1.5.0": null,
 		});
 		world.clock.nowMs = startMs + HOUR_MS + keptMs - 1;
 		await sweep(world.deps);

@@ -1,5 +1,6 @@
 /**
- * TUS uploads that go wrong: lost connections, two writers, crashes after the last byte, and bytes that differ from the registered ones.
+ * TUS uploads that go wrong: lost connections, two writers, crashes after the last byte, and bytes
+ * that differ from the registered ones.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";

@@ -1,6 +1,7 @@
 /**
- * Resumable uploads by TUS 1.0: received bytes are kept, the client continues after them, and the last byte completes the bundle or file. The
- * bytes of two writers never mix, and the next request completes an upload that crashed before its completion.
+ * Resumable uploads by TUS 1.0: received bytes are kept, the client continues after them, and the
+ * last byte completes the bundle or file. The bytes of two writers never mix, and the next request
+ * completes an upload that crashed before its completion.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
@@ -133,7 +134,9 @@ describe("the TUS protocol", () => {
 				key: ci.text,
 				...(rawBody === undefined ? {} : { rawBody }),
 				headers: {
-					...{ "tus-resumable": "1.0.0", "x-http-method-override": method, "upload-offset": String(offset) },
+					"tus-resumable": "1.0.0",
+					"x-http-method-override": method,
+					"upload-offset": String(offset),
 					"content-type": "application/offset+octet-stream",
 				},
 			});

@@ -1,6 +1,7 @@
 /**
- * The update package of a channel: which combinations are refused when it is saved, and the answers to a device, an explanation and a what-if.
- * fast-path.test.ts compares the answers on both paths, rollout-decision.test.ts tests the choice of a form.
+ * The update package of a channel: which combinations are refused when it is saved, and the answers
+ * to a device, an explanation and a what-if. fast-path.test.ts compares the answers on both paths,
+ * rollout-decision.test.ts tests the choice of a form.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { addTestFiles, removeTestZip } from "../support/delta-files";

@@ -1,6 +1,6 @@
 /**
- * One-request uploads: the bytes of a registered bundle in one PUT to a signed link. A refusal frees the version. Races and repetitions end
- * with exactly one object, the bundle's.
+ * One-request uploads: the bytes of a registered bundle in one PUT to a signed link. A refusal
+ * frees the version. Races and repetitions end with exactly one object, the bundle's.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";

@@ -1,6 +1,7 @@
 /**
- * Versions that devices got stay taken after their bundle is deleted, by every way in which a device gets a bundle. A reused version reaches
- * the devices that have the old bytes, and ends there.
+ * Versions that devices got stay taken after their bundle is deleted, by every way in which a
+ * device gets a bundle. A reused version reaches the devices that have the old bytes, and ends
+ * there.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { putBytes, register } from "../support/bytes";
@@ -108,7 +109,8 @@ test("the version of a preview is free again, until production gets it", async (
 		await putBytes(world, bundle.upload_url, bundleOf(300 + round));
 		expect((await request("pr-1", "1.0.5-pr.1")).status).toBeLessThan(300);
 		await world.request("DELETE", "/channel", {
-			...{ key: preview.text, query: { app_id: app.appId, channel: "pr-1", delete_bundle: "true" } },
+			key: preview.text,
+			query: { app_id: app.appId, channel: "pr-1", delete_bundle: "true" },
 		});
 		await removed("1.0.5-pr.1");
 	}

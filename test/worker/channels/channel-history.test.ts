@@ -1,6 +1,7 @@
 /**
- * The history of channels: each path that changes the bundle of a channel writes an entry in the same batch, and no other path does.
- * `historyViolations` compares the end of a history with the channel itself, so it detects every path that wrote no entry.
+ * The history of channels: each path that changes the bundle of a channel writes an entry in the
+ * same batch, and no other path does. `historyViolations` compares the end of a history with the
+ * channel itself, so it detects every path that wrote no entry.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -97,18 +98,24 @@ describe("GET /channel/history", () => {
 		const [id0, id1] = (await history()).map(({ id }) => id);
 		expect(await history()).toEqual([
 			{
-				...{ ...common, id: id0, release_id: id0, at: new Date(world.clock.nowMs).toISOString(), action: "promotion" },
-				...{ version: "1.1.0", previous_version: "1.0.0", can_roll_back: false },
+				...common,
+				id: id0,
+				release_id: id0,
+				at: new Date(world.clock.nowMs).toISOString(),
+				action: "promotion",
+				version: "1.1.0",
+				previous_version: "1.0.0",
+				can_roll_back: false,
 			},
 			{
-				...{
-					...common,
-					id: id1,
-					release_id: id1,
-					at: new Date(world.clock.nowMs - 1000).toISOString(),
-					action: "created",
-				},
-				...{ version: "1.0.0", previous_version: null, can_roll_back: true },
+				...common,
+				id: id1,
+				release_id: id1,
+				at: new Date(world.clock.nowMs - 1000).toISOString(),
+				action: "created",
+				version: "1.0.0",
+				previous_version: null,
+				can_roll_back: true,
 			},
 		]);
 		await world.request("PUT", "/bundle", {
@@ -183,7 +190,9 @@ describe("GET /channel/history", () => {
 		await set({ version: "1.0.0" });
 		const preview = await createTestKey(world, "app_preview", app);
 		expect((await history("production", app, preview.text))[0]?.actor).toEqual({
-			...{ type: "api_key", id: world.adminKeyId, name: null },
+			type: "api_key",
+			id: world.adminKeyId,
+			name: null,
 		});
 		const reader = await createTestKey(world, "app_reader", app);
 		expect((await history("production", app, reader.text))[0]?.actor.name).toBe("admin");

@@ -1,6 +1,7 @@
 /**
- * `POST /channel` that changes nothing needs `channel.read` on that channel and nothing else. Permissions elsewhere do not help, and a request
- * that changes anything needs the permission of the change.
+ * `POST /channel` that changes nothing needs `channel.read` on that channel and nothing else.
+ * Permissions elsewhere do not help, and a request that changes anything needs the permission of
+ * the change.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import {

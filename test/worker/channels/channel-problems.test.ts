@@ -1,6 +1,6 @@
 /**
- * GET /channel marks a channel whose settings refuse its bundle to every device. Each test checks a refused device, then follows the remedy
- * and sees the mark disappear.
+ * GET /channel marks a channel whose settings refuse its bundle to every device. Each test checks a
+ * refused device, then follows the remedy and sees the mark disappear.
  */
 
 import { beforeAll, describe, expect, test } from "vitest";
@@ -30,8 +30,13 @@ const check = async (build: string, fields: Record<string, unknown> = {}, of = a
 	(
 		await world.request("POST", "/updates", {
 			body: {
-				...{ app_id: of.appId, device_id: crypto.randomUUID(), platform: "ios", version_name: "builtin" },
-				...{ version_build: build, plugin_version: "8.51.23", ...fields },
+				app_id: of.appId,
+				device_id: crypto.randomUUID(),
+				platform: "ios",
+				version_name: "builtin",
+				version_build: build,
+				plugin_version: "8.51.23",
+				...fields,
 			},
 		})
 	).body;

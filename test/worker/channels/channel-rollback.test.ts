@@ -1,6 +1,6 @@
 /**
- * POST /channel/rollback, checked on devices: it returns to the previous live bundle or a named one, ends a rollout, is refused after a
- * concurrent change, and its dry run predicts the effect.
+ * POST /channel/rollback, checked on devices: it returns to the previous live bundle or a named
+ * one, ends a rollout, is refused after a concurrent change, and its dry run predicts the effect.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";
@@ -50,8 +50,14 @@ const remove = (version: string) =>
 async function checks(running: string, build = "1.0.0", device = "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61") {
 	const { body } = await world.request("POST", "/updates", {
 		body: {
-			...{ app_id: app.appId, device_id: device, version_name: running, version_build: build, platform: "android" },
-			...{ plugin_version: "8.51.23", is_emulator: false, is_prod: true },
+			app_id: app.appId,
+			device_id: device,
+			version_name: running,
+			version_build: build,
+			platform: "android",
+			plugin_version: "8.51.23",
+			is_emulator: false,
+			is_prod: true,
 		},
 	});
 	const { version, error } = body as { version?: string; error?: string };
@@ -71,8 +77,15 @@ const audited = async () =>
 	).body as object[];
 /** The complete answer to a rollback between two versions. */
 const answered = (version: string | null, previous_version: string | null, fields: object = {}) => ({
-	...{ status: "ok", id: expect.any(Number), channel: "production", version, previous_version },
-	...{ changed: true, was_live: true, rollout_ended: null, ...fields },
+	status: "ok",
+	id: expect.any(Number),
+	channel: "production",
+	version,
+	previous_version,
+	changed: true,
+	was_live: true,
+	rollout_ended: null,
+	...fields,
 });
 
 describe("POST /channel/rollback without a version", () => {
@@ -84,8 +97,11 @@ describe("POST /channel/rollback without a version", () => {
 		expect(await checks("1.1.0")).toBe("1.0.0");
 		expect(await audited()).toMatchObject([
 			{
-				...{ actor: { id: world.adminKeyId }, target: { type: "channel", name: "production" } },
-				...{ before: { version: "1.1.0" }, after: { version: "1.0.0" }, details: { reason: "Login loop" } },
+				actor: { id: world.adminKeyId },
+				target: { type: "channel", name: "production" },
+				before: { version: "1.1.0" },
+				after: { version: "1.0.0" },
+				details: { reason: "Login loop" },
 			},
 		]);
 	});
@@ -235,7 +251,11 @@ describe("POST /channel/rollback is for", () => {
 		expect((await rollBack({}, text)).status).toBe(404);
 		expect((await rollBack({ channel: "pr-1", version: "1.0.0" }, text)).body.error).toBe("permission_denied");
 		expect((await rollBack({ channel: "pr-1", dry_run: true }, text)).body).toMatchObject({
-			...{ version: "1.0.0-pr.1", devices: null, devices_changed: null, refused: null, outcomes: null },
+			version: "1.0.0-pr.1",
+			devices: null,
+			devices_changed: null,
+			refused: null,
+			outcomes: null,
 		});
 		expect((await rollBack({ channel: "pr-1" }, text)).body).toMatchObject({ version: "1.0.0-pr.1" });
 	});
@@ -286,9 +306,17 @@ describe("POST /channel/rollback with dry_run", () => {
 	const device = async (number: number, fields: object) => {
 		const id = `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
 		const row = {
-			...{ app_id: app.uuid, device_id: id, platform: "android", version_build: "1.0.0", plugin_version: "8.51.23" },
-			...{ is_prod: 1, is_emulator: 0, last_seen_at_ms: world.clock.nowMs },
-			...{ created_at_ms: world.clock.nowMs, updated_at_ms: world.clock.nowMs, ...fields },
+			app_id: app.uuid,
+			device_id: id,
+			platform: "android",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+			is_prod: 1,
+			is_emulator: 0,
+			last_seen_at_ms: world.clock.nowMs,
+			created_at_ms: world.clock.nowMs,
+			updated_at_ms: world.clock.nowMs,
+			...fields,
 		};
 		await reportsOf(app.uuid);
 		await openReports().batch([
@@ -313,7 +341,11 @@ describe("POST /channel/rollback with dry_run", () => {
 		expect(status).toBe(200);
 		expect(body).toEqual({
 			...answered("1.0.0", "1.1.0", { rollout_ended: { version: "1.2.0", percentage_bps: 500 } }),
-			...{ dry_run: true, devices: 4, devices_changed: 2, unjudged: 0, sampled: false },
+			dry_run: true,
+			devices: 4,
+			devices_changed: 2,
+			unjudged: 0,
+			sampled: false,
 			refused: [{ error: "disable_auto_update_under_native", devices: 1 }],
 			outcomes: expect.any(Array),
 		});

@@ -1,5 +1,6 @@
 /**
- * Channels: at most one public channel for each platform, partial changes, paging, rollouts, and refusals by error code.
+ * Channels: at most one public channel for each platform, partial changes, paging, rollouts, and
+ * refusals by error code.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { CHANNEL_FIELDS, defaultsOf } from "../../../src/domain/updates/channel-fields";

@@ -1,6 +1,7 @@
 /**
- * The approval of a waiting promotion: by whom, with which keys, in which state of the channel, and once despite concurrent requests. Each
- * refusal stands beside the same request by a permitted caller.
+ * The approval of a waiting promotion: by whom, with which keys, in which state of the channel, and
+ * once despite concurrent requests. Each refusal stands beside the same request by a permitted
+ * caller.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { readThenWrite } from "../support/interleave";
@@ -63,7 +64,9 @@ describe("a promotion to a channel that requires approval", () => {
 			const { body } = await world.request("POST", "/apikey", {
 				key: by,
 				body: {
-					...{ name: "stored", hashed: false, expires_at: "2026-12-01T00:00:00Z" },
+					name: "stored",
+					hashed: false,
+					expires_at: "2026-12-01T00:00:00Z",
 					bindings: [{ role_name: "app_admin", scope_type: "app", org_id: world.orgId, app_id: app.uuid }],
 				},
 			});

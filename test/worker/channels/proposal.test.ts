@@ -1,6 +1,6 @@
 /**
- * Promotions that wait for approval, from the proposal to its end, checked by the offers to a device. The bundle that a proposal shows is the
- * one that devices get.
+ * Promotions that wait for approval, from the proposal to its end, checked by the offers to a
+ * device. The bundle that a proposal shows is the one that devices get.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { DAY_MS } from "../../../src/domain/time";
@@ -41,8 +41,14 @@ describe("a promotion to a channel that requires approval", () => {
 		expect((await shown()).version.name).toBe("1.1.0");
 		const [listed] = await proposals();
 		expect(listed).toMatchObject({
-			...{ id, channel: "production", state: "pending", outdated: false, version: "1.2.0", live_version: "1.1.0" },
-			...{ proposed_by: { type: "api_key", id: uploader.id }, can_approve: false },
+			id,
+			channel: "production",
+			state: "pending",
+			outdated: false,
+			version: "1.2.0",
+			live_version: "1.1.0",
+			proposed_by: { type: "api_key", id: uploader.id },
+			can_approve: false,
 			difference: { by: "zip", added: 0, changed: 1, removed: 0, files: [{ file: "index.html", change: "changed" }] },
 		});
 		expect(await decide("approve", { headers: approver.headers }, id)).toMatchObject({
@@ -55,7 +61,9 @@ describe("a promotion to a channel that requires approval", () => {
 			query: { app_id: app.appId, channel: "production" },
 		});
 		expect(history.body[0]).toMatchObject({
-			...{ action: "promotion", version: "1.2.0", actor: { type: "user", name: other.email } },
+			action: "promotion",
+			version: "1.2.0",
+			actor: { type: "user", name: other.email },
 			proposed_by: { name: "app_uploader" },
 		});
 		const audit = await world.request("GET", `/app/${app.appId}/audit`, admin());
@@ -183,7 +191,8 @@ describe("a promotion to a channel that requires approval", () => {
 			world.request("POST", "/private/set_manifest", {
 				key: uploader.text,
 				body: {
-					...{ app_id: app.appId, name: version },
+					app_id: app.appId,
+					name: version,
 					manifest: [{ file_name: "index.html", s3_path: path, file_hash: "0".repeat(64) }],
 				},
 			});
@@ -215,7 +224,8 @@ describe("a promotion to a channel that requires approval", () => {
 		const late = await world.request("POST", "/private/set_manifest", {
 			key: uploader.text,
 			body: {
-				...{ app_id: app.appId, name: "1.2.0" },
+				app_id: app.appId,
+				name: "1.2.0",
 				manifest: [{ file_name: "index.html", s3_path: path, file_hash: "0".repeat(64) }],
 			},
 		});
@@ -237,7 +247,10 @@ describe("a promotion to a channel that requires approval", () => {
 		await propose();
 		const [both] = await proposals();
 		expect(both.difference).toEqual({
-			...{ by: "manifest", added: 1, changed: 1, removed: 1 },
+			by: "manifest",
+			added: 1,
+			changed: 1,
+			removed: 1,
 			files: [
 				{ file: "new.js", change: "added" },
 				{ file: "index.html", change: "changed" },
@@ -248,11 +261,13 @@ describe("a promotion to a channel that requires approval", () => {
 		expect(both.not_compared).toBe(null);
 		await testEnv.DB.prepare("UPDATE bundles SET session_key = 'a:b' WHERE id = ?").bind(nextId).run();
 		expect((await proposals())[0], "encrypted").toMatchObject({
-			...{ difference: { by: "manifest", zip: null }, not_compared: "zip" },
+			difference: { by: "manifest", zip: null },
+			not_compared: "zip",
 		});
 		for (const id of [live, nextId]) await removeTestZip(id);
 		expect((await proposals())[0], "without zips").toMatchObject({
-			...{ difference: { by: "manifest", zip: null }, not_compared: null },
+			difference: { by: "manifest", zip: null },
+			not_compared: null,
 		});
 	});
 
@@ -315,7 +330,8 @@ describe("a promotion to a channel that requires approval", () => {
 		expect((await warn(uploader.text)).body).toMatchObject([{ fatal: false }]);
 		expect((await warn(uploader.text)).body[0].message).toContain("waiting for approval");
 		expect((await warn(ci.text)).body).toEqual([]);
-		// Channels of other apps come first; there are more of them than an answer has warnings, and the uploader may not promote to any.
+		// Channels of other apps come first; there are more of them than an answer has warnings, and the
+		// uploader may not promote to any.
 		const before = await createTestApp(world);
 		await testEnv.DB.batch([
 			testEnv.DB.prepare("UPDATE apps SET app_id = 'a.' || app_id WHERE id = ?").bind(before.uuid),

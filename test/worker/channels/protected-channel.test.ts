@@ -1,5 +1,6 @@
 /**
- * Protected channels, checked by the offers to a device. Each refusal stands beside the same request by a permitted caller.
+ * Protected channels, checked by the offers to a device. Each refusal stands beside the same
+ * request by a permitted caller.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { readThenWrite } from "../support/interleave";

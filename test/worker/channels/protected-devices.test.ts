@@ -1,6 +1,6 @@
 /**
- * The devices of a protected channel, which a channel of the name that they send would take from it: opening such a channel is for
- * administrators, by every door.
+ * The devices of a protected channel, which a channel of the name that they send would take from
+ * it: opening such a channel is for administrators, by every door.
  */
 
 import { beforeEach, expect, test } from "vitest";
@@ -26,8 +26,13 @@ const served = async (defaultChannel = "stable") =>
 	(
 		await world.request("POST", "/updates", {
 			body: {
-				...{ app_id: app.appId, device_id: crypto.randomUUID(), platform: "android", version_name: "builtin" },
-				...{ version_build: "1.0.0", plugin_version: "8.51.23", defaultChannel },
+				app_id: app.appId,
+				device_id: crypto.randomUUID(),
+				platform: "android",
+				version_name: "builtin",
+				version_build: "1.0.0",
+				plugin_version: "8.51.23",
+				defaultChannel,
 			},
 		})
 	).body.version;

@@ -1,6 +1,6 @@
 /**
- * A public channel with a bundle, a newer bundle of an uploader, and another administrator who may approve: the set-up of the tests of
- * protected channels and proposals.
+ * A public channel with a bundle, a newer bundle of an uploader, and another administrator who may
+ * approve: the set-up of the tests of protected channels and proposals.
  */
 import { expect } from "vitest";
 import { signIn, signInByPasskey, type TestSession } from "../support/sessions";
@@ -64,8 +64,13 @@ export const proposals = async (query: Record<string, string> = {}, by = admin()
 export const served = async () => {
 	const { body } = await world.request("POST", "/updates", {
 		body: {
-			...{ app_id: app.appId, device_id: crypto.randomUUID(), platform: "android", version_name: "builtin" },
-			...{ version_build: "1.0.0", plugin_version: "8.51.23", defaultChannel: "" },
+			app_id: app.appId,
+			device_id: crypto.randomUUID(),
+			platform: "android",
+			version_name: "builtin",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+			defaultChannel: "",
 		},
 	});
 	return body.version;

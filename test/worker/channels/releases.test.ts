@@ -1,4 +1,7 @@
-/** The release timeline of an app: what a reader learns of who released what, and what another tenant or a preview key does not. */
+/**
+ * The release timeline of an app: what a reader learns of who released what, and what another
+ * tenant or a preview key does not.
+ */
 import { beforeEach, describe, expect, test } from "vitest";
 import { plainSentence, releaseSentence } from "../../../src/domain/words/releases";
 import { createIssuer, IDS, networkOf } from "../support/issuer";

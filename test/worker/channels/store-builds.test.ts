@@ -11,8 +11,12 @@ async function appWith(world: World, devices: number): Promise<string> {
 	for (let device = 0; device < devices; device++) {
 		await world.request("POST", "/updates", {
 			body: {
-				...{ app_id: app.appId, device_id: crypto.randomUUID(), platform: "ios", version_name: "builtin" },
-				...{ version_build: "1.0.0", plugin_version: "8.51.23" },
+				app_id: app.appId,
+				device_id: crypto.randomUUID(),
+				platform: "ios",
+				version_name: "builtin",
+				version_build: "1.0.0",
+				plugin_version: "8.51.23",
 			},
 		});
 	}

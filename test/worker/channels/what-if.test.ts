@@ -1,5 +1,5 @@
 /**
- * POST /channel/what_if predicts the answers that all devices get after the change, and writes nothing.
+ * POST /channel/what_if predicts what all devices get after the change, and writes nothing.
  */
 
 import fc from "fast-check";
@@ -249,7 +249,8 @@ describe("the devices of POST /channel/what_if", () => {
 		const [reporting, old, named] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
 		const report = { app_id: own.app.appId, device_id: reporting, action: "app_moved_to_foreground" };
 		await world.request("POST", "/stats", { body: report });
-		// Seven days more, because a device that changes nothing may have been seen so long after its row says.
+		// Seven days more, because a device that changes nothing may have been seen so long after its row
+		// says.
 		world.clock.nowMs -= 13 * DAY_MS;
 		await ask(own.app, { ...(fleet[0] as AskedDevice), device_id: old });
 		world.clock.nowMs += 13 * DAY_MS;
@@ -268,8 +269,11 @@ describe("the devices of POST /channel/what_if", () => {
 		const own = await appWithFleet(0);
 		for (const version of VERSIONS) await uploadTestBundle(world, own.app, version);
 		const device = (fields: object = {}) => ({
-			...{ device_id: crypto.randomUUID(), platform: "ios", version_name: "builtin", version_build: "1.0.0" },
-			...{ plugin_version: "8.51.23" },
+			device_id: crypto.randomUUID(),
+			platform: "ios",
+			version_name: "builtin",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
 			...fields,
 		});
 		const beta = { defaultChannel: "beta" };
@@ -324,12 +328,20 @@ describe("the devices of POST /channel/what_if", () => {
 		expect(first.outcomes).toEqual([
 			{
 				before: {
-					...{ outcome: "none", version: null, error: "already_on_builtin", kind: "up_to_date" },
-					...{ channel: "production", package: null },
+					outcome: "none",
+					version: null,
+					error: "already_on_builtin",
+					kind: "up_to_date",
+					channel: "production",
+					package: null,
 				},
 				after: {
-					...{ outcome: "none", version: null, error: "no_channel", kind: "failed" },
-					...{ channel: null, package: null },
+					outcome: "none",
+					version: null,
+					error: "no_channel",
+					kind: "failed",
+					channel: null,
+					package: null,
 				},
 				changed: true,
 				devices: 5000,

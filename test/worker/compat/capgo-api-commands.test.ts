@@ -1,6 +1,6 @@
 /**
- * The commands that people paste from the pages about Capgo's public API, one for each, with the header that its page uses. Only addresses,
- * keys, ids, dates and checksums are ours.
+ * The commands that people paste from the pages about Capgo's public API, one for each, with the
+ * header that its page uses. Only addresses, keys, ids, dates and checksums are ours.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { type CapgoScene, createCapgoScene } from "../support/capgo-api-scene";
@@ -74,15 +74,16 @@ const PAGES: Readonly<
 			() => ({
 				path: "/channel/",
 				body: {
-					...{
-						app_id: id(),
-						channel: "production",
-						rolloutVersion: "1.1.0",
-						rolloutPercentage: 5,
-						rolloutEnabled: true,
-					},
-					...{ rolloutCacheTtlSeconds: 2_592_000, autoPauseEnabled: true, autoPauseFailureRateBps: 500 },
-					...{ autoPauseMinAttempts: 100, autoPauseAction: "pause" },
+					app_id: id(),
+					channel: "production",
+					rolloutVersion: "1.1.0",
+					rolloutPercentage: 5,
+					rolloutEnabled: true,
+					rolloutCacheTtlSeconds: 2_592_000,
+					autoPauseEnabled: true,
+					autoPauseFailureRateBps: 500,
+					autoPauseMinAttempts: 100,
+					autoPauseAction: "pause",
 				},
 				ignored: ["rolloutCacheTtlSeconds"],
 			}),
@@ -154,7 +155,8 @@ const PAGES: Readonly<
 			() => ({
 				path: "/app/",
 				body: {
-					...{ name: "My new app", app_id: `com.demo.a${crypto.randomUUID().slice(0, 8)}` },
+					name: "My new app",
+					app_id: `com.demo.a${crypto.randomUUID().slice(0, 8)}`,
 					...{ icon: "https://example.com/icon.png", owner_org: scene.world.orgId },
 				},
 			}),
@@ -165,7 +167,8 @@ const PAGES: Readonly<
 			() => ({
 				path: `/app/${id()}`,
 				body: {
-					...{ block_provider_infra_requests: true, name: "Updated name" },
+					block_provider_infra_requests: true,
+					name: "Updated name",
 					...{ icon: "https://example.com/updated.png", retention: 45 },
 				},
 			}),

@@ -1,6 +1,7 @@
 /**
- * Every operation of the description that Capgo publishes of its API, with its variants: each is answered, its effect is the described one, and
- * the answer has the fields that its clients read. The requests and shapes are written in our own words.
+ * Every operation of the description that Capgo publishes of its API, with its variants: each is
+ * answered, its effect is the described one, and the answer has the fields that its clients read.
+ * The requests and shapes are written in our own words.
  */
 
 import * as v from "valibot";
@@ -153,8 +154,12 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
 				request: () => ({
 					path: "/apikey/",
 					body: {
-						...{ name: fresh(mode), mode, limited_to_apps: [scene.app.appId], limited_to_orgs: [scene.world.orgId] },
-						...{ hashed: true, expires_at: "2027-01-01T00:00:00Z" },
+						name: fresh(mode),
+						mode,
+						limited_to_apps: [scene.app.appId],
+						limited_to_orgs: [scene.world.orgId],
+						hashed: true,
+						expires_at: "2027-01-01T00:00:00Z",
 					},
 				}),
 				shape: v.looseObject({ apikey: RECORDS.key }),
@@ -193,17 +198,18 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
 		request: () => ({
 			path: "/channel/",
 			body: {
-				...{
-					...ofApp(),
-					channel: fresh("made"),
-					version: "1.0.0",
-					public: false,
-					ios: true,
-					android: true,
-					electron: false,
-				},
-				...{ disableAutoUpdateUnderNative: false, disableAutoUpdate: "minor", allow_device_self_set: true },
-				...{ allow_emulator: false, allow_dev: false },
+				...ofApp(),
+				channel: fresh("made"),
+				version: "1.0.0",
+				public: false,
+				ios: true,
+				android: true,
+				electron: false,
+				disableAutoUpdateUnderNative: false,
+				disableAutoUpdate: "minor",
+				allow_device_self_set: true,
+				allow_emulator: false,
+				allow_dev: false,
 			},
 		}),
 		shape: RECORDS.status,

@@ -1,6 +1,7 @@
 /**
- * The parts of a request that scripts for Capgo's public API share: services that are not here, the audit log by record, pages of other origins,
- * and fields that have no effect, which are named, and refused where dropping them could do more than the caller asked for.
+ * The parts of a request that scripts for Capgo's public API share: services that are not here, the
+ * audit log by record, pages of other origins, and fields that have no effect, which are named, and
+ * refused where dropping them could do more than the caller asked for.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { type CapgoScene, createCapgoScene } from "../support/capgo-api-scene";
@@ -48,8 +49,13 @@ describe("the audit log by record", () => {
 		expect(all).toMatchObject({ page: 0, limit: 100, total: all.data.length });
 		const [first] = (await read({ tableName: "channels", operation: "INSERT", limit: "1" })).body.data;
 		expect(first).toMatchObject({
-			...{ table_name: "channels", operation: "INSERT", org_id: scene.world.orgId, old_record: null },
-			...{ actor_type: "apikey", actor_apikey_id: scene.world.adminKeyId, changed_fields: expect.any(Array) },
+			table_name: "channels",
+			operation: "INSERT",
+			org_id: scene.world.orgId,
+			old_record: null,
+			actor_type: "apikey",
+			actor_apikey_id: scene.world.adminKeyId,
+			changed_fields: expect.any(Array),
 		});
 		for (const tableName of ["apps", "app_versions", "channels", "org_users", "orgs"]) {
 			const { body } = await read({ tableName, limit: "1" });
@@ -63,7 +69,8 @@ describe("the audit log by record", () => {
 		}
 		const stranger = await createWorld();
 		const foreign = await stranger.request("GET", "/organization/audit", {
-			...{ key: stranger.adminKey, query: { ...ofOrg(), limit: "10" } },
+			key: stranger.adminKey,
+			query: { ...ofOrg(), limit: "10" },
 		});
 		expect(foreign.status).toBe(404);
 	});
@@ -79,11 +86,13 @@ describe("a field that is not known", () => {
 		expect(changed.body.ignored).toEqual(["colour", "a\nb"]);
 		const listed = await scene.send("GET", "/channel", { query: { ...ofApp(), colour: "blue" } });
 		expect({ named: listed.headers.get("x-ignored-fields"), isList: Array.isArray(listed.body) }).toEqual({
-			...{ named: "colour", isList: true },
+			named: "colour",
+			isList: true,
 		});
 		const refused = await scene.send("POST", "/channel", { body: { ...ofApp(), channel: "", colour: 1 } });
 		expect({ status: refused.status, named: refused.headers.get("x-ignored-fields") }).toEqual({
-			...{ status: 400, named: "colour" },
+			status: 400,
+			named: "colour",
 		});
 	});
 
@@ -135,7 +144,8 @@ describe("a list", () => {
 			query: { ...ofApp(), limit: "2", page: String(Math.ceil(total / 2) - 1) },
 		});
 		expect({ total: last.headers.get("x-total-count"), next: last.headers.get("link") }).toEqual({
-			...{ total: String(total), next: null },
+			total: String(total),
+			next: null,
 		});
 		const beyond = await scene.send("GET", "/channel", { query: { ...ofApp(), page: "9" } });
 		expect({ body: beyond.body, total: beyond.headers.get("x-total-count") }).toEqual({ body: [], total: null });
@@ -156,7 +166,8 @@ describe("a list", () => {
 		const refused = await refusing.request("GET", "/app", { key: refusing.adminKey });
 		const resetMs = refusing.clock.nowMs + 10_000;
 		expect(refused).toMatchObject({
-			...{ status: 429, body: { moreInfo: { retryAfterSeconds: 10, rateLimitResetAt: resetMs } } },
+			status: 429,
+			body: { moreInfo: { retryAfterSeconds: 10, rateLimitResetAt: resetMs } },
 		});
 		expect(refused.headers.get("x-ratelimit-reset")).toBe(String(resetMs / 1000));
 	});

@@ -1,5 +1,6 @@
 /**
- * Requests of scripts for Capgo's public API whose names or shapes differ from this server's, one by one.
+ * Requests of scripts for Capgo's public API whose names or shapes differ from this server's, one
+ * by one.
  */
 
 import { beforeAll, describe, expect, test } from "vitest";
@@ -108,7 +109,8 @@ describe("organizations and members", () => {
 		}
 		const stranger = await createWorld();
 		const foreign = await stranger.request("PUT", "/organization", {
-			...{ key: stranger.adminKey, body: { ...ofOrg(), name: "Taken" } },
+			key: stranger.adminKey,
+			body: { ...ofOrg(), name: "Taken" },
 		});
 		expect(foreign.status).toBe(404);
 	});
@@ -131,7 +133,8 @@ describe("API keys", () => {
 		["a field that would limit the key", { mode: "read", limited_to_channels: ["beta"] }, "limited_to_channels"],
 	])("with %s are refused", async (_, body, path) => {
 		const { status, body: answer } = await scene.send("POST", "/apikey", {
-			...{ query: { org_id: scene.world.orgId }, body },
+			query: { org_id: scene.world.orgId },
+			body,
 		});
 		expect({ status, named: pathsOf(answer).includes(path) }).toEqual({ status: 400, named: true });
 	});
@@ -205,10 +208,13 @@ describe("channels", () => {
 
 	test("take a bundle's id as digits, and a time for a cache without effect", async () => {
 		const { status, body } = await set({
-			...{ rolloutVersion: String(scene.bundles.first), rolloutPercentage: 5, rolloutCacheTtlSeconds: 3600 },
+			rolloutVersion: String(scene.bundles.first),
+			rolloutPercentage: 5,
+			rolloutCacheTtlSeconds: 3600,
 		});
 		expect({ status, body }).toMatchObject({
-			...{ status: 200, body: { rolloutCacheTtlSeconds: 3600, ignored: ["rolloutCacheTtlSeconds"] } },
+			status: 200,
+			body: { rolloutCacheTtlSeconds: 3600, ignored: ["rolloutCacheTtlSeconds"] },
 		});
 		expect((await beta()).rollout_version).toBe(scene.bundles.first);
 		await set({ rollback: true });
@@ -289,12 +295,15 @@ describe("bundles", () => {
 			scene.send("POST", "/bundle", { body: { ...ofApp(), version, external_url: scene.file.url, checksum } });
 		const { status, body } = await register("4.0.0", "1a2b3c4d");
 		expect({ status, warning: body.warning, ignored: body.ignored }).toEqual({
-			...{ status: 201, warning: expect.stringContaining("SHA-256"), ignored: ["checksum"] },
+			status: 201,
+			warning: expect.stringContaining("SHA-256"),
+			ignored: ["checksum"],
 		});
 		expect(body.bundle.checksum).toBe(scene.file.checksum);
 		const upper = await register("4.0.1", scene.file.checksum.toUpperCase());
 		expect({ checksum: upper.body.checksum, warning: upper.body.warning }).toEqual({
-			...{ checksum: scene.file.checksum, warning: undefined },
+			checksum: scene.file.checksum,
+			warning: undefined,
 		});
 		expect((await register("4.0.2", "0".repeat(64))).body.error).toBe("checksum_mismatch");
 	});

@@ -1,5 +1,6 @@
 /**
- * Webhooks by Capgo's paths, names, headers and events: the whole life of one, as a receiver and a script see it.
+ * Webhooks by Capgo's paths, names, headers and events: the whole life of one, as a receiver and a
+ * script see it.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";
@@ -86,7 +87,8 @@ describe("a webhook for records", () => {
 		await send("PUT", "/organization", { name: "Renamed" });
 		await world.request("PUT", `/app/${app.appId}`, { key: world.adminKey, body: { name: "Renamed" } });
 		await world.request("DELETE", "/channel", {
-			...{ key: world.adminKey, query: { app_id: app.appId, channel: "production" } },
+			key: world.adminKey,
+			query: { app_id: app.appId, channel: "production" },
 		});
 		await deliver();
 		const types = receiver.received.map(({ headers }) => headers["x-capgo-event"]).sort();
@@ -101,7 +103,9 @@ describe("a webhook for records", () => {
 			expect(verified(secret, delivery, scene.world.clock.nowMs)).toEqual(body);
 			const [table, operation] = (headers["x-capgo-event"] ?? "").split(".");
 			expect(body).toMatchObject({
-				...{ event: headers["x-capgo-event"], event_id: headers["webhook-id"], org_id: world.orgId },
+				event: headers["x-capgo-event"],
+				event_id: headers["webhook-id"],
+				org_id: world.orgId,
 				data: { table, operation, record_id: expect.any(String), changed_fields: expect.any(Array) },
 			});
 			expect(headers["x-capgo-event-id"]).toBe(headers["webhook-id"]);

@@ -1,6 +1,6 @@
 /**
- * Requests of the stock CLI that the CLI itself cannot test: shapes that are not listed, the mark between the two calls of its clean-up,
- * registrations, and the answers to a preview key.
+ * Requests of the stock CLI that the CLI itself cannot test: shapes that are not listed, the mark
+ * between the two calls of its clean-up, registrations, and the answers to a preview key.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { openDb, query } from "../../../src/db/client";

@@ -1,6 +1,6 @@
 /**
- * The story of a device and the log of an app: what a person reads of what devices did, once, newest first, for the app's own people, and
- * nothing that costs a returning device a row.
+ * The story of a device and the log of an app: what a person reads of what devices did, once,
+ * newest first, for the app's own people, and nothing that costs a returning device a row.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";
@@ -288,7 +288,8 @@ describe("GET /device?totals=true", () => {
 		const [oldest] = (await list({ sort: "last_seen", order: "asc" })).devices;
 		expect(oldest?.device_id).toBe(ids[0]);
 		const byName = (await list({ sort: "name", order: "desc" })).devices.map(({ device_id }) => device_id);
-		// The custom id begins with a letter behind those of any UUID or not, so it counts as the name it is.
+		// The custom id begins with a letter behind those of any UUID or not, so it counts as the name it
+		// is.
 		const nameOf = (id: string) => (id === ids[3] ? "ada@example.com" : id);
 		expect(byName).toEqual(
 			ids.toSorted((one, other) => (nameOf(one) < nameOf(other) ? 1 : -1)).slice(0, byName.length),

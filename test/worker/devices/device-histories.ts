@@ -1,6 +1,7 @@
 /**
- * Random histories of devices for the tests of their rows: the reports of devices, the messages in which an isolate sends them, deliveries in
- * any order, repetition and batching, and by the simplest means the rows that all of it implies.
+ * Random histories of devices for the tests of their rows: the reports of devices, the messages in
+ * which an isolate sends them, deliveries in any order, repetition and batching, and by the
+ * simplest means the rows that all of it implies.
  */
 import fc from "fast-check";
 import { expect } from "vitest";
@@ -33,8 +34,18 @@ interface Act {
 }
 
 export const PLAIN: Said = {
-	...{ platform: "android", versionName: "1.0.1", versionBuild: "1.0.0", osVersion: "15", pluginVersion: "8.51.23" },
-	...{ isProd: true, isEmulator: false, customId: "", installSource: "", keyId: "", defaultChannel: "", channelId: 1 },
+	platform: "android",
+	versionName: "1.0.1",
+	versionBuild: "1.0.0",
+	osVersion: "15",
+	pluginVersion: "8.51.23",
+	isProd: true,
+	isEmulator: false,
+	customId: "",
+	installSource: "",
+	keyId: "",
+	defaultChannel: "",
+	channelId: 1,
 };
 const common = {
 	platform: fc.constantFrom("android", "ios"),
@@ -108,8 +119,9 @@ export function reportsIn(acts: readonly Act[]): Report[][] {
 }
 
 /**
- * Whether each version counts the same with the store build that its device has reported by then. Otherwise the count depends on the
- * batches: a stored row has the later build, and a version that equals it counts as the store build.
+ * Whether each version counts the same with the store build that its device has reported by then.
+ * Otherwise the count depends on the batches: a stored row has the later build, and a version that
+ * equals it counts as the store build.
  */
 export function hasClearVersions(reports: readonly Report[]): boolean {
 	const last = new Map<string, Report>();
@@ -138,7 +150,10 @@ export async function messagesOf(acts: readonly Report[][]): Promise<DeviceEvent
 	for (const act of acts) {
 		const work: Promise<unknown>[] = [];
 		const events = act.map(({ device, ...said }) => ({
-			...{ ...said, type: "seen" as const, appId: "", deviceId: device },
+			...said,
+			type: "seen" as const,
+			appId: "",
+			deviceId: device,
 		}));
 		nowMs = act[0]?.atMs ?? nowMs;
 		buffer.add(events, (promised) => void work.push(promised));

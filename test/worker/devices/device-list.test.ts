@@ -39,15 +39,15 @@ beforeAll(async () => {
 });
 
 const ANY_DEVICE: DeviceFilter = {
-	...{ channel: undefined, version: undefined, platform: undefined },
-	...{
-		customId: undefined,
-		keyId: undefined,
-		seenFromMs: undefined,
-		seenToMs: undefined,
-		search: undefined,
-		searchesCustomIds: true,
-	},
+	channel: undefined,
+	version: undefined,
+	platform: undefined,
+	customId: undefined,
+	keyId: undefined,
+	seenFromMs: undefined,
+	seenToMs: undefined,
+	search: undefined,
+	searchesCustomIds: true,
 };
 let devices = 0;
 const newDevice = () => `00000000-0000-4000-9000-${String(++devices).padStart(12, "0")}`;
@@ -73,7 +73,8 @@ const show = (query: Record<string, string>, key = world.adminKey) => showOf(app
 /** A list of the devices of a channel reads their overrides first. */
 const showOf = (of: TestApp, query: Record<string, string>, key = world.adminKey) =>
 	world.request("GET", "/device", {
-		...{ key, query: { app_id: of.appId, ...query } },
+		key,
+		query: { app_id: of.appId, ...query },
 		mostTrips: query.channel === undefined ? 2 : 3,
 	});
 
@@ -134,7 +135,10 @@ describe("the list", () => {
 			override_channel: null,
 			override_version: null,
 			key_id: null,
-			...{ version: null, install_source: null, country_code: null, created_at: "2026-11-21T08:00:00.000Z" },
+			version: null,
+			install_source: null,
+			country_code: null,
+			created_at: "2026-11-21T08:00:00.000Z",
 			last_seen_at: new Date(NOW_MS).toISOString(),
 			updated_at: new Date(NOW_MS).toISOString(),
 		});
@@ -215,7 +219,8 @@ describe("the list of a channel", () => {
 			await check(device_id, { app_id: own.appId, defaultChannel, platform: index % 3 === 0 ? "ios" : "android" });
 		}
 		await deliver();
-		// Some devices on beta have an override to production, some others one to beta; one has an override of the bundle only.
+		// Some devices on beta have an override to production, some others one to beta; one has an
+		// override of the bundle only.
 		for (const [index, device_id] of ids.entries()) {
 			const channel = index % 10 === 0 ? "production" : index % 10 === 1 ? "beta" : undefined;
 			if (channel !== undefined)

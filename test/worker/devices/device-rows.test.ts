@@ -137,7 +137,8 @@ describe("the messages of a history", () => {
 						expectAtMost(versions, totals);
 					}
 				}),
-				// A failure prints the seed. The smallest history that fails is soon found without a database, below.
+				// A failure prints the seed. The smallest history that fails is soon found without a database,
+				// below.
 				{ numRuns: RUNS, endOnFailure: true },
 			);
 		},

@@ -1,6 +1,6 @@
 /**
- * Devices as operators see and steer them: an override applies to one device from its next check on. The answers of /channel_self agree with the
- * next check.
+ * Devices as operators see and steer them: an override applies to one device from its next check
+ * on. The answers of /channel_self agree with the next check.
  */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";

@@ -1,5 +1,6 @@
 /**
- * Denied attempts are written where the people concerned look, and an attacker cannot fill a log or the database with them.
+ * Denied attempts are written where the people concerned look, and an attacker cannot fill a log or
+ * the database with them.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";

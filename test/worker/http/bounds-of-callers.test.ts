@@ -1,6 +1,6 @@
 /**
- * Work that a key does not pay: what callers hold in memory, have fetched or sent to every device is bounded, while ordinary use
- * works and other callers go on.
+ * Work that a key does not pay: what callers hold in memory, have fetched or sent to every device
+ * is bounded, while ordinary use works and other callers go on.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { MANIFEST_ANSWER_BYTES } from "../../../src/compat/capgo-cli/uploads";
@@ -83,8 +83,13 @@ describe("a manifest", () => {
 		await setTestChannel(world, app, "pr-7", { version: "7.1.2-pr.1", allow_device_self_set: true }, key);
 		const { body } = await world.request("POST", "/updates", {
 			body: {
-				...{ app_id: app.appId, device_id: crypto.randomUUID(), version_name: "builtin", version_build: "1.0.0" },
-				...{ platform: "android", plugin_version: "8.51.23", defaultChannel: "pr-7" },
+				app_id: app.appId,
+				device_id: crypto.randomUUID(),
+				version_name: "builtin",
+				version_build: "1.0.0",
+				platform: "android",
+				plugin_version: "8.51.23",
+				defaultChannel: "pr-7",
 			},
 		});
 		expect(body.manifest).toHaveLength(2_500);
@@ -105,7 +110,9 @@ function silent(length: number) {
 	});
 }
 
-/** Ends bodies that fell silent; each may be in its first period, in which something of it arrived. */
+/**
+ * Ends bodies that fell silent; each may be in its first period, in which something of it arrived.
+ */
 async function endSilences(silences: (() => void)[]): Promise<void> {
 	for (let period = 0; period < 2; period += 1) {
 		for (const end of silences.splice(0)) end();
@@ -132,7 +139,9 @@ describe("open uploads of one key", () => {
 			held.request("PATCH", new URL(location).pathname, {
 				key: uploader,
 				headers: {
-					...{ "tus-resumable": "1.0.0", "upload-offset": "0", "content-type": "application/offset+octet-stream" },
+					"tus-resumable": "1.0.0",
+					"upload-offset": "0",
+					"content-type": "application/offset+octet-stream",
 				},
 				rawBody: rawBody as never,
 			});
@@ -265,8 +274,12 @@ describe("memory of an isolate", () => {
 		const most = STRANGER_BYTES.group / MEBIBYTE;
 		await until(() => refused.length === running.length - most);
 		const event = {
-			...{ app_id: ownApp.appId, platform: "ios", version_name: "builtin", version_build: "1.0.0" },
-			...{ plugin_version: "8.51.23", action: "app_moved_to_foreground" },
+			app_id: ownApp.appId,
+			platform: "ios",
+			version_name: "builtin",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+			action: "app_moved_to_foreground",
 		};
 		const batch = Array.from({ length: 100 }, () => ({ ...event, device_id: crypto.randomUUID() }));
 		const answer = await report("192.0.2.7", JSON.stringify(batch));

@@ -1,4 +1,7 @@
-/** Checks of uploads are work that a key does not pay: their size is bounded, and refused ones cost their caller time. */
+/**
+ * Checks of uploads are work that a key does not pay: their size is bounded, and refused ones cost
+ * their caller time.
+ */
 import { brotliCompressSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
 import { MOST_END_BYTES } from "../../../src/domain/bundles/archive-directory";

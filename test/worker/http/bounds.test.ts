@@ -1,5 +1,6 @@
 /**
- * Work before authentication: at every endpoint a stranger's body is not read, and a stranger's question costs one look-up.
+ * Work before authentication: at every endpoint a stranger's body is not read, and a stranger's
+ * question costs one look-up.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
@@ -38,7 +39,10 @@ const pathOf = ({ path }: AnyEndpoint) => path.replaceAll(/:\w+(\{[^}]*\})?/g, "
 
 const CHUNK_BYTES = 64 * 1024;
 
-/** A body that counts how often more of it was asked for. The runtime asks once before anybody reads. */
+/**
+ * A body that counts how often more of it was asked for. The runtime asks once before anybody
+ * reads.
+ */
 function watchedBody(length: number) {
 	const state = { pulls: 0 };
 	const chunk = new Uint8Array(CHUNK_BYTES).fill(0x20);

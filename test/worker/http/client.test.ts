@@ -1,6 +1,6 @@
 /**
- * The typed client: what the compiler knows of every endpoint, and what goes over the wire. The types are checked by `tsc -p test`;
- * the requests run against the application itself.
+ * The typed client: what the compiler knows of every endpoint, and what goes over the wire. The
+ * types are checked by `tsc -p test`; the requests run against the application itself.
  */
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { beforeAll, describe, expect, expectTypeOf, test } from "vitest";
@@ -127,7 +127,8 @@ describe("a request of the client", () => {
 		const { client, sent } = clientAnsweredBy(() => Response.json({}));
 		await client("GET /app/:app_id", { params: { app_id: "a/../b?c#d é" } });
 		expect(sent[0]?.url).toBe(`${BASE_URL}/app/a%2F..%2Fb%3Fc%23d%20%C3%A9`);
-		// These three would be taken out of the path by every URL parser, and another endpoint would answer.
+		// These three would be taken out of the path by every URL parser, and another endpoint would
+		// answer.
 		for (const app_id of ["", ".", ".."]) {
 			await expect(client("DELETE /app/:app_id", { params: { app_id } })).rejects.toThrow("app_id");
 		}

@@ -1,6 +1,6 @@
 /**
- * The package of the `capstan` command: the address that a server gave away keeps its bytes after an upgrade, because the server keeps the
- * package before it redirects there.
+ * The package of the `capstan` command: the address that a server gave away keeps its bytes after
+ * an upgrade, because the server keeps the package before it redirects there.
  */
 import { expect, test } from "vitest";
 import { createApp } from "../../../src/app";

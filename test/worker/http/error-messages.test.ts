@@ -1,6 +1,6 @@
 /**
- * Error messages for the caller's kind: a signed-in person reads about their account and never about an API key that they do not have;
- * a program with a key reads about its key.
+ * Error messages for the caller's kind: a signed-in person reads about their account and never
+ * about an API key that they do not have; a program with a key reads about its key.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { guarded, keyOf, prepareRequest } from "../support/isolation-cast";

@@ -1,6 +1,7 @@
 /**
- * Every endpoint that a key can write through: what the decision stood on is looked at again in the batch that writes. Another isolate
- * changes it between the reading and the writing, so the race happens every time.
+ * Every endpoint that a key can write through: what the decision stood on is looked at again in the
+ * batch that writes. Another isolate changes it between the reading and the writing, so the race
+ * happens every time.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
@@ -83,7 +84,10 @@ async function writeAfter(
 	return { answer: await racing(method, path, { key, ...options }), wrote };
 }
 
-/** As in the other tests of all endpoints, except that dry runs are real and that a completion has something left to complete. */
+/**
+ * As in the other tests of all endpoints, except that dry runs are real and that a completion has
+ * something left to complete.
+ */
 async function prepared(name: string): Promise<[method: string, request: PreparedRequest]> {
 	const prepare = REQUESTS[name];
 	if (prepare === undefined) throw new Error(`no request for ${name}`);

@@ -1,6 +1,7 @@
 /**
- * Clients that hang up. The platform ends the request of such a client at once, with everything that is not registered with `waitUntil`, so
- * these tests look at what is registered while the database does not answer yet, and wait for that alone.
+ * Clients that hang up. The platform ends the request of such a client at once, with everything
+ * that is not registered with `waitUntil`, so these tests look at what is registered while the
+ * database does not answer yet, and wait for that alone.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
@@ -107,7 +108,8 @@ describe("the version of the schema", () => {
 		const tasks: Promise<unknown>[] = [];
 		const version = new SchemaVersion({ now: () => nowMs, deadline: async () => undefined, log: () => undefined });
 		return {
-			...{ tasks, slow },
+			tasks,
+			slow,
 			read: () => version.read(db, (task) => tasks.push(task)),
 			later: (ms: number) => (nowMs += ms),
 			questions: () => questions,

@@ -1,6 +1,6 @@
 /**
- * `Idempotency-Key`: for every endpoint that creates something, a repetition gets the first answer and changes nothing. A key belongs to one
- * caller and one request.
+ * `Idempotency-Key`: for every endpoint that creates something, a repetition gets the first answer
+ * and changes nothing. A key belongs to one caller and one request.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { allEndpoints } from "../../../src/endpoints";

@@ -1,4 +1,7 @@
-/** Names under which the server answers: nobody gets links or keys for the name of another server, and devices are answered under each. */
+/**
+ * Names under which the server answers: nobody gets links or keys for the name of another server,
+ * and devices are answered under each.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import type { Deps } from "../../../src/deps";

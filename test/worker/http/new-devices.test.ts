@@ -1,5 +1,6 @@
 /**
- * Limits of new devices and of requests of one address: strangers cannot fill the database, and real fleets are never refused.
+ * Limits of new devices and of requests of one address: strangers cannot fill the database, and
+ * real fleets are never refused.
  */
 
 import { describe, expect, test } from "vitest";
@@ -97,7 +98,8 @@ describe("new device ids", () => {
 		for (const device of devices.slice(0, 300)) {
 			expect((await check(world, app.appId, device, address)).status).toBe(200);
 		}
-		// Other isolates of the data center let so many through that the platform's window is full; a new one may begin before the next check.
+		// Other isolates of the data center let so many through that the platform's window is full; a new
+		// one may begin before the next check.
 		const fillWindow = async () => {
 			while ((await testEnv.NEW_DEVICES.limit({ key })).success) {
 				await Promise.all(Array.from({ length: 500 }, () => testEnv.NEW_DEVICES.limit({ key })));

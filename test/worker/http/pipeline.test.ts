@@ -1,12 +1,13 @@
 /**
- * Rules for every endpoint: where a key is accepted, the order of checks, the format of errors, and the data that no response contains.
+ * Rules for every endpoint: where a key is accepted, the order of checks, the format of errors, and
+ * the data that no response contains.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { mintKey } from "../../../src/authz/secrets";
 import { allEndpoints } from "../../../src/endpoints";
 import type { AnyEndpoint } from "../../../src/http/endpoint";
 import { ANONYMOUS_VALUE } from "../../../src/http/pipeline/credential-headers";
-import { REQUESTS } from "../support/requests";
+import { LIST_FIELDS, REQUESTS } from "../support/requests";
 import { createTestApp, createTestKey, createWorld, type TestApp, testEnv, type World } from "../support/world";
 
 let world: World;
@@ -364,13 +365,8 @@ describe("every endpoint", () => {
 			const asked = { key: world.adminKey, mostTrips: 3 };
 			const page = (number: string) =>
 				world.request(endpoint.method, prepared.path, { ...asked, query: { ...query, page: number } });
-			// Lists that stand beside quotas or a total.
-			const NAMES: Readonly<Record<string, string>> = {
-				...{ "/organization/usage": "apps", "/device/list": "devices", "/bundle/list": "bundles" },
-				...{ "/webhooks/deliveries": "deliveries", "/statistics/org/:org_id": "byApp" },
-			};
 			const listOf = ({ body }: { readonly body: unknown }) => {
-				const name = NAMES[endpoint.path];
+				const name = LIST_FIELDS[endpoint.path];
 				return name === undefined ? body : (body as Record<string, unknown>)[name];
 			};
 			expect(listOf(await page("0")), keyOf(endpoint)).toBeInstanceOf(Array);

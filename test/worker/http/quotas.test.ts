@@ -1,7 +1,8 @@
 /**
- * Quotas: what an account, an organization, an app and a key may hold. Each is tried from the outside with a limit of a few; at the limit
- * the next creation is 409 `quota_exceeded` and writes nothing, 20 that come at once never exceed it, and deleting one makes room. What
- * another organization holds never counts.
+ * Quotas: what an account, an organization, an app and a key may hold. Each is tried from the
+ * outside with a limit of a few; at the limit the next creation is 409 `quota_exceeded` and writes
+ * nothing, 20 that come at once never exceed it, and deleting one makes room. What another
+ * organization holds never counts.
  */
 import { describe, expect, test } from "vitest";
 import { ConfigError, parseConfig } from "../../../src/config";
@@ -30,7 +31,7 @@ const exceeded = (quota: string, limit: number, used = limit) => ({
 	body: { error: "quota_exceeded", moreInfo: { quota, limit, used } },
 });
 
-/** Ways to fill a quota of 3, each from its start: `create` makes one more, `remove` deletes one. */
+/** Ways to fill a quota of 3, each from its start: `create` adds one, `remove` deletes one. */
 interface Filling {
 	readonly begin: (world: World, app: TestApp) => Promise<Filler>;
 	/** Number at the start. */
@@ -319,8 +320,14 @@ describe("the quota of stored bytes", () => {
 		const app = await createTestApp(world);
 		await run(
 			query.insertInto("bundles").values({
-				...{ app_id: app.uuid, name: "9.0.0", status: "ready", storage_provider: "external", size_bytes: 1000 },
-				...{ created_by: "x", created_at_ms: 1, updated_at_ms: 1 },
+				app_id: app.uuid,
+				name: "9.0.0",
+				status: "ready",
+				storage_provider: "external",
+				size_bytes: 1000,
+				created_by: "x",
+				created_at_ms: 1,
+				updated_at_ms: 1,
 			} as never),
 		);
 		const neighbour = await createWorld();
@@ -331,55 +338,6 @@ describe("the quota of stored bytes", () => {
 
 const storedBytes = async (app: TestApp) =>
 	(await rows(query.selectFrom("apps").select("storage_bytes").where("id", "=", app.uuid)))[0]?.storage_bytes;
-
-describe("GET /organization/usage", () => {
-	const usage = (world: World, key = world.adminKey, orgId = world.orgId) =>
-		world.as(key)("GET /organization/usage", { query: { orgId } });
-
-	test("shows every quota of the organization and its apps with its usage", async () => {
-		const world = await worldWith("channels_per_app=7, apps_per_organization=9");
-		const [app, empty] = [await createTestApp(world), await createTestApp(world)];
-		await uploadTestBundle(world, app, "1.0.0");
-		await setTestChannel(world, app, "production");
-		await register(world, app, "1.0.1", world.adminKey);
-		const size = testBundle("1.0.0").length;
-		const limits = DEFAULT_QUOTAS;
-		expect(await usage(world)).toMatchObject({
-			status: 200,
-			trips: 1,
-			body: {
-				quotas: [
-					{ name: "storage_bytes_per_organization", limit: limits.storage_bytes_per_organization, used: size },
-					{ name: "apps_per_organization", limit: 9, used: 2 },
-					{ name: "api_keys_per_organization", limit: limits.api_keys_per_organization, used: 1 },
-					{ name: "invitations_per_organization", limit: limits.invitations_per_organization, used: 0 },
-					{ name: "open_uploads_per_organization", limit: limits.open_uploads_per_organization, used: 1 },
-				],
-				apps: [
-					{
-						...{ id: app.uuid, app_id: app.appId, storage_bytes: size },
-						quotas: [
-							{ name: "channels_per_app", limit: 7, used: 1 },
-							{ name: "bundles_per_app", limit: limits.bundles_per_app, used: 2 },
-							{ name: "open_uploads_per_app", limit: limits.open_uploads_per_app, used: 1 },
-						],
-					},
-					{ id: empty.uuid, storage_bytes: 0 },
-				],
-				more: false,
-			},
-		});
-	});
-
-	test("is restricted to members of the organization", async () => {
-		const [world, stranger] = [await createWorld(), await createWorld()];
-		const member = await createTestKey(world, "org_member");
-		expect((await usage(world, member.text)).status, "the control").toBe(200);
-		expect(await usage(world, stranger.adminKey)).toMatchObject({ status: 404 });
-		const reader = await createTestKey(world, "app_reader", await createTestApp(world));
-		expect((await usage(world, reader.text)).status).toBeGreaterThanOrEqual(403);
-	});
-});
 
 describe("the variable QUOTAS", () => {
 	test("changes only the quotas that it names", () => {

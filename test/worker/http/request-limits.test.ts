@@ -1,6 +1,7 @@
 /**
- * Rate limits refuse key guessing and runaway scripts, and never a client below its limit, regardless of other clients. A limiter that
- * fails refuses no request. The platform does the counting; the last test runs the real binding of wrangler.toml.
+ * Rate limits refuse key guessing and runaway scripts, and never a client below its limit,
+ * regardless of other clients. A limiter that fails refuses no request. The platform does the
+ * counting; the last test runs the real binding of wrangler.toml.
  */
 import { describe, expect, test } from "vitest";
 import { mintKey } from "../../../src/authz/secrets";
@@ -157,7 +158,8 @@ test("the limiters of wrangler.toml answer 429 after the last allowed failure", 
 	const address = `2001:db8::${Math.floor(Math.random() * 0xffff).toString(16)}`;
 	const key = mintKey(world.deps.randomBytes).text;
 	const statuses = new Map<number, number>();
-	// The platform counts in fixed windows: if this run crosses from one to the next, one of the two still has more than the limit.
+	// The platform counts in fixed windows: if this run crosses from one to the next, one of the two
+	// still has more than the limit.
 	for (let request = 0; request < 2 * limit + 1; request++) {
 		const { status } = await world.as(key)("GET /app", { headers: from(address) });
 		statuses.set(status, (statuses.get(status) ?? 0) + 1);

@@ -1,5 +1,6 @@
 /**
- * The service about itself: where a browser and a program go from the bare address, and the addresses at which apps reach a local run.
+ * The service about itself: where a browser and a program go from the bare address, and the
+ * addresses at which apps reach a local run.
  */
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -127,8 +128,13 @@ describe("GET /service/status", () => {
 		const { status, body } = await read(world, { cache, events: { ...world.deps.events, metrics } });
 		expect(status).toBe(200);
 		expect(body).toMatchObject({
-			...{ version: packageJson.version, now: "2026-11-21T08:00:00.000Z", bucket: "works", edge_cache: "works" },
-			...{ queue: { backlog: 3, oldest_at: "1970-01-01T00:00:01.000Z" }, dead_messages: 0, missing_bindings: [] },
+			version: packageJson.version,
+			now: "2026-11-21T08:00:00.000Z",
+			bucket: "works",
+			edge_cache: "works",
+			queue: { backlog: 3, oldest_at: "1970-01-01T00:00:01.000Z" },
+			dead_messages: 0,
+			missing_bindings: [],
 			database: { size_bytes: expect.any(Number) },
 			telemetry: [{ binding: "TELEMETRY", schema: null, size_bytes: null }],
 			settings: { public_url: "https://updates.example.com", secrets: 1 },
@@ -172,7 +178,10 @@ describe("GET /service/status", () => {
 				{ binding: "TELEMETRY", schema: null, size_bytes: null },
 				{ binding: "TELEMETRY_1", schema: "0003_third", size_bytes: expect.any(Number) },
 			],
-			...{ bucket: "fails", edge_cache: "no_effect", queue: null, missing_bindings: ["ASSETS"] },
+			bucket: "fails",
+			edge_cache: "no_effect",
+			queue: null,
+			missing_bindings: ["ASSETS"],
 		});
 		expect((await read(world, { cache }, "capstan.example.workers.dev")).body.edge_cache).toBe("no_effect");
 	});

@@ -1,6 +1,7 @@
 /**
- * Every setting that @capgo/cli 8.68.1 can send, each either acted upon, which its record then shows, or refused by name with a remedy.
- * The refused ones are those of src/http/pipeline/stock-settings.ts, and none of that list may be missing here.
+ * Every setting that @capgo/cli 8.68.1 can send, each either acted upon, which its record then
+ * shows, or refused by name with a remedy. The refused ones are those of
+ * src/http/pipeline/stock-settings.ts, and none of that list may be missing here.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { REFUSED_SETTINGS, type SettingsRequest } from "../../../src/http/pipeline/stock-settings";

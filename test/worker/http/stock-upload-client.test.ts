@@ -1,6 +1,7 @@
 /**
- * The stock TUS client against a caller whose share of the memory is full: it repeats the refused request by its own defaults and uploads
- * the whole bundle when there is room again. A status that the client gives up at, such as 429, fails this test.
+ * The stock TUS client against a caller whose share of the memory is full: it repeats the refused
+ * request by its own defaults and uploads the whole bundle when there is room again. A status that
+ * the client gives up at, such as 429, fails this test.
  */
 import { type HttpRequest, type HttpResponse, Upload } from "tus-js-client";
 import { expect, test } from "vitest";
@@ -58,7 +59,9 @@ test("the stock client repeats what is refused for memory, and uploads the whole
 		expect((await register(world, app, version, key)).status).toBe(201);
 		const location = locationOf(await tusCreate(world, key, zipName(world, app, version), BYTES));
 		const headers = {
-			...{ "tus-resumable": "1.0.0", "upload-offset": "0", "content-type": "application/offset+octet-stream" },
+			"tus-resumable": "1.0.0",
+			"upload-offset": "0",
+			"content-type": "application/offset+octet-stream",
 		};
 		held.push(world.request("PATCH", location, { key, headers, rawBody: new ReadableStream({}) as never }));
 	}

@@ -1,6 +1,6 @@
 /**
- * The cost of requests without a key: each attack is made through the HTTP application, D1 and the Queue's messages are counted, and
- * beside each attack stands the legitimate use that must not notice it.
+ * The cost of requests without a key: each attack goes through the HTTP application, D1 and messages
+ * are counted, and beside each attack stands the legitimate use that must not notice it.
  */
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";

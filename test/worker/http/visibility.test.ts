@@ -1,7 +1,7 @@
 /**
- * A change of any kind is visible to devices immediately in the isolate that made it, and within four seconds in every other isolate. Two
- * applications over one database stand for two isolates. The tests control the clock, so the bounds are those of the protocol and not of a
- * machine.
+ * A change of any kind is visible to devices immediately in the isolate that made it, and within
+ * four seconds in every other isolate. Two applications over one database stand for two isolates.
+ * The tests control the clock, so the bounds are those of the protocol and not of a machine.
  */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -23,7 +23,9 @@ const DEVICE = "00000000-0000-4000-8000-000000000001";
 interface Scene {
 	readonly world: World;
 	readonly app: TestApp;
-	/** Another isolate: it shares the database and the clock, and knows nothing of this one's memory. */
+	/**
+	 * Another isolate: it shares the database and the clock, and knows nothing of this one's memory.
+	 */
 	readonly elsewhere: World["request"];
 	readonly waits: number[];
 }
@@ -272,7 +274,8 @@ describe("at any time", () => {
 		await fc.assert(
 			fc.asyncProperty(fc.array(step, { minLength: 8, maxLength: 24 }), async (steps) => {
 				const { world, app, elsewhere } = there;
-				// The version since each point in time; an answer must have been current at some moment of the last four seconds.
+				// The version since each point in time; an answer must have been current at some moment of the
+				// last four seconds.
 				const history = [{ fromMs: NOW_MS, version: "1.0.1" }];
 				world.clock.nowMs += 10 * BOUND_MS;
 				await setTestChannel(world, app, "production", { version: "1.0.1" });

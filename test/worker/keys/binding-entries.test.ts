@@ -1,6 +1,7 @@
 /**
- * Bindings that are removed together with something else, often in another organization: each leaves an audit entry in its organization,
- * and dry runs name the organizations that will lose a key.
+ * Bindings that are removed together with something else, often in another organization: each
+ * leaves an audit entry in its organization, and dry runs name the organizations that will lose a
+ * key.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { auditEntries } from "../support/people";

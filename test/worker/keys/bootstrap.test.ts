@@ -1,6 +1,6 @@
 /**
- * The statements of the first run and of `--new-admin-key`: the key is valid, belongs to a member, and is audited. The database of this
- * file holds only their rows.
+ * The statements of the first run and of `--new-admin-key`: the key is valid, belongs to a member,
+ * and is audited. The database of this file holds only their rows.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { MintedKey } from "../../../src/authz/secrets";

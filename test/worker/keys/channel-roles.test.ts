@@ -1,6 +1,7 @@
 /**
- * Roles on single channels: a holder sees and changes these channels as an ordinary role would, and nothing else of the app. The role ends
- * with the channel, with the transfer of the app, and when the account of the key is lowered.
+ * Roles on single channels: a holder sees and changes these channels as an ordinary role would, and
+ * nothing else of the app. The role ends with the channel, with the transfer of the app, and when
+ * the account of the key is lowered.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
@@ -35,7 +36,11 @@ beforeEach(async () => {
 });
 
 const onChannel = (role_name: string, channel_id = own, app_id = app.uuid) => ({
-	...{ role_name, scope_type: "channel", org_id: world.orgId, app_id, channel_id },
+	role_name,
+	scope_type: "channel",
+	org_id: world.orgId,
+	app_id,
+	channel_id,
 });
 const create = (bindings: readonly object[], key = world.adminKey) =>
 	world.request("POST", "/apikey", { key, body: { name: "QA", expires_at: "2026-12-01T00:00:00Z", bindings } });
@@ -179,7 +184,8 @@ describe("a binding on a channel", () => {
 			});
 		const dryRun = await lower(true);
 		expect(dryRun.body.lowered_api_keys).toContainEqual({
-			...{ id, name: "QA" },
+			id,
+			name: "QA",
 			lost: [{ role_name: "channel_developer", app_id: app.appId, channel_id: own }],
 		});
 		expect(await bindingsOfKey(id)).toEqual(["channel_developer"]);

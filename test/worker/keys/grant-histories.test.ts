@@ -1,7 +1,9 @@
 /**
- * Random histories of grants: keys are created and changed, members get and lose roles on apps and channels, are lowered and raised, custom
- * roles are defined, changed and replaced, a group gets and loses people and roles, and channels are deleted. A small model says which grant is refused because its granter holds less, and what every key and person may do
- * afterwards; the API must agree after every step. So no sequence of grants ends above a granter.
+ * Random histories of grants: keys are created and changed, members get and lose roles on apps and
+ * channels, are lowered and raised, custom roles are defined, changed and replaced, a group gets
+ * and loses people and roles, and channels are deleted. A small model says which grant is refused
+ * because its granter holds less, and what every key and person may do afterwards; the API must
+ * agree after every step. So no sequence of grants ends above a granter.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -23,7 +25,9 @@ const permissionsOf = (role: Role): readonly string[] =>
 	custom.get(role) ?? (role.startsWith("custom-") ? [] : CONTRACT[role as keyof typeof CONTRACT]);
 const exists = (role: Role) => custom.has(role) || !role.startsWith("custom-");
 
-/** An app has the number of its place in `apps`, a channel the name of one that exists or existed. */
+/**
+ * An app has the number of its place in `apps`, a channel the name of one that exists or existed.
+ */
 interface Held {
 	readonly role: Role;
 	readonly app?: number;
@@ -118,7 +122,8 @@ describe("histories of grants", () => {
 				numRuns: 12,
 				endOnFailure: true,
 				examples: [
-					// A key of the administrator keeps nothing on a channel that the lowered account does not hold there.
+					// A key of the administrator keeps nothing on a channel that the lowered account does not hold
+					// there.
 					[
 						[
 							{ ...FIRST, kind: "create" },
@@ -133,7 +138,8 @@ describe("histories of grants", () => {
 							{ ...FIRST, kind: "revoke" },
 						],
 					],
-					// It keeps what a role of the account's group covers, until that role, or the place in the group, ends.
+					// It keeps what a role of the account's group covers, until that role, or the place in the
+					// group, ends.
 					...(["leave", "strip"] as const).map((last): [Step[]] => [
 						[
 							{ ...FIRST, kind: "equip", by: 0 },
@@ -143,7 +149,8 @@ describe("histories of grants", () => {
 							{ ...FIRST, kind: last, by: 0 },
 						],
 					]),
-					// It keeps what a custom role of the account covers, until that role loses it, or is replaced by one without it.
+					// It keeps what a custom role of the account covers, until that role loses it, or is replaced
+					// by one without it.
 					...[{ kind: "define" as const, permissions: ["app.read"] }, { kind: "replace" as const }].map(
 						(last): [Step[]] => [
 							[
@@ -204,7 +211,8 @@ async function replay(steps: readonly Step[]): Promise<void> {
 	const uuidOf = (app: number) => apps[app]?.uuid ?? "";
 	const appIdOf = (app: number) => apps[app]?.appId ?? "";
 	const asBinding = (held: Held) => ({
-		...{ role_name: held.role, org_id: world.orgId },
+		role_name: held.role,
+		org_id: world.orgId,
 		scope_type: held.app === undefined ? "org" : held.channel === undefined ? "app" : "channel",
 		...(held.app === undefined ? {} : { app_id: uuidOf(held.app) }),
 		...(held.channel === undefined ? {} : { channel_id: channelOf(held)?.id }),
@@ -249,7 +257,8 @@ async function replay(steps: readonly Step[]): Promise<void> {
 			const revoked = person.held[pick % Math.max(person.held.length, 1)];
 			if (revoked?.id === undefined) continue;
 			const { status, body } = await world.request("DELETE", "/organization/members/bindings", {
-				...{ key, query: { orgId: world.orgId, id: revoked.id } },
+				key,
+				query: { orgId: world.orgId, id: revoked.id },
 			});
 			const { id: _, ...held } = revoked;
 			expect(status === 200, `${said} ${JSON.stringify(body)}`).toBe(mayGrant(granter, "org.update_user_roles", held));
@@ -345,7 +354,10 @@ async function replay(steps: readonly Step[]): Promise<void> {
 		await compare();
 	}
 
-	/** Asks what everybody may do now: read the app, read each channel, and change the settings of each. */
+	/**
+	 * Asks what everybody may do now: read the app, read each channel, and change the settings of
+	 * each.
+	 */
 	async function compare(): Promise<void> {
 		const callers = [
 			...keys.map((key) => ({ held: key.held, credential: { key: key.text } })),

@@ -1,4 +1,7 @@
-/** Permissions of callers on keys: no caller changes a stronger key. The time of the last use of a key. */
+/**
+ * Permissions of callers on keys: no caller changes a stronger key. The time of the last use of a
+ * key.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { DAY_MS, MINUTE_MS } from "../../../src/domain/time";

@@ -1,6 +1,7 @@
 /**
- * Keys with bindings in another organization, such as a key that created one. Each organization sees the key, removes its bindings there,
- * and learns nothing about the other; neither can leave the key beyond repair.
+ * Keys with bindings in another organization, such as a key that created one. Each organization
+ * sees the key, removes its bindings there, and learns nothing about the other; neither can leave
+ * the key beyond repair.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { DAY_MS } from "../../../src/domain/time";

@@ -1,6 +1,7 @@
 /**
- * Changing and regenerating API keys: omitted fields stay, the old secret overlaps with the new one until its own expiry at most, usage is
- * recorded without a write in the request, and no caller makes a key stronger than itself.
+ * Changing and regenerating API keys: omitted fields stay, the old secret overlaps with the new one
+ * until its own expiry at most, usage is recorded without a write in the request, and no caller
+ * makes a key stronger than itself.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { mintKey } from "../../../src/authz/secrets";
@@ -167,8 +168,11 @@ describe("regenerating a key", () => {
 		const before = (await show(key.id)).body;
 		const made = await change(key.id, { regenerate: true });
 		expect(made.body).toMatchObject({
-			...{ id: key.id, name: before.name, bindings: before.bindings },
-			...{ is_hashed_key: true, previous_key_valid_until: null },
+			id: key.id,
+			name: before.name,
+			bindings: before.bindings,
+			is_hashed_key: true,
+			previous_key_valid_until: null,
 		});
 		expect(made.body.key).not.toBe(key.text);
 		expect([await use(key.text), await use(made.body.key)]).toEqual([401, 200]);

@@ -1,6 +1,6 @@
 /**
- * The three policies of an organization on API keys, enforced at creation, at change and at every use on every endpoint; and the addresses
- * that a key is limited to.
+ * The three policies of an organization on API keys, enforced at creation, at change and at every
+ * use on every endpoint; and the addresses that a key is limited to.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * The scope of a key's bindings: each applies in its organization only, and neither the owner's rights nor the key's bindings elsewhere are
- * ever added to it.
+ * The scope of a key's bindings: each applies in its organization only, and neither the owner's
+ * rights nor the key's bindings elsewhere are ever added to it.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { bind } from "../support/people";

@@ -1,6 +1,6 @@
 /**
- * Creating, listing and revoking API keys: the secret is returned once and cannot be derived from the stored data, and no caller creates,
- * sees or removes a key that is stronger than itself.
+ * Creating, listing and revoking API keys: the secret is returned once and cannot be derived from
+ * the stored data, and no caller creates, sees or removes a key that is stronger than itself.
  */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";

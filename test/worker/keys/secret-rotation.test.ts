@@ -1,6 +1,6 @@
 /**
- * The rotation of the signing secret, seen by holders of links, codes and keys of the old one: one database, and the application before,
- * during and after the rotation.
+ * The rotation of the signing secret, seen by holders of links, codes and keys of the old one: one
+ * database, and the application before, during and after the rotation.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { parseConfig } from "../../../src/config";

@@ -1,6 +1,7 @@
 /**
- * Ways to end above one's rights that custom roles and groups would open, each tried as the attack. A custom role can hold one permission of
- * administration and nothing else, which no built-in role does.
+ * Ways to end above one's rights that custom roles and groups would open, each tried as the attack.
+ * A custom role can hold one permission of administration and nothing else, which no built-in role
+ * does.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { signIn } from "../support/sessions";
@@ -254,7 +255,11 @@ describe("protection by promoters", () => {
 		["org.delete", "org"],
 	])("is not ended by a role with %s alone, on %s", async (permission, scope_type) => {
 		const role = (permissions: readonly string[]) => ({
-			...{ orgId: world.orgId, name: "cleaner", title: "Cleaner", scope_type, permissions },
+			orgId: world.orgId,
+			name: "cleaner",
+			title: "Cleaner",
+			scope_type,
+			permissions,
 		});
 		const made = await send("POST", "/organization/roles", role(["app.read", permission]));
 		expect(made).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path: "permissions" }] } } });

@@ -1,6 +1,7 @@
 /**
- * Custom roles, from the side of the keys and members who hold them: each permission is shown by a request that needs it. A random history
- * of changes is compared with a model, and nobody ever gains a permission that the person who gave it lacked.
+ * Custom roles, from the side of the keys and members who hold them: each permission is shown by a
+ * request that needs it. A random history of changes is compared with a model, and nobody ever
+ * gains a permission that the person who gave it lacked.
  */
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -39,7 +40,9 @@ const giveKey = (role: string, key: string) =>
 const neverExpires = (id: string) =>
 	run(query.updateTable("api_keys").set({ expires_at_ms: null }).where("id", "=", id));
 
-/** A request that needs exactly this permission; an invalid body is refused only after the decision. */
+/**
+ * A request that needs exactly this permission; an invalid body is refused only after the decision.
+ */
 const PROBES: Partial<Record<Permission, (key: string) => ReturnType<World["request"]>>> = {
 	"org.read": (key) => world.request("GET", PATH, { key, query: { orgId: world.orgId } }),
 	"org.read_members": (key) => world.request("GET", "/organization/members", { key, query: { orgId: world.orgId } }),
@@ -204,7 +207,10 @@ describe("a random history", () => {
 						...keys.map((key) => [key, grants(key.role)] as const),
 						...people.map((person) => [person, grants(person.role)] as const),
 					]);
-				/** Keys of these people that exceed the role become it, if they held all of it, and else lose theirs. */
+				/**
+				 * Keys of these people that exceed the role become it, if they held all of it, and else lose
+				 * theirs.
+				 */
 				const lower = (lowered: readonly Person[], role: string) => {
 					for (const key of keys) {
 						if (key.person === undefined || !lowered.includes(key.person)) continue;

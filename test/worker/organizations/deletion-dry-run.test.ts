@@ -1,6 +1,6 @@
 /**
- * Dry runs of deleting a channel and bundles: they show what would be deleted, refuse what the deletion refuses, and change nothing. The
- * tests compare each dry run with the deletion.
+ * Dry runs of deleting a channel and bundles: they show what would be deleted, refuse what the
+ * deletion refuses, and change nothing. The tests compare each dry run with the deletion.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";
@@ -80,7 +80,10 @@ describe("a dry run of deleting a channel", () => {
 		const answer = await announce("/channel", { channel: "pr-1" });
 		expect(answer).toMatchObject({ status: 200, trips: 2 });
 		expect(answer.body).toEqual({
-			...{ status: "ok", dry_run: true, id, name: "pr-1" },
+			status: "ok",
+			dry_run: true,
+			id,
+			name: "pr-1",
 			removes: { bundles: 0, bundle_bytes: 0, api_key_bindings: 1, device_overrides: 2, rollouts: 1 },
 			bundles: [],
 		});
@@ -179,7 +182,8 @@ describe("a dry run of deleting bundles", () => {
 		const answer = await announce("/bundle", { version: "1.0.0" });
 		expect(answer).toMatchObject({ status: 200, trips: 2 });
 		expect(answer.body).toEqual({
-			...{ status: "ok", dry_run: true },
+			status: "ok",
+			dry_run: true,
 			removes: { bundles: 1, bundle_bytes: sizeOf("1.0.0"), device_overrides: 2, devices: 0 },
 			kept_for_rollback: 0,
 			bundles: [{ id, version: "1.0.0", size: sizeOf("1.0.0"), devices: 0, rollback_target_of: [] }],

@@ -1,6 +1,7 @@
 /**
- * Groups, from the side of the people in them: a role of a group is a right of each member from the next request on, and ends with the role,
- * the group, the place in it or the membership. Nobody gives by a group what they do not hold.
+ * Groups, from the side of the people in them: a role of a group is a right of each member from the
+ * next request on, and ends with the role, the group, the place in it or the membership. Nobody
+ * gives by a group what they do not hold.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { signIn } from "../support/sessions";

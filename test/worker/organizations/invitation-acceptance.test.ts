@@ -1,5 +1,6 @@
 /**
- * POST /invitation/accept: the account, membership and key that it creates, and the errors that reveal nothing.
+ * POST /invitation/accept: the account, membership and key that it creates, and the errors that
+ * reveal nothing.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";

@@ -1,6 +1,6 @@
 /**
- * An existing account joins an organization only from its own session or with a mailed code. The inviter has the link as well, and gains
- * nothing by opening it.
+ * An existing account joins an organization only from its own session or with a mailed code. The
+ * inviter has the link as well, and gains nothing by opening it.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { databaseText } from "../support/database-text";

@@ -1,6 +1,6 @@
 /**
- * Invitations: who may create one for which role. The link is valid for a limited time, once, while its inviter may invite, and appears in
- * no log.
+ * Invitations: who may create one for which role. The link is valid for a limited time, once, while
+ * its inviter may invite, and appears in no log.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
@@ -105,7 +105,10 @@ describe("an invitation", () => {
 		] as const) {
 			const { status, body } = await invite({ email: spelling, role });
 			expect({ status, uid: body.uid, role: body.role, link: body.link }).toEqual({
-				...{ status: 200, uid: member.uid, role, link: undefined },
+				status: 200,
+				uid: member.uid,
+				role,
+				link: undefined,
 			});
 			expect(await roleNow()).toBe(role);
 		}

@@ -1,6 +1,6 @@
 /**
- * Roles of members on single apps and channels: what they grant in a session, who may give and take them, what the dry run names, and
- * which keys of the member they lower when they end.
+ * Roles of members on single apps and channels: what they grant in a session, who may give and take
+ * them, what the dry run names, and which keys of the member they lower when they end.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
@@ -59,7 +59,11 @@ describe("a role of a member on a channel", () => {
 		expect(given).toMatchObject({
 			status: 201,
 			body: {
-				...{ uid: member.uid, scope_type: "channel", app_id: app.appId, channel: "qa", dry_run: false },
+				uid: member.uid,
+				scope_type: "channel",
+				app_id: app.appId,
+				channel: "qa",
+				dry_run: false,
 				gains: ["channel.read", "channel.promote_bundle", "channel.update_settings"],
 			},
 		});
@@ -176,7 +180,8 @@ describe("a revocation", () => {
 			],
 			lowered_api_keys: [
 				{
-					...{ id: made.body.id, name: "CI" },
+					id: made.body.id,
+					name: "CI",
 					lost: [{ role_name: "app_developer", app_id: app.appId, channel_id: null }],
 				},
 			],

@@ -1,6 +1,6 @@
 /**
- * Global permissions of accounts: only the operator grants org.create, because it applies in every organization, and it takes effect while
- * the account administers an organization.
+ * Global permissions of accounts: only the operator grants org.create, because it applies in every
+ * organization, and it takes effect while the account administers an organization.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { readThenWrite } from "../support/interleave";

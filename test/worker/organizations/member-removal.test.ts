@@ -1,5 +1,6 @@
 /**
- * DELETE /organization/members: removes everything that the person holds, keeps the last super admin, and refuses weaker callers.
+ * DELETE /organization/members: removes everything that the person holds, keeps the last super
+ * admin, and refuses weaker callers.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
@@ -137,7 +138,7 @@ describe("DELETE /organization/members", () => {
 	});
 
 	test("removes org.create only from a foreign key that loses its last administering role", async () => {
-		// This key will administer only the organization that it creates; the second key keeps its role at home.
+		// This key will administer only the organization that it creates; the second one keeps its role.
 		const person = await createTestMember(world, "org_admin");
 		const losing = person.key.id;
 		const twin = await createTestKey(world, "org_admin");

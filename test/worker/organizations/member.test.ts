@@ -1,5 +1,6 @@
 /**
- * Members: listing and changing them, by callers with enough rights, also under concurrent requests.
+ * Members: listing and changing them, by callers with enough rights, also under concurrent
+ * requests.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { OrgId } from "../../../src/authz/decide";

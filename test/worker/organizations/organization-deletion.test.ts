@@ -1,6 +1,6 @@
 /**
- * Deleting an organization: its dry run, the responses to its keys and devices, its restoration, and the clean-up, which removes all of it
- * and nothing else after thirty days.
+ * Deleting an organization: its dry run, the responses to its keys and devices, its restoration,
+ * and the clean-up, which removes all of it and nothing else after thirty days.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
@@ -79,8 +79,10 @@ describe("GET /organization?deleted=true", () => {
 		await remove();
 		const expected = [
 			expect.objectContaining({
-				...{ id: world.orgId, name: "Test" },
-				...{ deleted_at: "2026-11-21T08:00:00.000Z", restorable_until: "2026-12-21T08:00:00.000Z" },
+				id: world.orgId,
+				name: "Test",
+				deleted_at: "2026-11-21T08:00:00.000Z",
+				restorable_until: "2026-12-21T08:00:00.000Z",
 			}),
 		];
 		expect(await listed(person)).toEqual(expected);

@@ -1,6 +1,7 @@
 /**
- * Purging a deleted organization in steps: each step is bounded, a crash between steps loses nothing, the tables of an app are searched by
- * indexes, and organizations that lose a key or a binding get audit entries.
+ * Purging a deleted organization in steps: each step is bounded, a crash between steps loses
+ * nothing, the tables of an app are searched by indexes, and organizations that lose a key or a
+ * binding get audit entries.
  */
 
 import type { CompiledQuery } from "kysely";
@@ -61,7 +62,10 @@ const count = async (table: string) =>
 const isThere = async (orgId = world.orgId) =>
 	(await rows(query.selectFrom("organizations").select("id").where("id", "=", orgId))).length === 1;
 
-/** D1 that counts writing batches and the devices that each removed, and fails from the given batch on. */
+/**
+ * D1 that counts writing batches and the devices that each removed, and fails from the given batch
+ * on.
+ */
 function counting(refuseFrom = Number.POSITIVE_INFINITY) {
 	const removed: number[] = [];
 	const d1 = {
@@ -271,15 +275,24 @@ describe("other organizations", () => {
 		}));
 
 	test("get audit entries for the purged keys, and for the bindings that their own keys lose", async () => {
-		// The key of `away` loses its binding in `world`; `away` loses the key of `world` that created it.
+		// The key of `away` loses its binding in `world`; `away` loses the key of `world` that created
+		// it.
 		const away = await world.request("PUT", "/organization", { key: world.adminKey, body: { name: "Away" } });
 		const other = await createWorld();
 		const guest = await createTestKey(other, "org_member");
 		const bindingId = crypto.randomUUID();
 		await run(
 			query.insertInto("role_bindings").values({
-				...{ id: bindingId, api_key_id: guest.id, user_id: null, role_name: "app_reader", scope_type: "app" },
-				...{ org_id: world.orgId, app_id: app.uuid, channel_id: null, parent_binding_id: null, expires_at_ms: null },
+				id: bindingId,
+				api_key_id: guest.id,
+				user_id: null,
+				role_name: "app_reader",
+				scope_type: "app",
+				org_id: world.orgId,
+				app_id: app.uuid,
+				channel_id: null,
+				parent_binding_id: null,
+				expires_at_ms: null,
 				created_at_ms: NOW_MS,
 			}),
 		);
@@ -314,8 +327,16 @@ describe("other organizations", () => {
 		const bindAs = (keyId: string, role: string) =>
 			run(
 				query.insertInto("role_bindings").values({
-					...{ id: crypto.randomUUID(), api_key_id: keyId, user_id: null, role_name: role, scope_type: "org" },
-					...{ org_id: world.orgId, app_id: null, channel_id: null, parent_binding_id: null, expires_at_ms: null },
+					id: crypto.randomUUID(),
+					api_key_id: keyId,
+					user_id: null,
+					role_name: role,
+					scope_type: "org",
+					org_id: world.orgId,
+					app_id: null,
+					channel_id: null,
+					parent_binding_id: null,
+					expires_at_ms: null,
 					created_at_ms: NOW_MS,
 				}),
 			);
@@ -351,8 +372,11 @@ describe("other organizations", () => {
 		);
 		expect(found).toEqual([
 			{
-				...{ target_id: ids[0], actor_name: "Automatic clean-up", ip_address: null },
-				...{ before: '{"global_permissions":["org.create"]}', after: '{"global_permissions":[]}' },
+				target_id: ids[0],
+				actor_name: "Automatic clean-up",
+				ip_address: null,
+				before: '{"global_permissions":["org.create"]}',
+				after: '{"global_permissions":[]}',
 			},
 		]);
 	});

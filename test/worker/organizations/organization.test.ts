@@ -1,6 +1,6 @@
 /**
- * Showing, creating and changing organizations, and the effect of a policy change on existing keys. organization-deletion.test.ts covers
- * deletion and restoration.
+ * Showing, creating and changing organizations, and the effect of a policy change on existing keys.
+ * organization-deletion.test.ts covers deletion and restoration.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
@@ -144,7 +144,8 @@ describe("PUT /organization", () => {
 	test("with orgId changes that organization, as some clients do with PUT", async () => {
 		const { status, body } = await create({ orgId: world.orgId, name: "Renamed" });
 		expect({ status, body }).toMatchObject({
-			...{ status: 200, body: { status: "Organization updated", id: world.orgId, data: { name: "Renamed" } } },
+			status: 200,
+			body: { status: "Organization updated", id: world.orgId, data: { name: "Renamed" } },
 		});
 		expect((await create({ orgId: world.orgId, name: "Test" })).status).toBe(200);
 	});

@@ -1,6 +1,6 @@
 /**
- * Lowering a role: the same batch lowers the member's keys in the organization, no key can raise its own account, and the old link of an
- * invitation whose role changed is invalid.
+ * Lowering a role: the same batch lowers the member's keys in the organization, no key can raise
+ * its own account, and the old link of an invitation whose role changed is invalid.
  */
 import { sql } from "kysely";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -95,7 +95,7 @@ describe("a demotion", () => {
 			[
 				{ id: admin.key.id, name: "Personal key", lost: [lost("org_admin")] },
 				{
-					...{ id: keys.strong.id, name: "strong" },
+					id: keys.strong.id,
 					lost: expect.arrayContaining([lost("org_admin"), lost("app_developer", app)]),
 				},
 				{

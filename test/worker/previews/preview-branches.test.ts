@@ -1,6 +1,7 @@
 /**
- * Jobs whose identity token names the source branch and no number: those of GitHub after the merge, which only close their preview, and all
- * jobs of GitLab, whose first one gives the preview its branch. A job of another branch or project reaches nothing of it.
+ * Jobs whose identity token names the source branch and no number: those of GitHub after the merge,
+ * which only close their preview, and all jobs of GitLab, whose first one gives the preview its
+ * branch. A job of another branch or project reaches nothing of it.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
@@ -89,7 +90,8 @@ describe("a job of GitHub after the merge", () => {
 		for (const [index, key] of others.entries()) expect(await close({}, key), `job ${index}`).toMatchObject(REFUSED);
 		const own = await mergedJobOf(branch);
 		expect(await close({ number: "99999" }, own), "nothing is open").toMatchObject({
-			...{ status: 200, body: { removed: { bundles: 0 } } },
+			status: 200,
+			body: { removed: { bundles: 0 } },
 		});
 		expect(
 			await rows(query.selectFrom("previews").select("id").where("number", "=", 99_999)),

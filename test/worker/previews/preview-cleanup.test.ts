@@ -1,5 +1,6 @@
 /**
- * The end of a preview: DELETE /channel with its bundle, other callers, repeated and concurrent requests.
+ * The end of a preview: DELETE /channel with its bundle, other callers, repeated and concurrent
+ * requests.
  */
 import { describe, expect, test } from "vitest";
 import { openDb, query } from "../../../src/db/client";

@@ -1,7 +1,8 @@
 /**
- * Random histories of an app with a preview key, an uploader and an administrator. After each step the preview key tries every change for
- * devices that are not its testers: devices of the public channel, and devices with a channel name that was ever public, the default or
- * another creator's. No attempt may succeed, and no such device may get another answer.
+ * Random histories of an app with a preview key, an uploader and an administrator. After each step
+ * the preview key tries every change for devices that are not its testers: devices of the public
+ * channel, and devices with a channel name that was ever public, the default or another creator's.
+ * No attempt may succeed, and no such device may get another answer.
  */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";

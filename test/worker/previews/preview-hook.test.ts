@@ -1,6 +1,6 @@
 /**
- * Webhooks of GitHub and GitLab that close previews: what a provider sees, what a stranger without the secret sees, and what deliveries in
- * another order, twice or late do.
+ * Webhooks of GitHub and GitLab that close previews: what a provider sees, what a stranger without
+ * the secret sees, and what deliveries in another order, twice or late do.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS } from "../../../src/domain/time";
@@ -57,7 +57,9 @@ interface Sent {
 const payloadOf = (action: string, seconds: number, sent: Sent = {}) => {
 	const { repositoryId = 456, repository = "Acme/Shop", number: named = number } = sent;
 	return JSON.stringify({
-		...{ action, number: named, repository: { id: repositoryId, full_name: repository } },
+		action,
+		number: named,
+		repository: { id: repositoryId, full_name: repository },
 		pull_request: { updated_at: at(seconds), closed_at: action === "closed" ? at(seconds) : null },
 	});
 };
@@ -69,8 +71,10 @@ async function deliver(action: string, seconds: number, sent: Sent = {}) {
 	return (sent.of ?? world).request("POST", `/hooks/github/${sent.hook ?? github.id}`, {
 		rawBody: utf8(text),
 		headers: {
-			...{ "content-type": sent.form === true ? "application/x-www-form-urlencoded" : "application/json" },
-			...{ "x-github-event": "pull_request", "x-hub-signature-256": signature, ...sent.headers },
+			"content-type": sent.form === true ? "application/x-www-form-urlencoded" : "application/json",
+			"x-github-event": "pull_request",
+			"x-hub-signature-256": signature,
+			...sent.headers,
 		},
 		mostTrips: 3,
 	});
@@ -214,7 +218,8 @@ describe("a webhook of GitHub", () => {
 describe("a webhook of GitLab", () => {
 	const payload = (action: string, seconds: number) =>
 		JSON.stringify({
-			...{ object_kind: "merge_request", project: { id: 456, path_with_namespace: "acme/shop" } },
+			object_kind: "merge_request",
+			project: { id: 456, path_with_namespace: "acme/shop" },
 			object_attributes: { iid: number, action, updated_at: at(seconds) },
 		});
 	const send = (text: string, headers: Record<string, string>) =>

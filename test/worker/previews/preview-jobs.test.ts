@@ -1,6 +1,7 @@
 /**
- * The reach of a job of a preview publisher: its own pull request's preview, channel and bundles, and none of another one's. A preview key without
- * proof of its pull request gives way to a job that has it.
+ * The reach of a job of a preview publisher: its own pull request's preview, channel and bundles,
+ * and none of another one's. A preview key without proof of its pull request gives way to a job
+ * that has it.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createTestKey, NOW_MS } from "../support/world";
@@ -133,7 +134,10 @@ describe("a preview key without proof of its pull request", () => {
 });
 
 describe("the key of a job", () => {
-	/** The keys of jobs for two pull requests; the second one has a preview with an uploaded bundle that its testers get. */
+	/**
+	 * The keys of jobs for two pull requests; the second one has a preview with an uploaded bundle
+	 * that its testers get.
+	 */
 	async function twoJobs() {
 		const own = await jobOf();
 		nextRequest();

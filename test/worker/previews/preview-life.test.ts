@@ -1,6 +1,7 @@
 /**
- * The preview rules over the life of a channel: a preview key loses access to a channel that others depend on, and cannot use a name that
- * devices may still have. Each refusal stands beside a legitimate use that succeeds.
+ * The preview rules over the life of a channel: a preview key loses access to a channel that others
+ * depend on, and cannot use a name that devices may still have. Each refusal stands beside a
+ * legitimate use that succeeds.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";

@@ -1,5 +1,6 @@
 /**
- * Preview links of the stock CLI and signed ones: the payload for the plugin's preview session, and the refusals.
+ * Preview links of the stock CLI and signed ones: the payload for the plugin's preview session, and
+ * the refusals.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { addTestFiles, removeTestZip } from "../support/delta-files";

@@ -1,6 +1,7 @@
 /**
- * Previews as objects: opened for a pull request, renewed by uploads, and closed with everything that belongs to them. Seen by CI with a
- * preview key, by a tester's device, and by another repository and app.
+ * Previews as objects: opened for a pull request, renewed by uploads, and closed with everything
+ * that belongs to them. Seen by CI with a preview key, by a tester's device, and by another
+ * repository and app.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
@@ -66,8 +67,14 @@ describe("POST /preview", () => {
 		expect(opened).toMatchObject({
 			status: 201,
 			body: {
-				...{ state: "open", channel: `pr-${number}`, version_prefix: `0.0.0-pr-${number}.`, commit: "9f86d08" },
-				...{ title: "New checkout", expires_at: at(NOW_MS + 14 * DAY_MS), bundles: 0, keys: 1 },
+				state: "open",
+				channel: `pr-${number}`,
+				version_prefix: `0.0.0-pr-${number}.`,
+				commit: "9f86d08",
+				title: "New checkout",
+				expires_at: at(NOW_MS + 14 * DAY_MS),
+				bundles: 0,
+				keys: 1,
 			},
 		});
 		await upload(1);
@@ -137,7 +144,8 @@ describe("POST /preview", () => {
 		await uploadTestBundle(world, app, `1.0.0-old.${number}`, ci);
 		await setTestChannel(world, app, `pr-${number}`, { version: `1.0.0-old.${number}` }, ci);
 		expect(await open()).toMatchObject({
-			...{ status: 201, body: { channel: `pr-${number}`, version: null, bundles: 0, keys: 1 } },
+			status: 201,
+			body: { channel: `pr-${number}`, version: null, bundles: 0, keys: 1 },
 		});
 		expect(await offered(`pr-${number}`)).toBe("1.0.0");
 	});

@@ -1,5 +1,6 @@
 /**
- * The page of a preview, as a tester and a stranger get it: what it shows, what a guess costs, and how its address ends.
+ * The page of a preview, as a tester and a stranger get it: what it shows, what a guess costs, and
+ * how its address ends.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { addTestFiles } from "../support/delta-files";
@@ -65,8 +66,15 @@ describe("the page of a preview", () => {
 		await addTestFiles(app, id, ["index.html", "new.js"]);
 		const page = (await show(token)).body;
 		expect(page).toMatchObject({
-			...{ app_id: app.appId, repository: "acme/shop", number, title: "New <checkout>", commit: "9f86d08" },
-			...{ state: "open", version, devices: 0, closed_at: null },
+			app_id: app.appId,
+			repository: "acme/shop",
+			number,
+			title: "New <checkout>",
+			commit: "9f86d08",
+			state: "open",
+			version,
+			devices: 0,
+			closed_at: null,
 		});
 		const { files } = page.changes;
 		expect(files.named.map(({ file, change }: { file: string; change: string }) => `${change} ${file}`).sort()).toEqual(
@@ -96,7 +104,12 @@ describe("the page of a preview", () => {
 		await world.request("DELETE", "/preview", { key: ci, query });
 		later();
 		expect((await show(token)).body).toMatchObject({
-			...{ state: "closed", closed_as: "request", deep_link: null, payload_url: null, version: null, changes: null },
+			state: "closed",
+			closed_as: "request",
+			deep_link: null,
+			payload_url: null,
+			version: null,
+			changes: null,
 			closed_at: new Date(world.clock.nowMs - 5_000).toISOString(),
 		});
 		const opened = await world.request("GET", payload_url, { headers: { accept: "application/json" }, mostTrips: 3 });

@@ -1,6 +1,7 @@
 /**
- * Keyless previews: the first upload of a job of a `preview` publisher opens the preview of its pull request. Seen by the job, by a tester's
- * device, and by the end of the preview at any moment of the upload.
+ * Keyless previews: the first upload of a job of a `preview` publisher opens the preview of its
+ * pull request. Seen by the job, by a tester's device, and by the end of the preview at any moment
+ * of the upload.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
@@ -45,8 +46,17 @@ describe("the first upload of a preview publisher's job", () => {
 		const key = await jobOf();
 		expect((await register(key, `0.0.0-pr-${number}.1`)).status).toBe(201);
 		expect(await show()).toMatchObject({
-			...{ repository: REPOSITORY, number, commit: null, title: null, state: "open", channel: `pr-${number}` },
-			...{ bundles: 1, keys: 1, version: null, opened_at: at(NOW_MS), expires_at: at(NOW_MS + 14 * DAY_MS) },
+			repository: REPOSITORY,
+			number,
+			commit: null,
+			title: null,
+			state: "open",
+			channel: `pr-${number}`,
+			bundles: 1,
+			keys: 1,
+			version: null,
+			opened_at: at(NOW_MS),
+			expires_at: at(NOW_MS + 14 * DAY_MS),
 		});
 		await upload(key, `0.0.0-pr-${number}.1`);
 		expect(await promote(key, `0.0.0-pr-${number}.1`)).toMatchObject({ status: 200 });
@@ -85,13 +95,17 @@ describe("the first upload of a preview publisher's job", () => {
 		world.clock.nowMs += DAY_MS;
 		const second = await exchanged(
 			await github.token({
-				...{ event_name: "pull_request", ref: `refs/pull/${number}/merge` },
-				...{ iat: world.clock.nowMs / 1000, nbf: world.clock.nowMs / 1000, exp: world.clock.nowMs / 1000 + 300 },
+				event_name: "pull_request",
+				ref: `refs/pull/${number}/merge`,
+				iat: world.clock.nowMs / 1000,
+				nbf: world.clock.nowMs / 1000,
+				exp: world.clock.nowMs / 1000 + 300,
 			}),
 		);
 		await upload(second, `0.0.0-pr-${number}.2`);
 		expect(await show()).toMatchObject({
-			...{ title: "New checkout", bundles: 1 },
+			title: "New checkout",
+			bundles: 1,
 			expires_at: at(world.clock.nowMs + 3 * DAY_MS),
 		});
 	});

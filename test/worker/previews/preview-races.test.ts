@@ -1,6 +1,7 @@
 /**
- * Uploads against the end of their preview: whichever comes first, a closed preview has no channel, no bundle and no object. First the end
- * comes before each round trip of the uploading client, then both run at the same time.
+ * Uploads against the end of their preview: whichever comes first, a closed preview has no channel,
+ * no bundle and no object. First the end comes before each round trip of the uploading client, then
+ * both run at the same time.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
@@ -14,7 +15,10 @@ import { bundleOf } from "../support/zip";
 /** `npm run test:races` runs a thousand. */
 const RACES = Number(import.meta.env.VITE_RACES ?? 100);
 const BYTES = bundleOf(300);
-/** Round trips of a request that reads and writes five times, because others change the preview in between. */
+/**
+ * Round trips of a request that reads and writes five times, because others change the preview in
+ * between.
+ */
 const RETRIED = 10;
 /** Round trips of an upload, with those that publish the app after its changes. */
 const TRIPS = 12;
@@ -97,7 +101,8 @@ describe("an upload and the end of its preview", () => {
 		const outcomes = { refused: 0, finished: 0, removedNothing: 0, removedBundle: 0 };
 		let [number, trip, start] = [first, 0, 0];
 		let ending: ReturnType<typeof close> | undefined;
-		// The end begins at a round trip of the upload and runs beside it; after the last one, it begins when the upload is done.
+		// The end begins at a round trip of the upload and runs beside it; after the last one, it begins
+		// when the upload is done.
 		const watched = beforeEachTrip(world.deps.d1, () => {
 			trip += 1;
 			if (trip === start) ending = close(number);

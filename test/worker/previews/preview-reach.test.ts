@@ -1,6 +1,7 @@
 /**
- * The effects of a preview key on others: to the releases of its app, to previews of another key, and to the end of previews that it never
- * opened. Seen by the device of an ordinary user, by the stock CLI and by a repository's webhook.
+ * The effects of a preview key on others: to the releases of its app, to previews of another key,
+ * and to the end of previews that it never opened. Seen by the device of an ordinary user, by the
+ * stock CLI and by a repository's webhook.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
@@ -250,7 +251,9 @@ async function deliverClosed(repositoryId: number) {
 		body: { app_id: app.appId, provider: "github" },
 	});
 	const text = JSON.stringify({
-		...{ action: "closed", number, repository: { id: repositoryId, full_name: REPOSITORY } },
+		action: "closed",
+		number,
+		repository: { id: repositoryId, full_name: REPOSITORY },
 		pull_request: { updated_at: at(NOW_MS), closed_at: at(NOW_MS) },
 	});
 	const bytes = new TextEncoder().encode(text);
@@ -261,7 +264,8 @@ async function deliverClosed(repositoryId: number) {
 	const delivered = await world.request("POST", `/hooks/github/${hook.body.id}`, {
 		rawBody: bytes,
 		headers: {
-			...{ "content-type": "application/json", "x-github-event": "pull_request" },
+			"content-type": "application/json",
+			"x-github-event": "pull_request",
 			"x-hub-signature-256": signature,
 		},
 		mostTrips: 3,

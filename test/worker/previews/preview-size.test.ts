@@ -1,5 +1,6 @@
 /**
- * The size of a preview whose bundles have no zip, as `--delta-only` uploads them: in the list, in the answer of its end and on its page.
+ * The size of a preview whose bundles have no zip, as `--delta-only` uploads them: in the list, in
+ * the answer of its end and on its page.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { addTestFiles, removeTestZip, shareTestFiles } from "../support/delta-files";

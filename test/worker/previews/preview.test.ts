@@ -1,6 +1,7 @@
 /**
- * The preview role: the specification's seven rules by number, then the answers to other callers at each step, then races. Each refusal stands
- * beside the same request by a permitted caller, because it could otherwise have another cause.
+ * The preview role: the specification's seven rules by number, then the answers to other callers at
+ * each step, then races. Each refusal stands beside the same request by a permitted caller, because
+ * it could otherwise have another cause.
  */
 import { describe, expect, test } from "vitest";
 import { openDb, query } from "../../../src/db/client";
@@ -116,7 +117,10 @@ describe("a preview channel", () => {
 			body: {
 				name: "both",
 				bindings: ["app_preview", "app_developer"].map((role_name) => ({
-					...{ role_name, scope_type: "app", org_id: world.orgId, app_id: app.uuid },
+					role_name,
+					scope_type: "app",
+					org_id: world.orgId,
+					app_id: app.uuid,
 				})),
 			},
 		});

@@ -1,6 +1,7 @@
 /**
- * An app that trusts the jobs of a repository with previews: keys of jobs for pull requests, uploads with them, and the previews, channels and
- * offers that result. Each test has a pull request of its own, `number`.
+ * An app that trusts the jobs of a repository with previews: keys of jobs for pull requests,
+ * uploads with them, and the previews, channels and offers that result. Each test has a pull
+ * request of its own, `number`.
  */
 import { expect } from "vitest";
 import { query } from "../../../src/db/client";
@@ -36,7 +37,10 @@ export async function trust(provider: ProviderName = "github", stage = "preview"
 /** The key of a job of the pull request. */
 export async function jobOf(pullRequest = number, claims: Fields = {}, inApp = app): Promise<string> {
 	const token = await github.token({
-		...{ event_name: "pull_request", ref: `refs/pull/${pullRequest}/merge`, head_ref: "feature", ...claims },
+		event_name: "pull_request",
+		ref: `refs/pull/${pullRequest}/merge`,
+		head_ref: "feature",
+		...claims,
 	});
 	return exchanged(token, inApp);
 }
@@ -57,8 +61,11 @@ export const mergedJobOf = async (branch: string, claims: Fields = {}) =>
 export const gitlabJobOf = async (branch: string, claims: Fields = {}, inApp = app) =>
 	exchanged(
 		await gitlab.token({
-			...{ pipeline_source: "merge_request_event", ref: branch, ref_path: `refs/heads/${branch}` },
-			...{ sub: `project_path:group/project:ref_type:branch:ref:${branch}`, ...claims },
+			pipeline_source: "merge_request_event",
+			ref: branch,
+			ref_path: `refs/heads/${branch}`,
+			sub: `project_path:group/project:ref_type:branch:ref:${branch}`,
+			...claims,
 		}),
 		inApp,
 	);
@@ -72,7 +79,10 @@ export async function exchanged(token: string, inApp = app): Promise<string> {
 	return body.token;
 }
 
-/** The job's first request that writes, as the stock CLI sends it; one round trip more than others, because it reads the preview. */
+/**
+ * The job's first request that writes, as the stock CLI sends it; one round trip more than others,
+ * because it reads the preview.
+ */
 export const register = (key: string, version: string, { client = world as Client, of = app } = {}) =>
 	client.request("POST", "/compat/capgo-cli/rest/v1/app_versions", {
 		key,

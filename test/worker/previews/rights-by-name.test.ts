@@ -1,5 +1,6 @@
 /**
- * Rights that a name, a link or a row grants, over their life. Each is tried as an attack, beside the legitimate use that it imitates.
+ * Rights that a name, a link or a row grants, over their life. Each is tried as an attack, beside
+ * the legitimate use that it imitates.
  *
  * | Right | Granted by | Ends with |
  * |---|---|---|
@@ -126,7 +127,9 @@ describe("the name that builds send", () => {
 		await addDevices(channel, 21);
 		await upload(stored.text, `1.0.0-x.${number}`);
 		const created = await post(stored.text, "/channel", {
-			...{ channel, version: `1.0.0-x.${number}`, allow_device_self_set: true },
+			channel,
+			version: `1.0.0-x.${number}`,
+			allow_device_self_set: true,
 		});
 		expect(created.status).toBe(201);
 		expect(await offered(channel)).toBe("1.0.0");

@@ -1,6 +1,6 @@
 /**
- * Claims of an identity token that is exchanged: each token that differs in one claim, in its signature or in its header is refused, and the
- * permitted variants beside it are accepted.
+ * Claims of an identity token that is exchanged: each token that differs in one claim, in its
+ * signature or in its header is refused, and the permitted variants beside it are accepted.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { base64Url, createIssuer, networkOf, signingKeys } from "../support/issuer";

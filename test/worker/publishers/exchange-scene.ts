@@ -1,6 +1,6 @@
 /**
- * An app with publishers, and the exchange of a job's identity token for a key: the set-up of the tests of POST /oidc/token. All state
- * belongs to the running test file.
+ * An app with publishers, and the exchange of a job's identity token for a key: the set-up of the
+ * tests of POST /oidc/token. All state belongs to the running test file.
  */
 
 import { createApp } from "../../../src/app";
@@ -22,7 +22,10 @@ export let world: World;
 export let app: TestApp;
 export let github: TestIssuer;
 
-/** For `beforeAll`: a world whose network has GitHub and these issuers. The tests send more from one address than a minute allows. */
+/**
+ * For `beforeAll`: a world whose network has GitHub and these issuers. The tests send more from one
+ * address than a minute allows.
+ */
 export async function createExchangeWorld(...others: readonly TestIssuer[]): Promise<void> {
 	await signingKeys();
 	github = createIssuer("github", GITHUB);

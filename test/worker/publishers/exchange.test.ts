@@ -1,6 +1,7 @@
 /**
- * POST /oidc/token: the key that a job gets for its identity token, once for each token. The keys of issuers are fetched rarely and survive an
- * outage; every provider is played with its own payload.
+ * POST /oidc/token: the key that a job gets for its identity token, once for each token. The keys
+ * of issuers are fetched rarely and survive an outage; every provider is played with its own
+ * payload.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createIssuer, IDS, networkOf, PAYLOADS, type ProviderName, type TestIssuer } from "../support/issuer";

@@ -1,6 +1,6 @@
 /**
- * Publishers whose jobs change what devices get name a branch, a tag, an environment or a protected ref, because everybody who can push can start
- * a job of any branch.
+ * Publishers whose jobs change what devices get name a branch, a tag, an environment or a protected
+ * ref, because everybody who can push can start a job of any branch.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { IDS } from "../support/issuer";

@@ -27,10 +27,8 @@ beforeAll(async () => {
 
 /** Claims of a publisher at the stages that change what devices get. */
 const ON_MAIN = { ...IDS.github, ref: "refs/heads/main" };
-const draft = (fields: Record<string, unknown> = {}) => ({
-	...{ app_id: app.appId, name: "Releases", stage: "promote", provider: "github", claims: ON_MAIN },
-	...fields,
-});
+const RELEASES = { name: "Releases", stage: "promote", provider: "github", claims: ON_MAIN };
+const draft = (fields: Record<string, unknown> = {}) => ({ app_id: app.appId, ...RELEASES, ...fields });
 const create = (fields: Record<string, unknown> = {}, key = world.adminKey) =>
 	world.request("POST", "/publisher", { key, body: draft(fields) });
 const change = (id: string, fields: Record<string, unknown>, key = world.adminKey) =>

@@ -1,6 +1,6 @@
 /**
- * Jobs of many repositories behind one address, as hosted runners are: a proven job gets its key whatever its neighbours send, and senders who
- * prove nothing stay limited.
+ * Jobs of many repositories behind one address, as hosted runners are: a proven job gets its key
+ * whatever its neighbours send, and senders who prove nothing stay limited.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { isolate } from "../support/isolates";

@@ -1,6 +1,7 @@
 /**
- * Random histories of releases through several doors (POST /channel, PUT /bundle, proposals), with protection, deletions and overrides in
- * between: after each step, GET /channel, the history, what_if and explain say what POST /updates gives.
+ * Random histories of releases through several doors (POST /channel, PUT /bundle, proposals), with
+ * protection, deletions and overrides in between: after each step, GET /channel, the history,
+ * what_if and explain say what POST /updates gives.
  */
 import fc from "fast-check";
 import { beforeEach, expect, test } from "vitest";

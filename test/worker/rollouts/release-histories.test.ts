@@ -1,6 +1,7 @@
 /**
- * Random histories of releases over 40 devices: after each step, what GET /channel and the answer of the step say is what POST /updates
- * gives, and no device gets an older bundle than it runs unless the step asked for an older one.
+ * Random histories of releases over 40 devices: after each step, what GET /channel and the answer
+ * of the step say is what POST /updates gives, and no device gets an older bundle than it runs
+ * unless the step asked for an older one.
  */
 import fc from "fast-check";
 import { beforeEach, expect, test } from "vitest";

@@ -1,6 +1,7 @@
 /**
- * Random histories of a channel, compared after each step with a simple model of releases that knows only the steps and what the channel
- * serves: which releases there were, when each was live, how it ended and what replaced it. Every moment belongs to one live release.
+ * Random histories of a channel, compared after each step with a simple model of releases that
+ * knows only the steps and what the channel serves: which releases there were, when each was live,
+ * how it ended and what replaced it. Every moment belongs to one live release.
  */
 import fc from "fast-check";
 import { beforeEach, expect, test } from "vitest";

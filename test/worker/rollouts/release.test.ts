@@ -1,6 +1,6 @@
 /**
- * GET /release: its figures are those of devices that asked and reported, each with its population, and names are only for readers of the
- * audit log.
+ * GET /release: its figures are those of devices that asked and reported, each with its population,
+ * and names are only for readers of the audit log.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS } from "../../../src/domain/time";

@@ -1,6 +1,6 @@
 /**
- * Reports of devices that wait in the queue or for the move of their app: a rollout neither grows nor finishes until they are counted, and
- * says so.
+ * Reports of devices that wait in the queue or for the move of their app: a rollout neither grows
+ * nor finishes until they are counted, and says so.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";

@@ -1,6 +1,7 @@
 /**
- * Devices that were offered a rollout's bundle and do not count towards its health: `GET /channel/rollout` has their number by reason, for
- * every order and repetition of messages, and looser rules of the channel count them.
+ * Devices that were offered a rollout's bundle and do not count towards its health: `GET
+ * /channel/rollout` has their number by reason, for every order and repetition of messages, and
+ * looser rules of the channel count them.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";

@@ -1,6 +1,7 @@
 /**
- * Attacks on a staged rollout by a script that knows the ids of real devices and makes up others, and sends any number of checks and reports
- * in any order. It has only a few networks, because networks cost money.
+ * Attacks on a staged rollout by a script that knows the ids of real devices and makes up others,
+ * and sends any number of checks and reports in any order. It has only a few networks, because
+ * networks cost money.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { deleteEarlyOutcomes, deleteEndedRollouts } from "../../../src/db/rollouts";
@@ -186,7 +187,8 @@ test("events of devices never scan a table, for any number of devices and rollou
 	await recordSamples({ ...world.deps, d1 }, rolloutEvents, knownSince);
 	expect(statements.length).toBe(5);
 	expect(scansIn(await plansOf(statements), ["reported", "served", "ranked", "placed"])).toEqual([]);
-	// A scan of `rollouts` is expected: it has one month of rollouts, and their devices are found by an index.
+	// A scan of `rollouts` is expected: it has one month of rollouts, and their devices are found by
+	// an index.
 	const early = [deleteEarlyOutcomes(0, 1), ...deleteEndedRollouts(0, 1)];
 	expect(scansIn(await plansOf(early.map(({ sql, parameters }) => ({ sql, parameters }))))).toEqual([
 		"SCAN rollout_devices USING INDEX rollout_devices_early",

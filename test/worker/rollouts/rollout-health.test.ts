@@ -1,6 +1,6 @@
 /**
- * The health gate and what the plugin reports of a running bundle: a crashing and a hanging bundle stop, a noisy one reaches every device, and
- * nobody but devices that run the bundle has a say.
+ * The health gate and what the plugin reports of a running bundle: a crashing and a hanging bundle
+ * stop, a noisy one reaches every device, and nobody but devices that run the bundle has a say.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
@@ -26,8 +26,12 @@ import {
 beforeEach(prepareRollout);
 
 const RULES = {
-	...{ rolloutSteps: [50, 100], rolloutStepMinDevices: 5, autoPauseFailureRateBps: 2_000 },
-	...{ autoPauseCrashRateBps: 2_000, autoPauseMinAttempts: 10, autoPauseMinFailures: 5 },
+	rolloutSteps: [50, 100],
+	rolloutStepMinDevices: 5,
+	autoPauseFailureRateBps: 2_000,
+	autoPauseCrashRateBps: 2_000,
+	autoPauseMinAttempts: 10,
+	autoPauseMinFailures: 5,
 };
 
 const signal = (

@@ -1,6 +1,7 @@
 /**
- * A rollout after its channel, bundle or organization is deleted or restored, beside another channel with the same bundle, the rows that it
- * costs, and the entries that its automatic steps write to the channel's history.
+ * A rollout after its channel, bundle or organization is deleted or restored, beside another
+ * channel with the same bundle, the rows that it costs, and the entries that its automatic steps
+ * write to the channel's history.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS } from "../../../src/domain/time";
@@ -202,8 +203,11 @@ describe("the automatic steps of a rollout", () => {
 		await sweep(world.deps);
 		const [raised] = await entries();
 		expect(raised).toMatchObject({
-			...{ action: "rollout_raised", version: NEW, previous_version: STABLE },
-			...{ rollout_percentage_bps: 10_000, actor: { type: "system", id: null } },
+			action: "rollout_raised",
+			version: NEW,
+			previous_version: STABLE,
+			rollout_percentage_bps: 10_000,
+			actor: { type: "system", id: null },
 		});
 		expect(raised?.reason).toBeTruthy();
 		expect(await historyViolations(app.uuid)).toEqual([]);
@@ -215,8 +219,11 @@ describe("the automatic steps of a rollout", () => {
 	])("are entries of the health gate for the action %s", async (autoPauseAction, action) => {
 		const ids = await known(60);
 		await begin({
-			...{ rolloutSteps: [100], autoPauseEnabled: true, autoPauseAction },
-			...{ autoPauseMinAttempts: 5, autoPauseMinFailures: 5 },
+			rolloutSteps: [100],
+			autoPauseEnabled: true,
+			autoPauseAction,
+			autoPauseMinAttempts: 5,
+			autoPauseMinFailures: 5,
 		});
 		await fleetAsks(ids, new Map(), "set_fail");
 		await sweep(world.deps);

@@ -1,6 +1,7 @@
 /**
- * Concurrent changes of a rollout, by a person and the service or by two people: the second request never applies to another rollout. A failure
- * of one rollout does not hold up other events in the consumer.
+ * Concurrent changes of a rollout, by a person and the service or by two people: the second request
+ * never applies to another rollout. A failure of one rollout does not hold up other events in the
+ * consumer.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";

@@ -1,5 +1,6 @@
 /**
- * Rollouts that people control: shares, pauses, promotions, settings and the end of a rollout, checked by the answers to devices.
+ * Rollouts that people control: shares, pauses, promotions, settings and the end of a rollout,
+ * checked by the answers to devices.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";

@@ -1,5 +1,6 @@
 /**
- * Promotions and manifests while an organization requires signatures: no way to a device for a bundle that no registered key verifies.
+ * Promotions and manifests while an organization requires signatures: no way to a device for a
+ * bundle that no registered key verifies.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
@@ -79,8 +80,15 @@ const refused = (status: number, error: string, reason?: string) => ({
 const NOT_SIGNED = refused(409, "bundle_not_signed");
 
 const device = (fields: object = {}) => ({
-	...{ app_id: app.appId, device_id: crypto.randomUUID(), version_name: "builtin", version_build: "1.0.0" },
-	...{ platform: "android", plugin_version: "8.51.23", is_emulator: false, is_prod: true, ...fields },
+	app_id: app.appId,
+	device_id: crypto.randomUUID(),
+	version_name: "builtin",
+	version_build: "1.0.0",
+	platform: "android",
+	plugin_version: "8.51.23",
+	is_emulator: false,
+	is_prod: true,
+	...fields,
 });
 const served = async () => (await world.request("POST", "/updates", { body: device() })).body.version;
 

@@ -1,6 +1,6 @@
 /**
- * The signing policy: only bundles that a registered key verifies are accepted and promoted, on every path to devices. Each refusal has a
- * positive control with a signed bundle.
+ * The signing policy: only bundles that a registered key verifies are accepted and promoted, on
+ * every path to devices. Each refusal has a positive control with a signed bundle.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";
@@ -92,8 +92,15 @@ const refused = (status: number, error: string, reason?: string) => ({
 });
 
 const device = (fields: object = {}) => ({
-	...{ app_id: app.appId, device_id: crypto.randomUUID(), version_name: "builtin", version_build: "1.0.0" },
-	...{ platform: "android", plugin_version: "8.51.23", is_emulator: false, is_prod: true, ...fields },
+	app_id: app.appId,
+	device_id: crypto.randomUUID(),
+	version_name: "builtin",
+	version_build: "1.0.0",
+	platform: "android",
+	plugin_version: "8.51.23",
+	is_emulator: false,
+	is_prod: true,
+	...fields,
 });
 const served = async () => (await world.request("POST", "/updates", { body: device() })).body.version;
 

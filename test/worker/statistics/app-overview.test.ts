@@ -1,4 +1,6 @@
-/** The apps list with the live bundle and figures of each app, compared with requests of devices. */
+/**
+ * The apps list with the live bundle and figures of each app, compared with requests of devices.
+ */
 import { expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { DAY_MS } from "../../../src/domain/time";
@@ -11,8 +13,15 @@ test("GET /statistics/apps shows live bundle, devices, failures and last release
 	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
 	const empty = await createTestApp(world, "zero");
 	const device = (device_id: string, version_name: string) => ({
-		...{ app_id: app.appId, device_id, platform: "android", version_name, version_os: "15", version_build: "1.0.0" },
-		...{ plugin_version: "8.51.23", is_emulator: false, is_prod: true },
+		app_id: app.appId,
+		device_id,
+		platform: "android",
+		version_name,
+		version_os: "15",
+		version_build: "1.0.0",
+		plugin_version: "8.51.23",
+		is_emulator: false,
+		is_prod: true,
 	});
 	const check = (id: string) => world.request("POST", "/updates", { body: device(id, "builtin") });
 	const report = (id: string, action: string) =>
@@ -31,7 +40,9 @@ test("GET /statistics/apps shows live bundle, devices, failures and last release
 	await uploadTestBundle(world, app, "1.1.0");
 	world.clock.nowMs += 1000;
 	await setTestChannel(world, app, "production", {
-		...{ rolloutVersion: "1.1.0", rolloutPercentageBps: 2500, rolloutEnabled: true },
+		rolloutVersion: "1.1.0",
+		rolloutPercentageBps: 2500,
+		rolloutEnabled: true,
 	});
 
 	const { body: listed, trips, status } = await list({ org_id: world.orgId });
@@ -45,9 +56,14 @@ test("GET /statistics/apps shows live bundle, devices, failures and last release
 				version: "1.0.1",
 				rollout: { version: "1.1.0", percentage_bps: 2500, state: "running", pause_reason: null },
 			},
-			...{ devices: 2, install: 1, fail: 1 },
+			devices: 2,
+			install: 1,
+			fail: 1,
 			last_release: {
-				...{ action: "rollout_started", version: "1.1.0", channel: { name: "production" }, actor: { name: "admin" } },
+				action: "rollout_started",
+				version: "1.1.0",
+				channel: { name: "production" },
+				actor: { name: "admin" },
 			},
 		},
 		{ app_id: empty.appId, live: null, devices: 0, install: 0, fail: 0, last_release: null },

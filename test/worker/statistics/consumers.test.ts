@@ -1,6 +1,7 @@
 /**
- * Consumers that run at the same time, as the Queue starts them when messages wait: they do not abort each other's batches, lose no device,
- * and need no more round trips than one. Clean-up merges what they wrote.
+ * Consumers that run at the same time, as the Queue starts them when messages wait: they do not
+ * abort each other's batches, lose no device, and need no more round trips than one. Clean-up
+ * merges what they wrote.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";
@@ -9,9 +10,10 @@ import { openDb } from "../../../src/db/client";
 import { SLOTS } from "../../../src/db/device-sketches";
 import { countDistinct, decodeSketch, mergeSketches } from "../../../src/domain/statistics/distinct-count";
 import { mergeSketchSlots } from "../../../src/features/statistics/sketches";
-import type { DeviceEvents, DeviceSeen } from "../../../src/messages";
+import type { DeviceEvents } from "../../../src/messages";
 import { beforeEachTrip } from "../support/interleave";
 import { openReports, REPORTS } from "../support/reports";
+import { seenEvent } from "../support/sent-events";
 import {
 	createTestApp,
 	createWorld,
@@ -34,11 +36,13 @@ beforeEach(async () => {
 	await uploadTestBundle(world, app, "1.0.1");
 });
 
-const seen = (deviceId: string): DeviceSeen => ({
-	...{ type: "seen", appId: app.appId, deviceId, atMs: NOW_MS, platform: "ios", versionName: "1.0.1" },
-	...{ versionBuild: "1", osVersion: "18", pluginVersion: "8.0.0", isProd: true, isEmulator: false, customId: "" },
-	...{ installSource: "", keyId: "", defaultChannel: "", channelId: null },
-});
+const seen = (deviceId: string) =>
+	seenEvent({
+		appId: app.appId,
+		deviceId,
+		atMs: NOW_MS,
+		versionName: "1.0.1",
+	});
 const batchOf = (number: number) => {
 	const events = Array.from({ length: DEVICES }, (_, index) => seen(`device-${number}-${index}`));
 	return { messages: [{ body: { kind: "device_events", id: `m${number}`, events } satisfies DeviceEvents }] };
@@ -77,7 +81,8 @@ describe.each([1, 2, 4, 8])("%i consumers at the same time", (consumers) => {
 		expect(failures).toEqual([]);
 		expect(await devices()).toBe(BATCHES * DEVICES);
 		expect(await mauOfToday()).toBe(BATCHES * DEVICES);
-		// One for the app, two for the rows, two for the sketches, and one pair more for each slot that two consumers drew at once.
+		// One for the app, two for the rows, two for the sketches, and one pair more for each slot that
+		// two consumers drew at once.
 		expect(trips).toBeLessThan(BATCHES * 6);
 	});
 });

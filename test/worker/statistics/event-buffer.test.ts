@@ -1,12 +1,15 @@
 /**
- * When an isolate sends what devices report, on a fixed clock: soon after installs, rarely for signs of devices, at once when a message is half
- * full, and again after the Queue failed, without waiting for another request.
+ * When an isolate sends what devices report, on a fixed clock: soon after installs, rarely for
+ * signs of devices, at once when a message is half full, and again after the Queue failed, without
+ * waiting for another request.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { messagesPerEvent } from "../../../bench/cost-model";
 import { HOUR_MS } from "../../../src/domain/time";
 import type { CountedEvent, DeviceEvents, DeviceSeen } from "../../../src/messages";
 import { createEventBuffer, URGENT_INSTALLS_AN_HOUR } from "../../../src/queue/event-buffer";
+import { countedEvent, seenEvent } from "../support/sent-events";
 import { NOW_MS } from "../support/world";
 
 interface Waiting {
@@ -63,15 +66,22 @@ async function pass(ms: number): Promise<void> {
 }
 
 let devices = 0;
-const seen = (): DeviceSeen => ({
-	...{ type: "seen", appId: "app", deviceId: `device-${++devices}`, atMs: nowMs, platform: "ios", versionName: "1" },
-	...{ versionBuild: "1", osVersion: "18", pluginVersion: "8.0.0", isProd: true, isEmulator: false, customId: "" },
-	...{ installSource: "", keyId: "", defaultChannel: "", channelId: null },
-});
-const install = (): CountedEvent => ({
-	...{ type: "count", id: `id-${++devices}`, appId: "app", deviceId: "device", versionName: "1", channelName: "" },
-	...{ metric: "install", atMs: nowMs, deviceAtMs: null, timed: false },
-});
+const seen = () =>
+	seenEvent({
+		appId: "app",
+		deviceId: `device-${++devices}`,
+		atMs: nowMs,
+		versionName: "1",
+	});
+const install = () =>
+	countedEvent({
+		id: `id-${++devices}`,
+		appId: "app",
+		deviceId: "device",
+		versionName: "1",
+		channelName: "",
+		atMs: nowMs,
+	});
 const add = (...events: (DeviceSeen | CountedEvent)[]) => buffer.add(events, () => undefined);
 
 describe("sightings of devices", () => {

@@ -1,4 +1,7 @@
-/** Retention and storage of events: the time until each kind is deleted, and the rows that a day of events costs. */
+/**
+ * Retention and storage of events: the time until each kind is deleted, and the rows that a day of
+ * events costs.
+ */
 
 import { describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
@@ -15,6 +18,7 @@ import { storedKeys } from "../support/bytes";
 import { app, counted, installs, message, prepareEventScene, rowsOf, world } from "../support/event-scene";
 import { notingStatements, plansOf, scansIn } from "../support/plans";
 import { openReports, REPORTS, reportsOf } from "../support/reports";
+import { seenEvent } from "../support/sent-events";
 import { NOW_MS, testEnv, uploadTestBundle } from "../support/world";
 import { bundleOf, testBundle } from "../support/zip";
 
@@ -146,20 +150,14 @@ describe("storage", () => {
 });
 
 describe("the cost", () => {
-	const seen = (fields: Partial<DeviceSeen>): DeviceSeen => ({
-		...{
-			type: "seen",
+	const seen = (fields: Partial<DeviceSeen>) =>
+		seenEvent({
 			appId: app.appId,
 			deviceId: "",
 			atMs: NOW_MS,
-			platform: "ios",
 			versionName: "1.0.1",
-			versionBuild: "1",
-		},
-		...{ osVersion: "18", pluginVersion: "8.0.0", isProd: true, isEmulator: false, customId: "", installSource: "" },
-		...{ keyId: "", defaultChannel: "", channelId: null },
-		...fields,
-	});
+			...fields,
+		});
 
 	test("of a hundred devices is one row each and its indexes at first, none on other days, and a row and an index once a week", async () => {
 		let written = 0;
@@ -196,9 +194,10 @@ describe("the cost", () => {
 			sixthDay: await costOf(later(6 * DAY_MS)),
 			seventhDay: await costOf(later(7 * DAY_MS)),
 		};
-		// All devices: one slot each in the sketches of the day and of the version, with their indexes, the new devices of the day, and
-		// one row of the app's events; once, the app and the version. Each
-		// device: its row and three index entries at first, none on other days, and once a week its row and the entry by last report.
+		// All devices: one slot each in the sketches of the day and of the version, with their indexes,
+		// the new devices of the day, and one row of the app's events; once, the app and the version.
+		// Each device: its row and three index entries at first, none on other days, and once a week its
+		// row and the entry by last report.
 		expect(devices).toEqual({ first: 409, sameDay: 4, nextDay: 4, sixthDay: 4, seventhDay: 204 });
 		const named = Array.from({ length: 100 }, (_, index) =>
 			seen({ deviceId: `named-${index}`, customId: `person-${index}` }),

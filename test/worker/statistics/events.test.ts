@@ -1,6 +1,6 @@
 /**
- * Failing messages, retention and cost: a failing message blocks no other, a dead one is resent on request, no id is removed whose event could
- * be counted twice, and few rows are written.
+ * Failing messages, retention and cost: a failing message blocks no other, a dead one is resent on
+ * request, no id is removed whose event could be counted twice, and few rows are written.
  */
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import type { CompiledQuery } from "kysely";
@@ -68,16 +68,22 @@ describe("a message that fails", () => {
 		// As a stranger of another version of this Worker may have sent them.
 		const text = "\u0416".repeat(500);
 		const long = (device: number): DeviceEvent => ({
-			...{
-				type: "seen",
-				appId: app.appId,
-				deviceId: `long-${device}`,
-				atMs: NOW_MS,
-				platform: "ios",
-				versionName: text,
-			},
-			...{ versionBuild: text, osVersion: text, pluginVersion: text, isProd: true, isEmulator: false, customId: text },
-			...{ installSource: text, keyId: text, defaultChannel: text, channelId: null },
+			type: "seen",
+			appId: app.appId,
+			deviceId: `long-${device}`,
+			atMs: NOW_MS,
+			platform: "ios",
+			versionName: text,
+			versionBuild: text,
+			osVersion: text,
+			pluginVersion: text,
+			isProd: true,
+			isEmulator: false,
+			customId: text,
+			installSource: text,
+			keyId: text,
+			defaultChannel: text,
+			channelId: null,
 		});
 		const messages = Array.from({ length: 75 }, (_, index) =>
 			message(...Array.from({ length: 10 }, (__, device) => long(index * 10 + device))),
@@ -108,8 +114,12 @@ describe("a message that fails", () => {
 		await bury(deps, died);
 		expect(await rowsOf("dead_messages")).toEqual([
 			{
-				...{ id: "m1", kind: "device_events", body: JSON.stringify(dead) },
-				...{ sent_at_ms: NOW_MS, died_at_ms: NOW_MS, resend: 0 },
+				id: "m1",
+				kind: "device_events",
+				body: JSON.stringify(dead),
+				sent_at_ms: NOW_MS,
+				died_at_ms: NOW_MS,
+				resend: 0,
 			},
 		]);
 		await tendDeadMessages(deps);

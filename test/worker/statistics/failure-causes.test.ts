@@ -1,4 +1,7 @@
-/** Failed updates by cause, from what the plugins report to what GET /statistics/app/:app_id/failures answers. */
+/**
+ * Failed updates by cause, from what the plugins report to what GET
+ * /statistics/app/:app_id/failures answers.
+ */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { isolate } from "../support/isolates";

@@ -1,6 +1,6 @@
 /**
- * Health signals of stock plugins: counted once per device, bundle and day, under the bundle that ran when they happened, and shown by bundle
- * and day, for the app's own people only.
+ * Health signals of stock plugins: counted once per device, bundle and day, under the bundle that
+ * ran when they happened, and shown by bundle and day, for the app's own people only.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
@@ -84,7 +84,8 @@ describe("health signals", () => {
 		world.clock.nowMs += 60 * 60 * 1000;
 		await report(event(device, "set", { version_name: "1.0.2", ...at(0) }));
 		await deliver();
-		// 1.0.2 ends the app, the plugin rolls back, and the next start reports both under the old bundle.
+		// 1.0.2 ends the app, the plugin rolls back, and the next start reports both under the old
+		// bundle.
 		world.clock.nowMs += 10_000;
 		const exit = { metadata: { exit_timestamp: String(world.clock.nowMs + aheadMs - 5_000), pid: "12" } };
 		await report(

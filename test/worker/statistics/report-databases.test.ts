@@ -1,6 +1,7 @@
 /**
- * The telemetry database of an app: chosen when the app is created, used from its first report to the last, and emptied after the app. One that
- * fails or hangs keeps messages in the Queue, and delays no update check, no change of a channel and no sign-in.
+ * The telemetry database of an app: chosen when the app is created, used from its first report to
+ * the last, and emptied after the app. One that fails or hangs keeps messages in the Queue, and
+ * delays no update check, no change of a channel and no sign-in.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";

@@ -1,4 +1,7 @@
-/** The time of a report, in every spelling that clients send: the report is counted once, or its answer says that it is not. */
+/**
+ * The time of a report, in every spelling that clients send: the report is counted once, or its
+ * answer says that it is not.
+ */
 
 import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
@@ -17,9 +20,15 @@ beforeAll(async () => {
 const DAY_MS = 86_400_000;
 let counter = 0;
 const event = (timestamp: unknown) => ({
-	...{ app_id: app.appId, device_id: `0b6f3f0e-5d0c-4d3e-9a53-${String(++counter).padStart(12, "0")}` },
-	...{ platform: "android", version_name: "1.0.0", version_build: "0.9.0", plugin_version: "8.51.23" },
-	...{ is_emulator: false, is_prod: true, action: "set" },
+	app_id: app.appId,
+	device_id: `0b6f3f0e-5d0c-4d3e-9a53-${String(++counter).padStart(12, "0")}`,
+	platform: "android",
+	version_name: "1.0.0",
+	version_build: "0.9.0",
+	plugin_version: "8.51.23",
+	is_emulator: false,
+	is_prod: true,
+	action: "set",
 	...(timestamp === undefined ? {} : { timestamp }),
 });
 /** Counts all reports so far, each message twice. */

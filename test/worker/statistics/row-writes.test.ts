@@ -1,6 +1,7 @@
 /**
- * Rows that D1 bills for the reports of a fleet, by its own counters: indexes count, and so do deletions. Events pass the isolate's buffer and
- * the consumer as in production. Daily figures are a few rows per batch of the Queue, shared by its devices.
+ * Rows that D1 bills for the reports of a fleet, by its own counters: indexes count, and so do
+ * deletions. Events pass the isolate's buffer and the consumer as in production. Daily figures are
+ * a few rows per batch of the Queue, shared by its devices.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";
@@ -11,6 +12,7 @@ import { deleteOldEvents } from "../../../src/features/statistics/retention";
 import type { CountedEvent, DeviceEvent, DeviceSeen } from "../../../src/messages";
 import { countingRows } from "../support/counting";
 import { REPORTS, reportsOf } from "../support/reports";
+import { countedEvent, seenEvent } from "../support/sent-events";
 import {
 	createTestApp,
 	createWorld,
@@ -35,18 +37,27 @@ beforeEach(async () => {
 	await REPORTS.prepare("DELETE FROM counted_ids").run();
 });
 
-const seen = (device: number, fields: Partial<DeviceSeen> = {}): DeviceSeen => ({
-	...{ type: "seen", appId: app.appId, deviceId: `device-${device}`, atMs: world.clock.nowMs, platform: "ios" },
-	...{ versionName: "1.0.1", versionBuild: "1", osVersion: "18", pluginVersion: "8.0.0", isProd: true },
-	...{ isEmulator: false, customId: "", installSource: "", keyId: "", defaultChannel: "", channelId: 1 },
-	...fields,
-});
-const counted = (device: number, metric: CountedEvent["metric"], fields: Partial<CountedEvent> = {}): CountedEvent => ({
-	...{ type: "count", id: `${metric}-${device}`, appId: app.appId, deviceId: `device-${device}` },
-	...{ versionName: "1.0.2", channelName: "production", metric, atMs: world.clock.nowMs },
-	...{ deviceAtMs: world.clock.nowMs, timed: true },
-	...fields,
-});
+const seen = (device: number, fields: Partial<DeviceSeen> = {}) =>
+	seenEvent({
+		appId: app.appId,
+		deviceId: `device-${device}`,
+		atMs: world.clock.nowMs,
+		versionName: "1.0.1",
+		channelId: 1,
+		...fields,
+	});
+const counted = (device: number, metric: CountedEvent["metric"], fields: Partial<CountedEvent> = {}) =>
+	countedEvent({
+		id: `${metric}-${device}`,
+		appId: app.appId,
+		deviceId: `device-${device}`,
+		versionName: "1.0.2",
+		metric,
+		atMs: world.clock.nowMs,
+		deviceAtMs: world.clock.nowMs,
+		timed: true,
+		...fields,
+	});
 const ofFleet = (eventsOf: (device: number) => readonly DeviceEvent[]) =>
 	Array.from({ length: FLEET }, (_, device) => eventsOf(device)).flat();
 
@@ -155,7 +166,10 @@ describe("a repeated report", () => {
 
 describe("bytes that many isolates served", () => {
 	const served = (isolate: number, atMs = NOW_MS): DeviceEvent => ({
-		...{ type: "served", id: `bytes-${isolate}`, appUuid: app.uuid, atMs },
+		type: "served",
+		id: `bytes-${isolate}`,
+		appUuid: app.uuid,
+		atMs,
 		bytes: { "bundles/unknown": 10 },
 	});
 	const bytes = async () =>

@@ -1,7 +1,8 @@
 /**
- * A fleet with known behaviour sends real requests. Its messages reach the real consumer several times, out of order and in parallel, with a
- * database that fails before and after its writes; in one run, the reports move to the telemetry database meanwhile, and the Worker of the
- * release before consumes as well. In the end every figure of every answer equals the true one.
+ * A fleet with known behaviour sends real requests. Its messages reach the real consumer several
+ * times, out of order and in parallel, with a database that fails before and after its writes; in
+ * one run, the reports move to the telemetry database meanwhile, and the Worker of the release
+ * before consumes as well. In the end every figure of every answer equals the true one.
  */
 import { describe, expect, test } from "vitest";
 import { BatchFailed, consume } from "../../../src/consumer";
@@ -183,7 +184,11 @@ describe.each([1, 2, 3])("the statistics of a fleet (%i)", (seed) => {
 		const plain = (items: readonly Record<string, unknown>[]) =>
 			items.map(({ mau, bandwidth, get, install, fail }) => ({ mau, bandwidth, get, install, fail }));
 		const daily = truth.map(({ devices, get, install, fail, bandwidth }) => ({
-			...{ mau: devices.size, bandwidth, get, install, fail },
+			mau: devices.size,
+			bandwidth,
+			get,
+			install,
+			fail,
 		}));
 		const paths = [`/statistics/app/${app.appId}`, "/statistics/user", `/statistics/org/${world.orgId}`];
 		for (const path of paths) expect(plain(await get(path, { noAccumulate: "true" })), path).toEqual(daily);
@@ -212,7 +217,8 @@ describe.each([1, 2, 3])("the statistics of a fleet (%i)", (seed) => {
 			return byVersion;
 		});
 		if (reach === "day") expect(counted).toEqual(run);
-		// A message that arrives after those of later days may count under another version of its day; no device counts twice.
+		// A message that arrives after those of later days may count under another version of its day; no
+		// device counts twice.
 		for (const [index, byVersion] of counted.entries()) {
 			const devices = truth[index]?.devices.size ?? 0;
 			const wrong = Object.entries(run[index] ?? {}).map(([version, amount]) =>

@@ -1,5 +1,6 @@
 /**
- * Statistics compared with a known history, through real requests and the real consumer, with messages that arrive twice and in any order.
+ * Statistics compared with a known history, through real requests and the real consumer, with
+ * messages that arrive twice and in any order.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";

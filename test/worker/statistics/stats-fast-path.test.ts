@@ -1,6 +1,7 @@
 /**
- * The fast path of reports compared with the endpoint: both give the same answer to any body, and buffer the same events. Requests without a
- * length never take the fast path, which is how these tests reach the endpoint.
+ * The fast path of reports compared with the endpoint: both give the same answer to any body, and
+ * buffer the same events. Requests without a length never take the fast path, which is how these
+ * tests reach the endpoint.
  */
 import fc from "fast-check";
 import * as v from "valibot";

@@ -1,5 +1,6 @@
 /**
- * Events of devices: validated one by one, buffered into few messages, and counted exactly once in any order and with any repetition.
+ * Events of devices: validated one by one, buffered into few messages, and counted exactly once in
+ * any order and with any repetition.
  */
 
 import { beforeEach, describe, expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** One failing call in every flow (support/crashes.ts), and proofs that the checker reports each violation. */
+/**
+ * One failing call in every flow (support/crashes.ts), and proofs that the checker reports each
+ * violation.
+ */
 import { describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { DAY_MS } from "../../../src/domain/time";

@@ -68,14 +68,20 @@ describe("the background work", () => {
 				.values({ object_prefix: `${app.uuid}/gone/`, created_at_ms: nowMs, due_at_ms: nowMs }),
 		);
 
-	/** A secret that signs from forty days on, when `prepareWork` is done: what is sealed before that is sealed again. */
+	/**
+	 * A secret that signs from forty days on, when `prepareWork` is done: what is sealed before that
+	 * is sealed again.
+	 */
 	const ROTATING = { CAPSTAN_SECRET_2: `${"a7".repeat(32)}@${(NOW_MS + DAY_MS) / 1000}` };
 	beforeEach(async () => {
 		world = await createWorld({ config: ROTATING });
 		app = await createTestApp(world);
 	});
 
-	/** Something to do for every step that is named here; a step without is only held to leave the others alone. */
+	/**
+	 * Something to do for every step that is named here; a step without is only held to leave the
+	 * others alone.
+	 */
 	async function prepareWork(): Promise<void> {
 		const { adminKey } = world;
 		await register(world, app, "2.0.0", adminKey);
@@ -120,8 +126,12 @@ describe("the background work", () => {
 		);
 		await run(
 			query.insertInto("dead_messages").values({
-				...{ id: crypto.randomUUID(), kind: "collect_garbage", body: '{"kind":"collect_garbage"}' },
-				...{ sent_at_ms: atMs, died_at_ms: atMs, resend: 1 },
+				id: crypto.randomUUID(),
+				kind: "collect_garbage",
+				body: '{"kind":"collect_garbage"}',
+				sent_at_ms: atMs,
+				died_at_ms: atMs,
+				resend: 1,
 			}),
 		);
 	}
@@ -151,7 +161,10 @@ describe("the background work", () => {
 	const waysToFail: readonly (readonly FaultKind[])[] = IS_PROOF
 		? [["refused"], ["answer lost"]]
 		: [["refused", "answer lost"]];
-	/** Calls of a job that fail in turn, and how many failures there are from one look at the other jobs to the next. */
+	/**
+	 * Calls of a job that fail in turn, and how many failures there are from one look at the other
+	 * jobs to the next.
+	 */
 	const [mostCalls, looksEvery] = IS_PROOF ? [30, 1] : [1, 4];
 
 	test.each(waysToFail)(

@@ -1,8 +1,9 @@
 /**
- * Every endpoint of the list under every fault of what it stands on: the D1, R2 and Queue calls that it makes fail in turn (support/sample.ts). A fault is
- * 503 with Retry-After or nothing at all, never a refusal; a write is whole or absent; the answer says nothing of the error, the log
- * names it. Flows of several requests are in support/crashes.ts; here nothing is listed by hand, so a new endpoint is covered by its
- * request in support/requests.ts.
+ * Every endpoint of the list under every fault of what it stands on: the D1, R2 and Queue calls
+ * that it makes fail in turn (support/sample.ts). A fault is 503 with Retry-After or nothing at
+ * all, never a refusal; a write is whole or absent; the answer says nothing of the error, the log
+ * names it. Flows of several requests are in support/crashes.ts; here nothing is listed by hand, so
+ * a new endpoint is covered by its request in support/requests.ts.
  */
 import { createExecutionContext } from "cloudflare:test";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -129,7 +130,10 @@ function concerns(kind: FaultKind, call: string, writes: boolean): boolean {
 const mayStore = (calls: readonly string[]) => calls.some((call) => /put|delete/.test(call));
 const codeOf = (answer: Answer) => (answer.body as { error?: string } | null)?.error;
 
-/** Makes a device's request issue the same calls each time, because it stores the snapshot of its app. */
+/**
+ * Makes a device's request issue the same calls each time, because it stores the snapshot of its
+ * app.
+ */
 async function removeStoredSnapshots(): Promise<void> {
 	const keys = await storedKeys("snapshots/");
 	if (keys.length > 0) await testEnv.BUNDLES.delete(keys);
@@ -137,7 +141,9 @@ async function removeStoredSnapshots(): Promise<void> {
 
 /** The amounts of made-up history depend on the new app's id, so only its kinds of rows compare. */
 const MADE_UP_ROWS = 90;
-/** Bytes and reports of an attempt that may fail are noted for the clean-up before they are stored. */
+/**
+ * Bytes and reports of an attempt that may fail are noted for the clean-up before they are stored.
+ */
 const NOTES = ["garbage_objects + ", "report_removals + "];
 /** Clean-up repeats or removes reports that a request stored, so the main database decides. */
 const isOfReports = (change: string) => change.startsWith("telemetry.");
@@ -180,7 +186,8 @@ describe("with each call failing in turn", () => {
 			const faulty = withFault(world, index + 1, kind, text++);
 			await removeStoredSnapshots();
 			const answer = await send(faulty, endpoint, stage.request).catch((error: unknown) => {
-				// Only a body that is under way can break off; nothing else may come out of the application as an error.
+				// Only a body that is under way can break off; nothing else may come out of the application as
+				// an error.
 				if (kind === "breaks off" && String(error).includes(FAULT_MARK)) return undefined;
 				throw error;
 			});
@@ -234,7 +241,8 @@ describe("with each call failing in turn", () => {
 		const faulty = withFault(world, 0, "no session", text++);
 		await removeStoredSnapshots();
 		const answer = await send(faulty, endpoint, stage.request);
-		// These need no answer: GET /ok then names no schema, and a download only asks whether its app still exists.
+		// These need no answer: GET /ok then names no schema, and a download only asks whether its app
+		// still exists.
 		if (/^\/(ok$|files\/download)/.test(endpoint.path)) expect(answer.status).toBeLessThan(300);
 		else expectUnavailable(answer, "no session");
 		expectSecret(answer, faulty, "no session");
@@ -380,7 +388,8 @@ test.each(["refused", "breaks off"] as const)(
 			expectUnavailable(answer, kind);
 			expectSecret(answer, faulty, kind);
 		}
-		// Each of the two segments, the whole when its SHA-256 is computed, and its end when the zip is checked.
+		// Each of the two segments, the whole when its SHA-256 is computed, and its end when the zip is
+		// checked.
 		expect(seen).toBe(4);
 	},
 );

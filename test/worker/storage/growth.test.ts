@@ -1,6 +1,7 @@
 /**
- * Rows that each endpoint reads in a large installation. They are billed, and devices wait for D1's one thread, so a request reads its page and
- * not its app: a statement that becomes a scan fails here. `npm run bench -- --only growth` prints the same at two larger sizes.
+ * Rows that each endpoint reads in a large installation. They are billed, and devices wait for D1's
+ * one thread, so a request reads its page and not its app: a statement that becomes a scan fails
+ * here. `npm run bench -- --only growth` prints the same at two larger sizes.
  */
 import { beforeAll, expect, test } from "vitest";
 import { mainRows, telemetryRows } from "../../../bench/growth-fill";
@@ -27,7 +28,10 @@ const MOST_ROWS = 1_000;
 const ROWS_PER_ITEM = 20;
 /** Requests of the busiest users: CI jobs that upload and promote. */
 const FREQUENT = ["POST /channel", "POST /bundle"];
-/** Without the webhooks of the organization, whose types of events are each compared with that of the change. */
+/**
+ * Without the webhooks of the organization, whose types of events are each compared with that of
+ * the change.
+ */
 const MOST_ROWS_OF_FREQUENT = 200;
 const WEBHOOKS = SIZE.members / 5;
 
@@ -52,12 +56,21 @@ const READS_MORE: Readonly<Record<string, string>> = {
 	"GET /statistics/app/:app_id/native_usage": "It adds up a bounded sample of the app's devices.",
 };
 
-/** Days that statistics show unless the request names others, and versions with figures on a day of the filled app. */
+/**
+ * Days that statistics show unless the request names others, and versions with figures on a day of
+ * the filled app.
+ */
 const DAYS = 30;
 const VERSIONS_A_DAY = 20;
-/** A version has a row for each of five metrics of a day, and two others; what is grouped counts a second time. */
+/**
+ * A version has a row for each of five metrics of a day, and two others; what is grouped counts a
+ * second time.
+ */
 const ROWS_PER_DAY_AND_VERSION = 12;
-/** An app is read for its storage, its totals and its sketches, and each day of them is grouped; a breakdown reads a page of apps once more. */
+/**
+ * An app is read for its storage, its totals and its sketches, and each day of them is grouped; a
+ * breakdown reads a page of apps once more.
+ */
 const ROWS_PER_APP = 24;
 const mostRowsOfStatistics = (name: string) => {
 	if (/^GET \/statistics\/(user|org)/.test(name)) return ROWS_PER_APP * SIZE.apps;

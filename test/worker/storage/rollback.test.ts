@@ -1,15 +1,22 @@
 /**
- * `wrangler rollback` puts the Worker of the release before on the present schema, and each deployment runs it there for a moment: migrations
- * come first. So a migration only adds, until a later release removes what no Worker uses any more. Compared are the schema of the release
- * before and the present one, as SQLite describes them, and the text of the migrations in between.
+ * `wrangler rollback` puts the Worker of the release before on the present schema, and each
+ * deployment runs it there for a moment: migrations come first. So a migration only adds, until a
+ * later release removes what no Worker uses any more. Compared are the schema of the release before
+ * and the present one, as SQLite describes them, and the text of the migrations in between.
  */
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
 import { testEnv } from "../support/world";
 
-/** The last migration of the release before; the first one until there is a release. A release that has been deployed moves this on. */
+/**
+ * The last migration of the release before; the first one until there is a release. A release that
+ * has been deployed moves this on.
+ */
 const RELEASED = "0001_schema.sql";
-/** Migrations that remove what the Worker of the release before did not use any more, with the reason. */
+/**
+ * Migrations that remove what the Worker of the release before did not use any more, with the
+ * reason.
+ */
 const CONTRACTIONS: Readonly<Record<string, string>> = {};
 
 const { SECOND_DB, TEST_MIGRATIONS } = env as unknown as {
@@ -90,7 +97,10 @@ function obstacles(before: Schema, after: Schema): string[] {
 }
 
 const REMOVES = /\bDROP\s+(?:TABLE|COLUMN|VIEW)\b|\bRENAME\b/i;
-/** Statements that read or write every row of a table: D1 ends a migration after 30 seconds, so back-fills run in steps in the sweep. */
+/**
+ * Statements that read or write every row of a table: D1 ends a migration after 30 seconds, so
+ * back-fills run in steps in the sweep.
+ */
 const FILLS = /^\s*(?:UPDATE|DELETE|REPLACE)\b|^\s*INSERT\b[\s\S]*\bSELECT\b[\s\S]*\bFROM\b/i;
 
 function refused(queries: readonly string[]): string[] {

@@ -1,6 +1,7 @@
 /**
- * schema.sql, the migrations and the row types of src/db/schema.ts say the same. The migrated databases are compared with schema.sql by
- * what SQLite itself makes of both, and with the row types column by column.
+ * schema.sql, the migrations and the row types of src/db/schema.ts say the same. The migrated
+ * databases are compared with schema.sql by what SQLite itself makes of both, and with the row
+ * types column by column.
  */
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";

@@ -1,6 +1,7 @@
 /**
- * Rows that a change of a large app costs: the request that makes it, the first check in the isolate that made it, and in another one. They
- * read what changed, and not the app's channels and bundles.
+ * Rows that a change of a large app costs: the request that makes it, the first check in the
+ * isolate that made it, and in another one. They read what changed, and not the app's channels and
+ * bundles.
  */
 import { expect, test } from "vitest";
 import { mainRows } from "../../../bench/growth-fill";

@@ -1,6 +1,6 @@
 /**
- * Rows that the clean-up reads. They are billed and D1 has one thread, so a run that finds nothing to do must stay cheap in a large
- * installation, and everything that has a retention must still go.
+ * Rows that the clean-up reads. They are billed and D1 has one thread, so a run that finds nothing
+ * to do must stay cheap in a large installation, and everything that has a retention must still go.
  */
 
 import { beforeAll, describe, expect, test } from "vitest";
@@ -63,10 +63,15 @@ describe("a run with nothing to do", () => {
 	});
 });
 
-/** Whatever the number of jobs; it was 63, and the free plan of Cloudflare allows an invocation 50. */
+/**
+ * Whatever the number of jobs; it was 63, and the free plan of Cloudflare allows an invocation 50.
+ */
 const MOST_CALLS = 20;
 
-/** An app for whose bundles, channels and previews the clean-up asks in each run, and of which nothing is to be removed. */
+/**
+ * An app for whose bundles, channels and previews the clean-up asks in each run, and of which
+ * nothing is to be removed.
+ */
 async function addLivingApp(world: World): Promise<TestApp> {
 	const app = await createTestApp(world);
 	const bundleId = await uploadTestBundle(world, app, "1.0.0");
@@ -109,7 +114,8 @@ describe("a run that has nothing to clean up", () => {
 			}
 			world.clock.nowMs += HOUR_MS;
 			await sweep(world.deps);
-			// Apps that changed in the last minutes are published by each run, and this is the database's clock.
+			// Apps that changed in the last minutes are published by each run, and this is the database's
+			// clock.
 			await run("UPDATE changes SET at_ms = at_ms - 3600000");
 			world.clock.nowMs += HOUR_MS;
 			const counted = withFault(world, 0, "refused");

@@ -1,6 +1,6 @@
 /**
- * The scheduled sweep and the queue consumer: what nobody finished is given up, what nobody uses is removed, and what is alive stays.
- * Both may fail, be repeated and overlap.
+ * The scheduled sweep and the queue consumer: what nobody finished is given up, what nobody uses is
+ * removed, and what is alive stays. Both may fail, be repeated and overlap.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";

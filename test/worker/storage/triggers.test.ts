@@ -1,6 +1,6 @@
 /**
- * The installation of triggers: whatever a database has, of this release, of another one or none, it has exactly those of this release afterwards, and
- * what was missed meanwhile is made good.
+ * The installation of triggers: whatever a database has, of this release, of another one or none,
+ * it has exactly those of this release afterwards, and what was missed meanwhile is made good.
  */
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";

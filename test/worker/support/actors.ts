@@ -1,6 +1,7 @@
 /**
- * Callers of the service in tests: `world.admin("DELETE /channel", { query })`. The types come from the typed client, so a request that
- * the endpoint list does not allow is an error of the compiler; tests of malformed requests use `world.request`.
+ * Callers of the service in tests: `world.admin("DELETE /channel", { query })`. The types come from
+ * the typed client, so a request that the endpoint list does not allow is an error of the compiler;
+ * tests of malformed requests use `world.request`.
  */
 import { type EndpointKey, filledPath, type RequestOf } from "../../../src/client/client";
 import type { Answer, RequestOptions, Scene } from "./scene";
@@ -13,7 +14,10 @@ export type Arguments<Key extends EndpointKey> =
 export type AnyAnswer = Answer<any>;
 export type Actor = <const Key extends EndpointKey>(endpoint: Key, ...request: Arguments<Key>) => Promise<AnyAnswer>;
 
-/** The callers of a scene. A copy of the scene with another `request` sends through that one, hence `this`. */
+/**
+ * The callers of a scene. A copy of the scene with another `request` sends through that one, hence
+ * `this`.
+ */
 export interface Actors {
 	/** Sends a request with `adminKey`. */
 	admin<const Key extends EndpointKey>(

@@ -1,5 +1,6 @@
 /**
- * One request for every endpoint about an app and what belongs to it: transfers, publishers, channels, proposals, previews and devices.
+ * One request for every endpoint about an app and what belongs to it: transfers, publishers,
+ * channels, proposals, previews and devices.
  */
 import { isSampleAppId } from "../../../src/domain/sample-app";
 import {
@@ -46,7 +47,10 @@ async function deletedApp(world: Scene): Promise<TestApp> {
 const nowMsOf = (world: Scene & { readonly clock?: { readonly nowMs: number } }) => world.clock?.nowMs ?? Date.now();
 
 const publisherBody = (world: Scene, app: TestApp) => ({
-	...{ app_id: app.appId, name: fresh("publisher"), stage: "upload", provider: "github" },
+	app_id: app.appId,
+	name: fresh("publisher"),
+	stage: "upload",
+	provider: "github",
 	// The keys of some roles expire, and so does what they create.
 	expires_at: new Date(nowMsOf(world) + 3_600_000).toISOString(),
 	claims: { repository_id: "456789", repository_owner_id: "123456" },
@@ -78,7 +82,8 @@ async function waitingProposal(world: Scene, app: TestApp, path: string): Promis
 		listed.push(...body);
 		size = body.length;
 	}
-	// The list is in no fixed order. Keys that promote nothing here, and those of earlier proposers, must not take the places of the others.
+	// The list is in no fixed order. Keys that promote nothing here, and those of earlier proposers,
+	// must not take the places of the others.
 	const promotes = ({ role_name, app_id }: Listed["bindings"][number]) =>
 		promoters.includes(role_name) && (app_id === null || app_id === app.uuid);
 	const isPersonal = ({ name }: Listed) => Number(name === "Personal key");

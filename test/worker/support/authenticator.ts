@@ -1,6 +1,7 @@
 /**
- * An authenticator made of software, for tests that no browser drives: one ES256 passkey, whose answers can be bent in every part. What
- * it makes is laid out in https://www.w3.org/TR/webauthn-3/, sections 5.8.1, 6.1 and 6.5.
+ * An authenticator made of software, for tests that no browser drives: one ES256 passkey, whose
+ * answers can be bent in every part. What it makes is laid out in
+ * https://www.w3.org/TR/webauthn-3/, sections 5.8.1, 6.1 and 6.5.
  */
 export interface Bent {
 	readonly origin?: string;

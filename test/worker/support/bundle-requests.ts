@@ -1,5 +1,6 @@
 /**
- * One request for every endpoint about bundles and their files, those of the stock CLI's uploads included.
+ * One request for every endpoint about bundles and their files, those of the stock CLI's uploads
+ * included.
  */
 import {
 	bundleThing,

@@ -1,5 +1,6 @@
 /**
- * Helpers of the tests about uploads: register, send and resume, and read the database and the bucket directly.
+ * Helpers of the tests about uploads: register, send and resume, and read the database and the
+ * bucket directly.
  */
 import type { Compilable } from "kysely";
 import { openDb, query } from "../../../src/db/client";

@@ -1,5 +1,6 @@
 /**
- * One request for every endpoint that only the stock Capgo CLI calls: its procedures, and its reads and writes of rows.
+ * One request for every endpoint that only the stock Capgo CLI calls: its procedures, and its reads
+ * and writes of rows.
  */
 import { bundleThing, channelThing, fresh, freshVersion, madeChannel, type Prepare, uploaded } from "./request-parts";
 

@@ -1,5 +1,6 @@
 /**
- * Rows that D1 reads and writes, by its own counters, which are what is billed: an index counts as a row written, and so does a deletion.
+ * Rows that D1 reads and writes, by its own counters, which are what is billed: an index counts as
+ * a row written, and so does a deletion.
  */
 
 export interface CountedDatabase {

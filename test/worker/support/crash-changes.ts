@@ -1,5 +1,6 @@
 /**
- * Changes whose calls fail: promotions, previews, deletions and the sweep. Each takes effect as a whole or not at all.
+ * Changes whose calls fail: promotions, previews, deletions and the sweep. Each takes effect as a
+ * whole or not at all.
  */
 
 import { expect } from "vitest";
@@ -23,7 +24,10 @@ import { type Answer, setTestChannel, uploadTestBundle } from "./world";
 
 const CHANNEL = "pr-1";
 const PULL_REQUEST = { repository: "acme/shop", number: 1 };
-/** The jobs of the sweep that change bundles, uploads or objects. faults-background.test.ts lets each call of every job fail. */
+/**
+ * The jobs of the sweep that change bundles, uploads or objects. faults-background.test.ts lets
+ * each call of every job fail.
+ */
 const JOBS_OF_BYTES = [
 	"snapshots of deleted apps",
 	"unfinished uploads",

@@ -1,5 +1,6 @@
 /**
- * One run of a flow whose calls fail: its app, its client, and the states that must hold afterwards, whether the client came back or not.
+ * One run of a flow whose calls fail: its app, its client, and the states that must hold
+ * afterwards, whether the client came back or not.
  */
 
 import { expect } from "vitest";
@@ -33,11 +34,16 @@ export interface Flow {
 	readonly name: string;
 	readonly role?: string;
 	readonly bytes?: Uint8Array;
-	/** Default: those of a client that keeps nothing between its requests. For one, starting again is the same as continuing. */
+	/**
+	 * Default: those of a client that keeps nothing between its requests. For one, starting again is
+	 * the same as continuing.
+	 */
 	readonly endings?: readonly Ending[];
 	/** The first call that is to fail; another flow covers those before it. */
 	readonly from?: string;
-	/** True: it looks at all apps or moves the clock, so each run settles before the next one begins. */
+	/**
+	 * True: it looks at all apps or moves the clock, so each run settles before the next one begins.
+	 */
 	readonly alone?: boolean;
 	/** State before the flow, created without faults. */
 	readonly prepare?: (stage: Stage) => Promise<void>;
@@ -45,7 +51,10 @@ export interface Flow {
 	readonly go: (client: Client, stage: Stage) => Promise<Answer | undefined>;
 	/** Checks the end state after the client continued or started again. */
 	readonly reached: (stage: Stage) => Promise<void>;
-	/** Checks the end state when the client never returned and the sweep ran. Default: `reached` may hold or not. */
+	/**
+	 * Checks the end state when the client never returned and the sweep ran. Default: `reached` may
+	 * hold or not.
+	 */
 	readonly abandoned?: (stage: Stage) => Promise<void>;
 }
 

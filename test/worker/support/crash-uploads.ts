@@ -1,6 +1,7 @@
 /**
- * Uploads whose calls fail: by PUT and TUS in pieces, of wrong and of damaged bytes, completed after a crash, and external. Each ends with a
- * bundle that is whole, or with a version that is free.
+ * Uploads whose calls fail: by PUT and TUS in pieces, of wrong and of damaged bytes, completed
+ * after a crash, and external. Each ends with a bundle that is whole, or with a version that is
+ * free.
  */
 
 import { expect } from "vitest";
@@ -65,7 +66,10 @@ function putFlow(name: string, fields: (stage: Stage) => Record<string, unknown>
 	};
 }
 
-/** A TUS client: creation, then as many PATCHes as it has pieces; after a fault it asks with HEAD where to go on. */
+/**
+ * A TUS client: creation, then as many PATCHes as it has pieces; after a fault it asks with HEAD
+ * where to go on.
+ */
 function tusFlow(
 	name: string,
 	options: {
@@ -157,7 +161,8 @@ export const UPLOADS: readonly Flow[] = [
 	tusFlow("TUS in one piece", { pieces: 1 }),
 	{
 		...tusFlow("TUS of two segments in one piece", { pieces: 1, bytes: bundleOf(SEGMENT_BYTES + 10) }),
-		// The largest by far: "TUS in one piece" covers starting again, and the calls before the first segment is stored.
+		// The largest by far: "TUS in one piece" covers starting again, and the calls before the first
+		// segment is stored.
 		endings: WITHOUT_MEMORY,
 		from: "r2.put",
 	},

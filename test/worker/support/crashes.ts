@@ -1,7 +1,7 @@
 /**
- * Every D1, R2 and Queue call of every flow fails once, before or after it took effect. The answer is a success or 503; then the client
- * continues, or starts again, or never returns and the sweep cleans up. The invariants hold throughout, and the end state is the right
- * one.
+ * Every D1, R2 and Queue call of every flow fails once, before or after it took effect. The answer
+ * is a success or 503; then the client continues, or starts again, or never returns and the sweep
+ * cleans up. The invariants hold throughout, and the end state is the right one.
  *
  * Each run has a dedicated app in one world, so that a few sweeps settle all of them.
  */
@@ -49,7 +49,10 @@ interface Run {
 	readonly calls: readonly string[];
 }
 
-/** Runs the flow with one failing call, and the rest of the client's work when it continues or starts again. */
+/**
+ * Runs the flow with one failing call, and the rest of the client's work when it continues or
+ * starts again.
+ */
 async function runWithFault(world: World, flow: Flow, kind: FaultKind, ending: Ending, failAt: number): Promise<Run> {
 	const stage = await createStage(world, flow);
 	const faulty = withFault(world, failAt, kind);
@@ -88,7 +91,9 @@ async function settle(world: World, flow: Flow, ending: Ending, runs: readonly R
 
 const R2_READS = ["r2.head", "r2.get", "r2.list"];
 
-/** The numbers of the calls that are to fail. A lost answer of a read is the same as a refused read. */
+/**
+ * The numbers of the calls that are to fail. A lost answer of a read is the same as a refused read.
+ */
 function callsToFail({ from }: Flow, kind: FaultKind, calls: readonly string[]): number[] {
 	const first = from === undefined ? 0 : calls.indexOf(from);
 	return calls.flatMap((call, index) =>
@@ -98,7 +103,10 @@ function callsToFail({ from }: Flow, kind: FaultKind, calls: readonly string[]):
 
 const FLOWS = [...UPLOADS, ...CHANGES];
 
-/** In `npm test`, each ending of a flow follows one kind of fault; the kinds alternate from ending to ending and from flow to flow. */
+/**
+ * In `npm test`, each ending of a flow follows one kind of fault; the kinds alternate from ending
+ * to ending and from flow to flow.
+ */
 function endingsOf(flow: Flow, kind: FaultKind): readonly Ending[] {
 	const first = FLOWS.indexOf(flow) + (kind === "refused" ? 0 : 1);
 	return (flow.endings ?? WITHOUT_MEMORY).filter((_, index) => IS_PROOF || (first + index) % 2 === 0);

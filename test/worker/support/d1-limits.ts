@@ -1,6 +1,7 @@
 /**
- * A database that refuses what the documentation of D1 excludes although the local engine takes it: functions with more than 32 arguments
- * (https://developers.cloudflare.com/d1/platform/limits/). Otherwise a deployment could be the first to notice.
+ * A database that refuses what the documentation of D1 excludes although the local engine takes it:
+ * functions with more than 32 arguments (https://developers.cloudflare.com/d1/platform/limits/).
+ * Otherwise a deployment could be the first to notice.
  */
 
 const MOST_ARGUMENTS = 32;

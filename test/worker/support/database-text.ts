@@ -1,6 +1,6 @@
 /**
- * The whole database as text, for tests that must show that a request changed nothing: the main database and the telemetry database. SQLite
- * lists the tables, so that a later table is included.
+ * The whole database as text, for tests that must show that a request changed nothing: the main
+ * database and the telemetry database. SQLite lists the tables, so that a later table is included.
  */
 import { FEED_ROWS } from "../../../src/db/change-triggers";
 import { testEnv } from "./world";
@@ -10,7 +10,9 @@ const OWN_TABLES =
 
 export interface Table {
 	readonly name: string;
-	/** The name, for a telemetry database after `telemetry.`, because both have tables of some names. */
+	/**
+	 * The name, for a telemetry database after `telemetry.`, because both have tables of some names.
+	 */
 	readonly label: string;
 	/** Columns of the primary key. */
 	readonly key: readonly string[];
@@ -61,7 +63,10 @@ async function readTables(d1: D1Database, prefix: string): Promise<Tables> {
 	return { d1, tables, rowTexts };
 }
 
-/** Every row of every table, as JSON: `[[table, [row, …]], …]`. SQLite writes the rows, because values one by one cost three times as much. */
+/**
+ * Every row of every table, as JSON: `[[table, [row, …]], …]`. SQLite writes the rows, because
+ * values one by one cost three times as much.
+ */
 export async function databaseText(): Promise<string> {
 	const texts = await Promise.all((await tablesOfAll()).map(textsOfTables));
 	return `[${texts.flat().join()}]`;
@@ -89,8 +94,9 @@ export async function emptyDatabase(): Promise<void> {
 }
 
 /**
- * Describes the difference between two texts of the database: the number of rows added to and removed from each table, and the changed
- * columns. The description is the same for every run of the same request. Audit entries are distinguished by their action.
+ * Describes the difference between two texts of the database: the number of rows added to and
+ * removed from each table, and the changed columns. The description is the same for every run of
+ * the same request. Audit entries are distinguished by their action.
  */
 export async function changesBetween(before: string, after: string): Promise<string[]> {
 	if (before === after) return [];

@@ -3,6 +3,7 @@
 import { beforeEach } from "vitest";
 import type { CountedEvent, DeviceEvent, DeviceEvents } from "../../../src/messages";
 import { databaseOf, REPORTS } from "./reports";
+import { countedEvent } from "./sent-events";
 import {
 	createTestApp,
 	createWorld,
@@ -31,19 +32,15 @@ export function prepareEventScene(): void {
 }
 let events = 0;
 
-export const counted = (fields: Partial<CountedEvent> = {}): CountedEvent => ({
-	type: "count",
-	id: `event-${++events}`,
-	appId: app.appId,
-	deviceId: `device-${events}`,
-	versionName: "1.0.1",
-	channelName: "production",
-	metric: "install",
-	atMs: NOW_MS,
-	deviceAtMs: null,
-	timed: false,
-	...fields,
-});
+export const counted = (fields: Partial<CountedEvent> = {}) =>
+	countedEvent({
+		id: `event-${++events}`,
+		appId: app.appId,
+		deviceId: `device-${events}`,
+		versionName: "1.0.1",
+		atMs: NOW_MS,
+		...fields,
+	});
 
 export const message = (...list: readonly DeviceEvent[]): DeviceEvents => ({
 	kind: "device_events",

@@ -1,7 +1,8 @@
 /**
- * Faults on demand: D1, R2 and the Queue behind a counter, so that the n-th call of all fails. Either it fails before anything happened,
- * or it happens and only its answer is lost; a caller cannot distinguish them, so both must be survived. Texts of errors are the real ones,
- * each with a mark that must appear in the log and nowhere else.
+ * Faults on demand: D1, R2 and the Queue behind a counter, so that the n-th call of all fails.
+ * Either it fails before anything happened, or it happens and only its answer is lost; a caller
+ * cannot distinguish them, so both must be survived. Texts of errors are the real ones, each with a
+ * mark that must appear in the log and nowhere else.
  */
 import { createApp } from "../../../src/app";
 import type { Deps } from "../../../src/deps";
@@ -68,7 +69,8 @@ export interface FaultyService {
 const R2_METHODS = ["head", "get", "put", "delete", "list"] as const;
 
 /**
- * The world's service with call number `failAt` (from 1) failing once; everything after it works again.
+ * The world's service with call number `failAt` (from 1) failing once; everything after it works
+ * again.
  * @param text which of the real texts, by number
  */
 export function withFault(world: World, failAt: number, kind: FaultKind, text = 0): FaultyService {

@@ -1,6 +1,6 @@
 /**
- * One request for every endpoint about groups, by this server's paths and by those of Capgo's scripts. Each is about a group of its own, because
- * a request that succeeds changes or deletes it.
+ * One request for every endpoint about groups, by this server's paths and by those of Capgo's
+ * scripts. Each is about a group of its own, because a request that succeeds changes or deletes it.
  */
 import { nextNumber, type Prepare, type Thing } from "./request-parts";
 import { createTestMember, type Scene, type TestApp } from "./scene";
@@ -13,7 +13,9 @@ const groupThing = (id: string): Thing => ({
 /** Sorted by age. */
 const newName = () => `group ${String(nextNumber()).padStart(6, "0")}`;
 
-/** An organization takes few of them, so old ones go. Those of requests that were not sent yet stay. */
+/**
+ * An organization takes few of them, so old ones go. Those of requests that were not sent yet stay.
+ */
 async function madeGroup(world: Scene): Promise<string> {
 	const options = { key: world.adminKey };
 	const { body } = await world.request("GET", "/organization/groups", { ...options, query: { orgId: world.orgId } });

@@ -1,6 +1,6 @@
 /**
- * Requests of lists and figures with parameters, for the rows that they read in a large installation. Those of every endpoint without parameters
- * are in `REQUESTS`.
+ * Requests of lists and figures with parameters, for the rows that they read in a large
+ * installation. Those of every endpoint without parameters are in `REQUESTS`.
  */
 import type { Prepare } from "./request-parts";
 

@@ -1,6 +1,7 @@
 /**
- * Makes a race happen every time: another request runs whole between one request's first D1 round trip (its reading) and its second
- * (its writing). The database may also be wrapped so that anything happens before a certain round trip, or that it fails from one on.
+ * Makes a race happen every time: another request runs whole between one request's first D1 round
+ * trip (its reading) and its second (its writing). The database may also be wrapped so that
+ * anything happens before a certain round trip, or that it fails from one on.
  */
 import { createApp } from "../../../src/app";
 import type { Answer, World } from "./world";
@@ -28,7 +29,10 @@ export interface WatchedDatabase {
 	readonly trips: number;
 }
 
-/** The database with `between` run before its second round trip, not counting the look-up of a credential that is new to an isolate. */
+/**
+ * The database with `between` run before its second round trip, not counting the look-up of a
+ * credential that is new to an isolate.
+ */
 export function beforeSecondTrip(d1: D1Database, between: () => Promise<unknown>): WatchedDatabase {
 	const before = async (trip: number) => {
 		if (trip === 2) await between();
@@ -42,8 +46,10 @@ const LOOK_UP = /WHERE .*\b(key_hash|token_hash) = \?/s;
 const WRITE = /^\s*(INSERT|UPDATE|DELETE)/i;
 
 /**
- * The database with `before` called before each round trip, with its number from 1. An error that `before` throws fails the round trip.
- * @param withLookUps by default a look-up of a credential alone is no round trip, unless a write follows it, because then nothing else is read
+ * The database with `before` called before each round trip, with its number from 1. An error that
+ * `before` throws fails the round trip.
+ * @param withLookUps by default a look-up of a credential alone is no round trip, unless a write
+ * follows it, because then nothing else is read
  */
 export function beforeEachTrip(
 	d1: D1Database,

@@ -1,7 +1,8 @@
 /**
- * Invariants between D1 and R2 that hold after any crash: no channel without its bundle's bytes, no bundle without its object, no object
- * that D1 does not know, and no channel that serves another bundle than its history shows. `settled` adds the invariants that hold after
- * unfinished work has expired and been swept.
+ * Invariants between D1 and R2 that hold after any crash: no channel without its bundle's bytes, no
+ * bundle without its object, no object that D1 does not know, and no channel that serves another
+ * bundle than its history shows. `settled` adds the invariants that hold after unfinished work has
+ * expired and been swept.
  */
 import type { Selectable } from "kysely";
 import { query } from "../../../src/db/client";
@@ -11,7 +12,10 @@ import { emptyObjectKey } from "../../../src/storage/objects";
 import { readAll, rows, storedBytes, storedKeys } from "./bytes";
 import { sha256Hex } from "./world";
 
-/** Every violation in the app's part of the database and the bucket, in words; empty when all is well. */
+/**
+ * Every violation in the app's part of the database and the bucket, in words; empty when all is
+ * well.
+ */
 export async function violations(appUuid: string, { settled = false } = {}): Promise<string[]> {
 	const found: string[] = [];
 	const [bundles, channels, uploads, deltaObjects, files, garbage, bindings, apps, entries, previews] = await readAll(
@@ -33,7 +37,8 @@ export async function violations(appUuid: string, { settled = false } = {}): Pro
 	);
 	const appExists = apps.length > 0;
 	const keys = await storedKeys(`${appUuid}/`);
-	// An organization that is removed for good goes in steps: its app's objects are garbage before the last row that knows them has gone.
+	// An organization that is removed for good goes in steps: its app's objects are garbage before the
+	// last row that knows them has gone.
 	const isGoing = garbage.some((row) => row.object_prefix === `${appUuid}/`);
 	if (isGoing && appExists && !(await isInDeletedOrganization(appUuid)))
 		found.push("all of an app is garbage that is there");
@@ -99,7 +104,10 @@ export async function violations(appUuid: string, { settled = false } = {}): Pro
 const historyOf = (appUuid: string) =>
 	query.selectFrom("channel_history").selectAll().where("app_id", "=", appUuid).orderBy("id", "desc");
 
-/** Mismatches between a channel's history and its live bundle or rollout, and rollback targets that are deleted or duplicate. */
+/**
+ * Mismatches between a channel's history and its live bundle or rollout, and rollback targets that
+ * are deleted or duplicate.
+ */
 export async function historyViolations(appUuid: string): Promise<string[]> {
 	const [channels, entries, bundles] = await readAll(
 		query.selectFrom("channels").selectAll().where("app_id", "=", appUuid),

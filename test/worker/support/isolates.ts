@@ -85,8 +85,13 @@ export const ask = (of: Pick<World, "request">, app: TestApp, fields: object = {
 	of.request("POST", "/updates", {
 		...(answered === undefined ? {} : { answered }),
 		body: {
-			...{ app_id: app.appId, device_id: crypto.randomUUID(), version_name: "builtin", version_build: "1.0.0" },
-			...{ platform: "android", plugin_version: "8.51.23", ...fields },
+			app_id: app.appId,
+			device_id: crypto.randomUUID(),
+			version_name: "builtin",
+			version_build: "1.0.0",
+			platform: "android",
+			plugin_version: "8.51.23",
+			...fields,
 		},
 	});
 

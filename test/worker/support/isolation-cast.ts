@@ -1,7 +1,8 @@
 /**
- * The keys of the isolation matrix, one of every role for each situation, and the requests about deleted things. Nothing here asks the code
- * under test for the permissions of a role. Keys are created through the API, and only an expired binding, which the API cannot create, is
- * written into the database.
+ * The keys of the isolation matrix, one of every role for each situation, and the requests about
+ * deleted things. Nothing here asks the code under test for the permissions of a role. Keys are
+ * created through the API, and only an expired binding, which the API cannot create, is written
+ * into the database.
  */
 import { ROLE_NAMES, ROLES, type RoleName } from "../../../src/authz/permissions";
 import { allEndpoints } from "../../../src/endpoints";
@@ -27,8 +28,9 @@ const endpoints: readonly AnyEndpoint[] = allEndpoints;
 export const guarded = endpoints.filter(({ access }) => !("public" in access || "ownSession" in access));
 const GROUPS = 12;
 /**
- * The same in groups. A test of a whole group makes every request before the first one succeeds, so neighbours in the list are in different
- * groups: they are about the same things, which a success takes away.
+ * The same in groups. A test of a whole group makes every request before the first one succeeds, so
+ * neighbours in the list are in different groups: they are about the same things, which a success
+ * takes away.
  */
 export const guardedGroups = Array.from({ length: GROUPS }, (_, group) => {
 	const ofGroup = guarded.filter((_, index) => index % GROUPS === group);
@@ -38,8 +40,9 @@ export const guardedGroups = Array.from({ length: GROUPS }, (_, group) => {
 export const ofSessions = endpoints.filter(({ access }) => "ownSession" in access);
 
 /**
- * The roles that a key can be given on an organization or an app. The service gives some others itself; channel-roles.test.ts has those on
- * single channels, because each request here is about a channel of its own.
+ * The roles that a key can be given on an organization or an app. The service gives some others
+ * itself; channel-roles.test.ts has those on single channels, because each request here is about a
+ * channel of its own.
  */
 export const roles = ROLE_NAMES.filter((name) => ROLES[name].assignable && ROLES[name].scopeType !== "channel");
 export const isAppRole = (role: RoleName) => ROLES[role].scopeType === "app";
@@ -50,7 +53,9 @@ const ADMINISTERING: readonly RoleName[] = ["org_super_admin", "org_admin"];
 /** A secret for every role. */
 export type Keys = ReadonlyMap<RoleName, string>;
 
-/** When the expiring keys and bindings end; the clock of the world stands one millisecond before. */
+/**
+ * When the expiring keys and bindings end; the clock of the world stands one millisecond before.
+ */
 export const EXPIRES_AT_MS = NOW_MS + 1;
 
 export interface Cast {
@@ -182,7 +187,10 @@ export function isAboutApp({ access }: AnyEndpoint): boolean {
 	return permissions.length > 0 && !permissions.every((permission) => permission.startsWith("org."));
 }
 
-/** Requests about deleted apps, which answer for those alone, and about webhooks, which are the organization's from then on. */
+/**
+ * Requests about deleted apps, which answer for those alone, and about webhooks, which are the
+ * organization's from then on.
+ */
 const ABOUT_DELETED_APPS = [
 	...["POST /app/restore", "DELETE /app/reservation"],
 	...["PUT /webhook", "DELETE /webhook", "POST /webhook/rotate", "POST /webhook/test"],

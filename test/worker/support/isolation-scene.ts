@@ -21,7 +21,10 @@ export interface Tenant {
 	readonly channelId: number;
 }
 
-/** An organization with an app that has the version 1.5.0, or the one given, on the channel "production". */
+/**
+ * An organization with an app that has the version 1.5.0, or the one given, on the channel
+ * "production".
+ */
 export async function createTenant(version = "1.5.0"): Promise<Tenant> {
 	const world = await createWorld();
 	const app = await createTestApp(world);

@@ -1,6 +1,7 @@
 /**
- * The form of test/isolation-matrix.txt: one row for each endpoint, one column for each role, and in each cell one digit for each
- * situation. A person reviews the file, so its legend stands at its top.
+ * The form of test/isolation-matrix.txt: one row for each endpoint, one column for each role, and
+ * in each cell one digit for each situation. A person reviews the file, so its legend stands at its
+ * top.
  */
 
 /** In the order of the digits; a slash stands between the groups. */

@@ -1,6 +1,6 @@
 /**
- * A local issuer of identity tokens that plays each CI provider: discovery and keys over the test's `fetch`, two signing keys, rotation,
- * outages, and tokens with any claims.
+ * A local issuer of identity tokens that plays each CI provider: discovery and keys over the test's
+ * `fetch`, two signing keys, rotation, outages, and tokens with any claims.
  */
 import { NOW_MS, ORIGIN } from "./world";
 
@@ -15,20 +15,45 @@ const CIRCLE = "oidc.circleci.com/";
 export const PAYLOADS: Readonly<Record<ProviderName, Readonly<Record<string, unknown>>>> = {
 	github: {
 		sub: "repo:octo-org@123456/octo-repo@456789:ref:refs/heads/main",
-		...{ repository: "octo-org/octo-repo", repository_id: "456789", repository_visibility: "private" },
-		...{ repository_owner: "octo-org", repository_owner_id: "123456", head_ref: "", base_ref: "" },
-		...{ ref: "refs/heads/main", ref_type: "branch", ref_protected: "true", event_name: "push" },
-		...{ sha: "b4f1234c5d6e7f8091a2b3c4d5e6f708192a3b4c", workflow: "Release", environment: "Production" },
+		repository: "octo-org/octo-repo",
+		repository_id: "456789",
+		repository_visibility: "private",
+		repository_owner: "octo-org",
+		repository_owner_id: "123456",
+		head_ref: "",
+		base_ref: "",
+		ref: "refs/heads/main",
+		ref_type: "branch",
+		ref_protected: "true",
+		event_name: "push",
+		sha: "b4f1234c5d6e7f8091a2b3c4d5e6f708192a3b4c",
+		workflow: "Release",
+		environment: "Production",
 		workflow_ref: "octo-org/octo-repo/.github/workflows/release.yml@refs/heads/main",
 		job_workflow_ref: "octo-org/octo-repo/.github/workflows/release.yml@refs/heads/main",
-		...{ run_id: "1", run_number: "1", run_attempt: "1", runner_environment: "github-hosted" },
-		...{ actor: "mona", actor_id: "12" },
+		run_id: "1",
+		run_number: "1",
+		run_attempt: "1",
+		runner_environment: "github-hosted",
+		actor: "mona",
+		actor_id: "12",
 	},
 	gitlab: {
 		sub: "project_path:group/project:ref_type:branch:ref:main",
-		...{ namespace_id: "72", namespace_path: "group", project_id: "20", project_path: "group/project" },
-		...{ user_id: "1", user_login: "sample-user", pipeline_id: "574", pipeline_source: "push", job_id: "302" },
-		...{ ref: "main", ref_type: "branch", ref_path: "refs/heads/main", ref_protected: "true", runner_id: 1 },
+		namespace_id: "72",
+		namespace_path: "group",
+		project_id: "20",
+		project_path: "group/project",
+		user_id: "1",
+		user_login: "sample-user",
+		pipeline_id: "574",
+		pipeline_source: "push",
+		job_id: "302",
+		ref: "main",
+		ref_type: "branch",
+		ref_path: "refs/heads/main",
+		ref_protected: "true",
+		runner_id: 1,
 		sha: "714a629c0b401fdce83e847fc9589983fc6f46bc",
 		ci_config_ref_uri: "gitlab.example.com/group/project//.gitlab-ci.yml@refs/heads/main",
 	},
@@ -42,15 +67,16 @@ export const PAYLOADS: Readonly<Record<ProviderName, Readonly<Record<string, unk
 	},
 	buildkite: {
 		sub: "organization:acme:pipeline:app:ref:refs/heads/main:commit:abc:step:build",
-		...{ organization_slug: "acme", pipeline_slug: "app", organization_id: "org-uuid", pipeline_id: "pipeline-uuid" },
-		...{
-			build_number: 12,
-			build_branch: "main",
-			build_commit: "abc1234def",
-			step_key: null,
-			job_id: "j",
-			agent_id: "a",
-		},
+		organization_slug: "acme",
+		pipeline_slug: "app",
+		organization_id: "org-uuid",
+		pipeline_id: "pipeline-uuid",
+		build_number: 12,
+		build_branch: "main",
+		build_commit: "abc1234def",
+		step_key: null,
+		job_id: "j",
+		agent_id: "a",
 	},
 	oidc: { sub: "job-1", project: "p-77", sha: "cafe1234" },
 };
@@ -103,7 +129,10 @@ export interface TestIssuer {
 	/** Answer to the next requests instead of documents. */
 	fault: (() => Response | Promise<Response>) | undefined;
 	discovery: Record<string, unknown>;
-	/** A token of a job; `claims` replace those of the provider's payload, and undefined ones are left out. */
+	/**
+	 * A token of a job; `claims` replace those of the provider's payload, and undefined ones are left
+	 * out.
+	 */
 	token(claims?: Record<string, unknown>, options?: TokenOptions): Promise<string>;
 	fetch(url: string): Promise<Response | undefined>;
 }
@@ -118,8 +147,12 @@ export function createIssuer(provider: ProviderName, issuer: string): TestIssuer
 		async token(claims = {}, { kid = "key-1", signer = kid, header = {} } = {}) {
 			tokens += 1;
 			const payload = {
-				...{ iss: issuer, aud: ORIGIN, jti: `jti-${tokens}-${crypto.randomUUID()}` },
-				...{ iat: seconds, nbf: seconds - 300, exp: seconds + 300 },
+				iss: issuer,
+				aud: ORIGIN,
+				jti: `jti-${tokens}-${crypto.randomUUID()}`,
+				iat: seconds,
+				nbf: seconds - 300,
+				exp: seconds + 300,
 				...PAYLOADS[provider],
 				...claims,
 			};

@@ -1,6 +1,7 @@
 /**
- * Gives each test file empty databases of the current schemas, and an empty second one. The files of one worker share its workerd: the
- * first file runs the statements of the migrations in one batch, and each later file deletes the rows of the files before it.
+ * Gives each test file empty databases of the current schemas, and an empty second one. The files
+ * of one worker share its workerd: the first file runs the statements of the migrations in one
+ * batch, and each later file deletes the rows of the files before it.
  */
 import { env } from "cloudflare:workers";
 import { beforeAll } from "vitest";

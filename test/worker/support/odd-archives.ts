@@ -1,6 +1,7 @@
 /**
- * Odd zips, each with what the server decides and what devices can do with it. The server's rules are those of Android's and iOS's
- * unpackers, so a zip that Android unpacks in full is accepted, unless another platform would lose something.
+ * Odd zips, each with what the server decides and what devices can do with it. The server's rules
+ * are those of Android's and iOS's unpackers, so a zip that Android unpacks in full is accepted,
+ * unless another platform would lose something.
  */
 import crc32 from "crc-32";
 import { deflateSync, zipSync } from "fflate";
@@ -38,8 +39,12 @@ const numbers = (width: 4 | 8, ...values: readonly number[]): Uint8Array => {
 };
 
 const packed = (more: Partial<ZipEntry> = {}): ZipEntry => ({
-	...{ name: "app.js", content: PACKED, method: 8, checksum: UNPACKED_CRC },
-	...{ compressedBytes: PACKED.length, uncompressedBytes: UNPACKED_BYTES },
+	name: "app.js",
+	content: PACKED,
+	method: 8,
+	checksum: UNPACKED_CRC,
+	compressedBytes: PACKED.length,
+	uncompressedBytes: UNPACKED_BYTES,
 	...more,
 });
 
@@ -50,7 +55,10 @@ const streamed = (after: Uint8Array, more: Partial<ZipEntry> = {}) =>
 
 const APP_AT = 30 + "index.html".length + (INDEX.content?.length ?? 0);
 
-/** A zip of the start page, `app.js` and a last file, changed at an offset in the local header of `app.js`. */
+/**
+ * A zip of the start page, `app.js` and a last file, changed at an offset in the local header of
+ * `app.js`.
+ */
 function changed(at: number, bytes: Uint8Array, entry: ZipEntry = { name: "app.js", content: CONTENT }): Uint8Array {
 	const zip = zipOf([INDEX, entry, { name: "last.js", content: text("last") }]);
 	zip.set(bytes, APP_AT + at);

@@ -1,6 +1,6 @@
 /**
- * One request for every endpoint about an organization: its settings, members, keys, webhooks, signing keys, audit log and statistics, and for
- * the state of the service.
+ * One request for every endpoint about an organization: its settings, members, keys, webhooks,
+ * signing keys, audit log and statistics, and for the state of the service.
  */
 import { fresh, type Prepare, type Thing } from "./request-parts";
 import { createTestKey, createTestMember, type Scene, type TestApp } from "./scene";
@@ -74,7 +74,8 @@ async function madeWebhook(world: Scene, app?: TestApp): Promise<string> {
 	const { status, body } = await world.request("POST", "/webhook", {
 		key: world.adminKey,
 		body: {
-			...{ orgId: world.orgId, ...(app === undefined ? {} : { app_id: app.appId }) },
+			orgId: world.orgId,
+			...(app === undefined ? {} : { app_id: app.appId }),
 			...{ url: "https://hooks.example.com/made", events: ["preview.opened"] },
 		},
 	});
@@ -110,12 +111,14 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: "/organization",
 		body: { orgId: world.orgId, name: fresh("organization") },
 	}),
-	// The announcement: it needs what the deletion needs, and the organization is there for the next request.
+	// The announcement: it needs what the deletion needs, and the organization is there for the next
+	// request.
 	"DELETE /organization": async (world) => ({
 		path: "/organization",
 		query: { orgId: world.orgId, dry_run: "true" },
 	}),
-	// Restores another organization of the administrator, so that this one is still there for the next request.
+	// Restores another organization of the administrator, so that this one is still there for the next
+	// request.
 	"POST /organization/restore": async (world) => {
 		const key = world.adminKey;
 		const made = await world.request("PUT", "/organization", { key, body: { name: fresh("doomed") } });

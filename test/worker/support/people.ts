@@ -1,5 +1,6 @@
 /**
- * Shared by the tests about people, keys and organizations: bindings in requests and in the database, invitations, and audit entries.
+ * Shared by the tests about people, keys and organizations: bindings in requests and in the
+ * database, invitations, and audit entries.
  */
 import type { OrgId } from "../../../src/authz/decide";
 import { type MintedKey, mintKey } from "../../../src/authz/secrets";
@@ -15,11 +16,16 @@ export const at = (offsetMs: number) => new Date(NOW_MS + offsetMs).toISOString(
 
 /** A binding on the organization, as requests send it. */
 export const onOrganization = (role_name: string, orgId: string) => ({
-	...{ role_name, scope_type: "org", org_id: orgId },
+	role_name,
+	scope_type: "org",
+	org_id: orgId,
 });
 /** A binding on an app, as requests send it. */
 export const onApp = (role_name: string, orgId: string, app: Pick<TestApp, "uuid">) => ({
-	...{ role_name, scope_type: "app", org_id: orgId, app_id: app.uuid },
+	role_name,
+	scope_type: "app",
+	org_id: orgId,
+	app_id: app.uuid,
 });
 
 /** Inserts a binding of a key or a person, directly in the database; its id. */
@@ -32,9 +38,18 @@ export async function bind(
 	const id = newId();
 	await run(
 		query.insertInto("role_bindings").values({
-			...{ id, api_key_id: null, user_id: null, ...holder },
-			...{ role_name, scope_type: app_id === null ? "org" : "app", org_id, app_id, channel_id: null },
-			...{ parent_binding_id: null, expires_at_ms: null, created_at_ms: NOW_MS },
+			id,
+			api_key_id: null,
+			user_id: null,
+			...holder,
+			role_name,
+			scope_type: app_id === null ? "org" : "app",
+			org_id,
+			app_id,
+			channel_id: null,
+			parent_binding_id: null,
+			expires_at_ms: null,
+			created_at_ms: NOW_MS,
 		}),
 	);
 	return id;
@@ -55,7 +70,10 @@ export async function invitedToken(
 	return tokenOf(body.link);
 }
 
-/** The audit entries of an organization after the one with the id `sinceId`, oldest first, with parsed JSON. */
+/**
+ * The audit entries of an organization after the one with the id `sinceId`, oldest first, with
+ * parsed JSON.
+ */
 export async function auditEntries(orgId: string, action?: string, sinceId = 0) {
 	const found = query
 		.selectFrom("audit_log")

@@ -1,6 +1,7 @@
 /**
- * How SQLite finds the rows of a statement. A statement that reads a whole table is quick in every test and ruinous in a large
- * installation, where each row read is paid for; so tests ask for the plan, which does not depend on how much there is.
+ * How SQLite finds the rows of a statement. A statement that reads a whole table is quick in every
+ * test and ruinous in a large installation, where each row read is paid for; so tests ask for the
+ * plan, which does not depend on how much there is.
  */
 import { databaseOf } from "./reports";
 import { testEnv } from "./world";

@@ -1,5 +1,6 @@
 /**
- * The public endpoints, listed by hand, and one request for each of them, which succeeds without a key.
+ * The public endpoints, listed by hand, and one request for each of them, which succeeds without a
+ * key.
  */
 import { deviceOf, fresh, freshVersion, openedPreview, type Prepare, previewHook, uploaded } from "./request-parts";
 import { type Scene, setTestChannel, type TestApp, tokenOf } from "./scene";

@@ -1,6 +1,6 @@
 /**
- * The receiving end of webhooks: answers deliveries as the test says, and verifies each as a receiver would, by the published library and, for v1a, by
- * the platform's ed25519.
+ * The receiving end of webhooks: answers deliveries as the test says, and verifies each as a
+ * receiver would, by the published library and, for v1a, by the platform's ed25519.
  */
 import { Webhook } from "standardwebhooks";
 import { vi } from "vitest";
@@ -16,7 +16,10 @@ export interface Received {
 
 export interface TestReceiver {
 	readonly received: Received[];
-	/** The answers to come, the last one again and again; 204 at first. An error breaks the connection off. */
+	/**
+	 * The answers to come, the last one again and again; 204 at first. An error breaks the connection
+	 * off.
+	 */
 	answers: (Response | Error | Promise<Response>)[];
 	readonly fetch: Deps["fetch"];
 }

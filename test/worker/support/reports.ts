@@ -1,4 +1,7 @@
-/** Rows of the telemetry database that every test uses, for tests that write or read reports without a request. */
+/**
+ * Rows of the telemetry database that every test uses, for tests that write or read reports without
+ * a request.
+ */
 import type { QueryCreator } from "kysely";
 import { openDb, query } from "../../../src/db/client";
 import type { TelemetrySchema } from "../../../src/db/schema";

@@ -1,6 +1,7 @@
 /**
- * Parts of the requests of the authorization tests: their shape, names that nothing else has, and the bundles, channels and previews that
- * they are about. They are created with the keys in `creators`, because some endpoints are for the creator alone.
+ * Parts of the requests of the authorization tests: their shape, names that nothing else has, and
+ * the bundles, channels and previews that they are about. They are created with the keys in
+ * `creators`, because some endpoints are for the creator alone.
  */
 import { type RequestOptions, type Scene, setTestChannel, type TestApp, uploadTestBundle } from "./scene";
 

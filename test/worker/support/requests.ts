@@ -1,9 +1,11 @@
 /**
- * One request for every endpoint, for the authorization tests. Each entry creates what it needs and returns a request that succeeds
- * with enough rights. A new endpoint needs an entry in the table of its area, `"METHOD path": async (world, app, creators) => ({ path, query?,
- * body? })`, or, if it is public, its name in PUBLIC_ENDPOINTS: the coverage test fails and names it. An entry creates things with the keys
- * in `creators`, because some endpoints are for the creator alone. A request about something smaller than an organization or an app names it
- * in `thing`, so that the tests can delete it first.
+ * One request for every endpoint, for the authorization tests. Each entry creates what it needs and
+ * returns a request that succeeds with enough rights. A new endpoint needs an entry in the table of
+ * its area, `"METHOD path": async (world, app, creators) => ({ path, query?, body? })`, or, if it
+ * is public, its name in PUBLIC_ENDPOINTS: the coverage test fails and names it. An entry creates
+ * things with the keys in `creators`, because some endpoints are for the creator alone. A request
+ * about something smaller than an organization or an app names it in `thing`, so that the tests can
+ * delete it first.
  */
 import { APP_REQUESTS } from "./app-requests";
 import { BUNDLE_REQUESTS } from "./bundle-requests";
@@ -22,7 +24,10 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	...CAPGO_CLI_REQUESTS,
 };
 
-/** Further requests of the same endpoints that take another path through the code: `"METHOD path": { what: … }`. */
+/**
+ * Further requests of the same endpoints that take another path through the code: `"METHOD path": {
+ * what: … }`.
+ */
 export const MORE_REQUESTS: Readonly<Record<string, Readonly<Record<string, Prepare>>>> = {
 	"DELETE /organization": {
 		"in earnest": async (world) => {
@@ -67,4 +72,13 @@ export const MORE_REQUESTS: Readonly<Record<string, Readonly<Record<string, Prep
 			return { path: body.url, headers: { range: "bytes=2-5" } };
 		},
 	},
+};
+
+/** Lists that stand beside quotas or a total: endpoints by path, with the field of the list. */
+export const LIST_FIELDS: Readonly<Record<string, string>> = {
+	"/organization/usage": "apps",
+	"/device/list": "devices",
+	"/bundle/list": "bundles",
+	"/webhooks/deliveries": "deliveries",
+	"/statistics/org/:org_id": "byApp",
 };

@@ -1,6 +1,7 @@
 /**
- * A fleet before a staged rollout: an app with a stable bundle and a newer one, devices that ask and report by requests, and the Queue's
- * messages, which are delivered by hand. All state belongs to the running test: `prepareRollout` resets it.
+ * A fleet before a staged rollout: an app with a stable bundle and a newer one, devices that ask
+ * and report by requests, and the Queue's messages, which are delivered by hand. All state belongs
+ * to the running test: `prepareRollout` resets it.
  */
 import { expect } from "vitest";
 import { consume } from "../../../src/consumer";

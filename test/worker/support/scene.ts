@@ -1,6 +1,7 @@
 /**
- * An organization to try things in, and what tests make in it, by requests alone: the same functions work in this isolate and over HTTP
- * against the running product. Nothing here may need more of the world than its requests.
+ * An organization to try things in, and what tests make in it, by requests alone: the same
+ * functions work in this isolate and over HTTP against the running product. Nothing here may need
+ * more of the world than its requests.
  */
 import { testBundle } from "./zip";
 

@@ -1,7 +1,8 @@
 /**
- * One request for every endpoint of signing in and of one's own account; each makes what it needs and gives back a request that succeeds
- * once. A new endpoint that is for sessions alone needs an entry here: the coverage test fails and names it. Made by requests, and by
- * what `People` has, so that they are the same in workerd and against the running product.
+ * One request for every endpoint of signing in and of one's own account; each makes what it needs
+ * and gives back a request that succeeds once. A new endpoint that is for sessions alone needs an
+ * entry here: the coverage test fails and names it. Made by requests, and by what `People` has, so
+ * that they are the same in workerd and against the running product.
  */
 import { createAuthenticator } from "./authenticator";
 import type { PreparedRequest } from "./request-parts";

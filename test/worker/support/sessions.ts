@@ -1,6 +1,7 @@
 /**
- * Somebody who is signed in, by requests alone: the code is taken from the terminal that the world's mail goes to. Requests of a session
- * say that they come from the service's own pages, as a browser does.
+ * Somebody who is signed in, by requests alone: the code is taken from the terminal that the
+ * world's mail goes to. Requests of a session say that they come from the service's own pages, as a
+ * browser does.
  */
 import { mintSignInLinkToken } from "../../../src/authz/secrets";
 import { createAuthenticator } from "./authenticator";
@@ -63,7 +64,10 @@ export async function signInByPasskey(world: World, by: TestSession): Promise<Te
 	return sessionOf(sessionTokenOf(answer.headers) ?? "");
 }
 
-/** The token of a link that signs the administrator in once, as the operator's command line makes it. */
+/**
+ * The token of a link that signs the administrator in once, as the operator's command line makes
+ * it.
+ */
 export async function signInLink(world: World, expiresAtMs = world.clock.nowMs + 60_000): Promise<string> {
 	const { text, hash } = mintSignInLinkToken(world.deps.randomBytes);
 	await testEnv.DB.prepare(

@@ -1,6 +1,7 @@
 /**
- * The stock CLI's `key create` and `bundle encrypt` as a function: a fresh RSA key pair, and bundles that its private key encrypts. The wire
- * form is held against the published CLI by test/proof/clients/capgo-cli-uploads.test.ts.
+ * The stock CLI's `key create` and `bundle encrypt` as a function: a fresh RSA key pair, and
+ * bundles that its private key encrypts. The wire form is held against the published CLI by
+ * test/proof/clients/capgo-cli-uploads.test.ts.
  */
 import { bytesToHex as hex } from "@noble/hashes/utils.js";
 

@@ -1,6 +1,6 @@
 /**
- * An app under requests of strangers, with every D1 batch counted. `tripsOf` gives the batches of some work, so that the cost of an attack can
- * be compared with the legitimate use beside it.
+ * An app under requests of strangers, with every D1 batch counted. `tripsOf` gives the batches of
+ * some work, so that the cost of an attack can be compared with the legitimate use beside it.
  */
 import type { Limiter } from "../../../src/deps";
 import { beforeEachTrip } from "./interleave";
@@ -52,8 +52,13 @@ export const newDevice = () => `00000000-0000-4000-8000-${String(++devices).padS
 export const deviceList = (count: number) => Array.from({ length: count }, newDevice);
 
 export const about = (appId: string, device_id: string, fields: object = {}) => ({
-	...{ app_id: appId, device_id, version_name: "builtin", version_build: "1.0.0", platform: "android" },
-	...{ plugin_version: "8.51.23", ...fields },
+	app_id: appId,
+	device_id,
+	version_name: "builtin",
+	version_build: "1.0.0",
+	platform: "android",
+	plugin_version: "8.51.23",
+	...fields,
 });
 
 export const from = (address: string) => ({ "cf-connecting-ip": address });

@@ -1,6 +1,7 @@
 /**
- * The rows of the two tenants and of the third one, and the databases that consist of them. A new table needs rows here, so that its statements
- * can be tested for their conditions on tenant, id and deletion.
+ * The rows of the two tenants and of the third one, and the databases that consist of them. A new
+ * table needs rows here, so that its statements can be tested for their conditions on tenant, id
+ * and deletion.
  */
 import { emptyDatabase } from "./database-text";
 import { reportsOf } from "./reports";
@@ -138,7 +139,10 @@ function signingKey(name: string, org: string): Row {
 	return ["signing_keys", { ...values, fingerprint: `print-${name}`, created_at_ms: 1 }];
 }
 
-/** A webhook of each tenant, with an event that waits for delivery. Deliveries of both were claimed under one name. */
+/**
+ * A webhook of each tenant, with an event that waits for delivery. Deliveries of both were claimed
+ * under one name.
+ */
 function webhookRows({ name, org, app: appId, user }: TenantRows): Row[] {
 	const hook = { org_id: org, description: "Same", shown_url: "https://hooks.example.com/", sealed: `sealed-${name}` };
 	const times = { created_at_ms: 1, updated_at_ms: 1 };
@@ -179,7 +183,8 @@ function rowsOf(of: TenantRows): Row[] {
 		binding(`${of.name}-user`, { user_id: of.user }, "org_admin", of.org),
 		binding(`${of.name}-user-ending`, { user_id: of.user }, "app_reader", of.org, { expires_at_ms: late }),
 		binding(`${of.name}-user-app`, { user_id: of.user }, "app_developer", of.org, {
-			...{ scope_type: "app", app_id: of.emptyApp },
+			scope_type: "app",
+			app_id: of.emptyApp,
 		}),
 		binding(`${of.name}-user-deleted`, { user_id: of.user }, "org_admin", of.deletedOrg),
 		binding(`${of.name}-user-ended`, { user_id: of.user }, "org_member", of.org, { expires_at_ms: NOW_MS }),
@@ -187,7 +192,8 @@ function rowsOf(of: TenantRows): Row[] {
 		// This person's access to the organization has ended; a binding on one app remains.
 		binding(`${of.name}-former`, { user_id: "user-former" }, "org_super_admin", of.org, { expires_at_ms: NOW_MS }),
 		binding(`${of.name}-former-app`, { user_id: "user-former" }, "app_admin", of.org, {
-			...{ scope_type: "app", app_id: of.emptyApp },
+			scope_type: "app",
+			app_id: of.emptyApp,
 		}),
 		// And of this one all is over.
 		binding(`${of.name}-gone`, { user_id: "user-gone" }, "org_member", of.org, { expires_at_ms: NOW_MS }),
@@ -201,7 +207,8 @@ function rowsOf(of: TenantRows): Row[] {
 		signingKey(of.name, of.org),
 		...webhookRows(of),
 		bundle(of.stable, of.app, "1.0.0", "ready", of.key, {
-			...{ signed_by: `print-${of.name}`, manifest_signed_by: `print-${of.name}` },
+			signed_by: `print-${of.name}`,
+			manifest_signed_by: `print-${of.name}`,
 		}),
 		// By a key of the other tenant alone.
 		bundle(of.next, of.app, "1.1.0", "ready", of.key, { signed_by: `print-${other.name}` }),
@@ -211,26 +218,34 @@ function rowsOf(of: TenantRows): Row[] {
 		[
 			"channels",
 			{
-				...{ id: of.channel, app_id: of.app, name: "production", version_id: of.stable, public: 1, ...channelValues },
-				...{ rollout_version_id: of.next, rollout_id: of.rollout, rollout_enabled: 1, rollout_percentage_bps: 1 },
+				id: of.channel,
+				app_id: of.app,
+				name: "production",
+				version_id: of.stable,
+				public: 1,
+				...channelValues,
+				rollout_version_id: of.next,
+				rollout_id: of.rollout,
+				rollout_enabled: 1,
+				rollout_percentage_bps: 1,
 			},
 		],
 		["channels", { id: of.beta, app_id: of.app, name: "beta", rollout_id: of.pausedRollout, ...channelValues }],
 		[
 			"channels",
 			{
-				...{
-					id: of.beta + 1,
-					app_id: of.deletedApp,
-					name: "production",
-					rollout_id: `1-${of.name}`,
-					rollout_enabled: 1,
-				},
+				id: of.beta + 1,
+				app_id: of.deletedApp,
+				name: "production",
+				rollout_id: `1-${of.name}`,
+				rollout_enabled: 1,
 				...channelValues,
 			},
 		],
 		binding(`${of.name}-key-channel`, { api_key_id: of.key }, "channel_preview", of.org, {
-			...{ scope_type: "channel", app_id: of.app, channel_id: of.beta },
+			scope_type: "channel",
+			app_id: of.app,
+			channel_id: of.beta,
 		}),
 		rollout(of.rollout, of, {}),
 		rollout(of.pausedRollout, of, { channel_id: of.beta }),
@@ -257,8 +272,14 @@ function rowsOf(of: TenantRows): Row[] {
 		[
 			"uploads",
 			{
-				...{ id: `${of.upload}-in-deleted`, app_id: of.deletedApp, delta_path: "shared", object_prefix: of.deletedApp },
-				...{ created_by: "Same", created_by_key: of.key, expires_at_ms: NOW_MS, created_at_ms: 1 },
+				id: `${of.upload}-in-deleted`,
+				app_id: of.deletedApp,
+				delta_path: "shared",
+				object_prefix: of.deletedApp,
+				created_by: "Same",
+				created_by_key: of.key,
+				expires_at_ms: NOW_MS,
+				created_at_ms: 1,
 			},
 		],
 		upload(`${of.upload}-expired`, of.app, of.pending, 1, `key-expired-${of.name}`),
@@ -294,8 +315,15 @@ function crossedRows(): Row[] {
 		[
 			"channels",
 			{
-				...{ id: channel, app_id: appId, name: "beta", created_by: "Same", ...made },
-				...{ version_id: A.unused, rollout_version_id: B.unused, rollout_id: B.pausedRollout, rollout_enabled: 1 },
+				id: channel,
+				app_id: appId,
+				name: "beta",
+				created_by: "Same",
+				...made,
+				version_id: A.unused,
+				rollout_version_id: B.unused,
+				rollout_id: B.pausedRollout,
+				rollout_enabled: 1,
 			},
 		],
 		...[A, B].flatMap((of, index): Row[] => [
@@ -315,7 +343,8 @@ function crossedRows(): Row[] {
 /** Makes both databases consist of the tenants. */
 export async function insertTenants(): Promise<void> {
 	await emptyDatabase();
-	// Statements are tested without the events that triggers write; the creation of a webhook installs them again.
+	// Statements are tested without the events that triggers write; the creation of a webhook installs
+	// them again.
 	const { results } = await testEnv.DB.prepare(
 		"SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name GLOB 'webhook_*'",
 	).all<{ name: string }>();

@@ -1,6 +1,7 @@
 /**
- * Statements run against the rows of two tenants: entries of the catalogues, each of which reads or writes the rows of its tenant and no
- * others, and the rows, values and changes of any statement. Each batch runs in the database that has its tables, as in the product.
+ * Statements run against the rows of two tenants: entries of the catalogues, each of which reads or
+ * writes the rows of its tenant and no others, and the rows, values and changes of any statement.
+ * Each batch runs in the database that has its tables, as in the product.
  */
 import { type CompiledQuery, type Expression, type RawBuilder, type SqlBool, sql } from "kysely";
 import { expect } from "vitest";
@@ -11,12 +12,16 @@ import { A, B, type TenantRows, WRONG_PAIRS } from "./tenants";
 import { testEnv } from "./world";
 
 export type Row = Record<string, unknown>;
-/** A statement about a tenant, and the rows that it answers with, by the columns that distinguish them. */
+/**
+ * A statement about a tenant, and the rows that it answers with, by the columns that distinguish
+ * them.
+ */
 export type Read = readonly [(of: TenantRows) => CompiledQuery, (of: TenantRows) => readonly Row[]];
 
 /**
- * A statement, its changes when it runs for the second tenant's own thing, and statements that run before. One that takes the tenant and
- * the thing apart must change nothing when the thing belongs to the other tenant or does not exist.
+ * A statement, its changes when it runs for the second tenant's own thing, and statements that run
+ * before. One that takes the tenant and the thing apart must change nothing when the thing belongs
+ * to the other tenant or does not exist.
  */
 export type Change = readonly [
 	(of: TenantRows, thing: TenantRows) => CompiledQuery | readonly CompiledQuery[],
@@ -54,7 +59,10 @@ const NAMES_REPORTS = new RegExp(`\\b(?:from|join|into|update)\\s+"?(?:${REPORTE
 
 export const isReportTable = (table: string) => REPORTED.includes(table);
 
-/** The database of a batch. If one statement is about reports, all are: the main database has no reports and the other one little else. */
+/**
+ * The database of a batch. If one statement is about reports, all are: the main database has no
+ * reports and the other one little else.
+ */
 function openDbOf(statements: readonly CompiledQuery[]): Database {
 	const isOfReports = statements.some((statement) => NAMES_REPORTS.test(statement.sql));
 	return openDb(isOfReports ? testEnv.TELEMETRY : testEnv.DB, "first-primary");
@@ -77,8 +85,8 @@ export async function holds(condition: Expression<SqlBool>): Promise<boolean> {
 }
 
 /**
- * Runs the statements and lists the changes of the tenants' rows, one per line: `- table key`, `~ table key column=value`, and for new rows
- * `+ table` with the values that name the owner.
+ * Runs the statements and lists the changes of the tenants' rows, one per line: `- table key`, `~
+ * table key column=value`, and for new rows `+ table` with the values that name the owner.
  */
 export async function changesBy(statements: CompiledQuery | readonly CompiledQuery[]): Promise<string[]> {
 	const before = await allRows();

@@ -1,7 +1,8 @@
 /**
- * Two tenants for tests of single statements: each has a row of everything that the service stores (tenant-rows.ts), under the same names as
- * the other, so that a statement without a condition on tenant, id or deletion finds too much. A third tenant holds rows that point into the
- * two, which no request can create: only they show the conditions that stay within one app.
+ * Two tenants for tests of single statements: each has a row of everything that the service stores
+ * (tenant-rows.ts), under the same names as the other, so that a statement without a condition on
+ * tenant, id or deletion finds too much. A third tenant holds rows that point into the two, which
+ * no request can create: only they show the conditions that stay within one app.
  */
 import type { AppId, ChannelId, OrgId } from "../../../src/authz/decide";
 
@@ -44,7 +45,9 @@ export interface TenantRows {
 	/** The rollout on `beta`. */
 	readonly pausedRollout: string;
 	readonly upload: string;
-	/** A session of `user`, who has another one as well; the hash of its token is `hash-of-` and this. */
+	/**
+	 * A session of `user`, who has another one as well; the hash of its token is `hash-of-` and this.
+	 */
 	readonly session: string;
 	readonly invitation: string;
 	readonly tokenHash: string;

@@ -1,5 +1,6 @@
 /**
- * The scene of tests about update checks and reports: one app with bundles 1.0.1 and 1.0.2, and a public channel that serves the first.
+ * The scene of tests about update checks and reports: one app with bundles 1.0.1 and 1.0.2, and a
+ * public channel that serves the first.
  */
 import { createTestApp, createWorld, setTestChannel, type TestApp, uploadTestBundle, type World } from "./world";
 

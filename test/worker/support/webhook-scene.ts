@@ -1,4 +1,7 @@
-/** A world whose webhooks reach a receiver of the test, and whose Queue delivers when the test says so. */
+/**
+ * A world whose webhooks reach a receiver of the test, and whose Queue delivers when the test says
+ * so.
+ */
 import { expect } from "vitest";
 import { deliverDue } from "../../../src/features/webhooks/deliver";
 import { createReceiver, type TestReceiver } from "./receiver";

@@ -1,7 +1,8 @@
 /**
- * The world of a test: a separate organization with an administrator's key, a clock that stands still, and faults on demand.
- * Requests go through the whole application in this isolate; every answer is checked against its declared schema and against two D1 round trips,
- * besides the first look-up of its credential.
+ * The world of a test: a separate organization with an administrator's key, a clock that stands
+ * still, and faults on demand. Requests go through the whole application in this isolate; every
+ * answer is checked against its declared schema and against two D1 round trips, besides the first
+ * look-up of its credential.
  */
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -24,7 +25,10 @@ export const ORIGIN = "https://updates.example.com";
 const MOST_TRIPS = 2;
 
 export interface World extends Scene, Actors {
-	/** Messages sent to the Queue. `keyUses` are separate, because every request may report the use of its key. */
+	/**
+	 * Messages sent to the Queue. `keyUses` are separate, because every request may report the use of
+	 * its key.
+	 */
 	readonly deps: Deps & {
 		readonly sent: QueueMessage[];
 		readonly keyUses: QueueMessage[];
@@ -63,7 +67,10 @@ export interface WorldOptions {
 		readonly requestLimits?: Partial<Deps["requestLimits"]>;
 	};
 	readonly config?: Record<string, string>;
-	/** False: the first organization of this server is another one. Default: it is this world's, until the next world. */
+	/**
+	 * False: the first organization of this server is another one. Default: it is this world's, until
+	 * the next world.
+	 */
 	readonly isOperator?: boolean;
 }
 
@@ -226,7 +233,10 @@ export async function makeOperator({ userId, orgId }: Pick<World, "userId" | "or
 
 /** Sends requests through one application; holds answers to their schema and to two round trips. */
 export function requestThrough(app: ReturnType<typeof createApp>): World["request"] {
-	/** An isolate looks a credential up alone before it reads more for it the first time, or again after a refusal. */
+	/**
+	 * An isolate looks a credential up alone before it reads more for it the first time, or again
+	 * after a refusal.
+	 */
 	const known = new Set<string | undefined>([undefined]);
 	return async (
 		method,
@@ -272,7 +282,10 @@ export function requestThrough(app: ReturnType<typeof createApp>): World["reques
 
 const lengthOf = (text: string) => String(new TextEncoder().encode(text).length);
 
-/** A change by another isolate that affects the devices of an app: visible when the cached snapshot has expired. */
+/**
+ * A change by another isolate that affects the devices of an app: visible when the cached snapshot
+ * has expired.
+ */
 export async function changedElsewhere(
 	world: World,
 	app: TestApp,

@@ -1,4 +1,6 @@
-/** Zips made byte by byte, so that a test can break any field of one, and bundles of an exact size. */
+/**
+ * Zips made byte by byte, so that a test can break any field of one, and bundles of an exact size.
+ */
 import crc32 from "crc-32";
 
 export interface ZipEntry {
@@ -152,7 +154,9 @@ export function zipOf(
 	return concatenated([...parts, ...directory, end64, end, comment]);
 }
 
-/** Bytes that differ from place to place, so that a lost, doubled or moved piece changes the hash. */
+/**
+ * Bytes that differ from place to place, so that a lost, doubled or moved piece changes the hash.
+ */
 export function patterned(length: number, seed = 1): Uint8Array {
 	const bytes = new Uint8Array(length);
 	let state = seed >>> 0 || 1;
@@ -166,7 +170,10 @@ export function patterned(length: number, seed = 1): Uint8Array {
 /** Overhead of a zip with one index.html, besides its content. */
 const FRAME_BYTES = zipOf([{ name: "index.html" }]).length;
 
-/** A bundle of exactly that many bytes that differ from place to place; at least `FRAME_BYTES`, which are 118. */
+/**
+ * A bundle of exactly that many bytes that differ from place to place; at least `FRAME_BYTES`,
+ * which are 118.
+ */
 export function bundleOf(lengthBytes: number, seed = 1): Uint8Array<ArrayBuffer> {
 	return zipOf([{ name: "index.html", content: patterned(lengthBytes - FRAME_BYTES, seed) }]);
 }

@@ -1,6 +1,7 @@
 /**
- * Every statement about an account holds the account and the one thing by itself, whatever the layers above it have checked: run here
- * directly, with one account's id beside another's thing. And no request of a session that has ended since it was read writes anything.
+ * Every statement about an account holds the account and the one thing by itself, whatever the
+ * layers above it have checked: run here directly, with one account's id beside another's thing.
+ * And no request of a session that has ended since it was read writes anything.
  */
 import type { CompiledQuery, Expression, SqlBool } from "kysely";
 import { sql } from "kysely";
@@ -84,22 +85,39 @@ async function createPerson(): Promise<Person> {
 		[
 			"role_bindings",
 			{
-				...{ id: crypto.randomUUID(), user_id: user, role_name: "org_admin", scope_type: "org", org_id: org },
+				id: crypto.randomUUID(),
+				user_id: user,
+				role_name: "org_admin",
+				scope_type: "org",
+				org_id: org,
 				created_at_ms: NOW_MS,
 			},
 		],
 		[
 			"sessions",
 			{
-				...{ id: session, user_id: user, token_hash: mark, method: "code", user_agent: null, ip_address: null },
-				...{ created_at_ms: NOW_MS, last_seen_at_ms: NOW_MS, expires_at_ms: LATER_MS },
+				id: session,
+				user_id: user,
+				token_hash: mark,
+				method: "code",
+				user_agent: null,
+				ip_address: null,
+				created_at_ms: NOW_MS,
+				last_seen_at_ms: NOW_MS,
+				expires_at_ms: LATER_MS,
 			},
 		],
 		[
 			"passkeys",
 			{
-				...{ id: passkey, user_id: user, credential_id: mark, public_key: "00", counter: 7, transports: "[]" },
-				...{ name: mark, created_at_ms: NOW_MS },
+				id: passkey,
+				user_id: user,
+				credential_id: mark,
+				public_key: "00",
+				counter: 7,
+				transports: "[]",
+				name: mark,
+				created_at_ms: NOW_MS,
 			},
 		],
 		["sign_in_links", { token_hash: mark, user_id: user, created_at_ms: NOW_MS, expires_at_ms: LATER_MS }],
@@ -107,8 +125,13 @@ async function createPerson(): Promise<Person> {
 		[
 			"sign_in_attempts",
 			{
-				...{ token_hash: mark, kind: "email", user_id: user, email, secret: mark },
-				...{ created_at_ms: NOW_MS, expires_at_ms: LATER_MS },
+				token_hash: mark,
+				kind: "email",
+				user_id: user,
+				email,
+				secret: mark,
+				created_at_ms: NOW_MS,
+				expires_at_ms: LATER_MS,
 			},
 		],
 		["account_log", { user_id: user, at_ms: NOW_MS, action: mark, request_id: mark }],

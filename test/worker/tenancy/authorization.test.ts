@@ -1,7 +1,7 @@
 /**
- * Authentication of every endpoint, derived from the endpoint list: no request passes without a valid key, and no other method, broken
- * body or list avoids the check. Answers to valid keys, by role and scope, are in isolation-matrix.test.ts; requests come from
- * support/requests.ts.
+ * Authentication of every endpoint, derived from the endpoint list: no request passes without a
+ * valid key, and no other method, broken body or list avoids the check. Answers to valid keys, by
+ * role and scope, are in isolation-matrix.test.ts; requests come from support/requests.ts.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { mintKey, mintSessionToken } from "../../../src/authz/secrets";

@@ -1,6 +1,7 @@
 /**
- * Conditions that hold at the time of writing or nothing is written: of each, a request, and the change by another isolate between its
- * reading and its writing that this one condition alone notices. The refusal says what has changed; the rest of the database stays.
+ * Conditions that hold at the time of writing or nothing is written: of each, a request, and the
+ * change by another isolate between its reading and its writing that this one condition alone
+ * notices. The refusal says what has changed; the rest of the database stays.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { createAuthenticator } from "../support/authenticator";

@@ -1,6 +1,7 @@
 /**
- * Guards on the contents of an organization: apps, bundles, channels, rollouts, uploads and overrides. Beside the conditions that hold stand
- * their neighbours, which differ in one value and do not hold.
+ * Guards on the contents of an organization: apps, bundles, channels, rollouts, uploads and
+ * overrides. Beside the conditions that hold stand their neighbours, which differ in one value and
+ * do not hold.
  */
 import type { Expression, SqlBool } from "kysely";
 import {

@@ -1,6 +1,7 @@
 /**
- * Guards on people and their rights: organizations and their policies, members, invitations, keys, sessions and signing keys. Beside the
- * conditions that hold stand their neighbours, which differ in one value and do not hold.
+ * Guards on people and their rights: organizations and their policies, members, invitations, keys,
+ * sessions and signing keys. Beside the conditions that hold stand their neighbours, which differ
+ * in one value and do not hold.
  */
 import type { OrgId } from "../../../src/authz/decide";
 import { type Permission, ROLES, type RoleName } from "../../../src/authz/permissions";
@@ -49,15 +50,27 @@ const BINDINGS_OF_KEY = ["", "-app", "-channel", "-deleted", "-deleted-owner", "
 	(end) => `b-key${end}`,
 );
 const keyWith = (bindings: readonly string[]) => ({
-	...{ id: B.key, updated_at_ms: 1, bindings: JSON.stringify(bindings.map((id) => ({ id }))) },
+	id: B.key,
+	updated_at_ms: 1,
+	bindings: JSON.stringify(bindings.map((id) => ({ id }))),
 });
 const caller = (keyId: string, secretHash: string, bindings: readonly string[]) => ({
-	...{ kind: "key" as const, userId: "", keyId, secretHash, expiresAtMs: NOW_MS + 1, ipAllowList: null },
+	kind: "key" as const,
+	userId: "",
+	keyId,
+	secretHash,
+	expiresAtMs: NOW_MS + 1,
+	ipAllowList: null,
 	bindings: bindings.map((id) => ({ id })),
 });
 const person = (userId: string, sessionId: string, bindings: readonly string[]) => ({
-	...{ kind: "session" as const, userId, keyId: null, secretHash: `hash-of-${sessionId}`, expiresAtMs: null },
-	...{ ipAllowList: null, bindings: bindings.map((id) => ({ id })) },
+	kind: "session" as const,
+	userId,
+	keyId: null,
+	secretHash: `hash-of-${sessionId}`,
+	expiresAtMs: null,
+	ipAllowList: null,
+	bindings: bindings.map((id) => ({ id })),
 });
 
 export const GUARDS_OF_PEOPLE: Guards = {

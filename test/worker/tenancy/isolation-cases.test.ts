@@ -1,7 +1,9 @@
 /**
- * Attacks on isolation that were published against services of this kind, each as a case of its name: another organization's things by
- * their ids, names taken over, a small key in a large place, policies passed by a side door, headers and parameters that pretend.
- * The matrix (isolation-matrix.test.ts) holds for every endpoint; these are the combinations that no single request shows.
+ * Attacks on isolation that were published against services of this kind, each as a case of its
+ * name: another organization's things by their ids, names taken over, a small key in a large place,
+ * policies passed by a side door, headers and parameters that pretend. The matrix
+ * (isolation-matrix.test.ts) holds for every endpoint; these are the combinations that no single
+ * request shows.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createTenant, expectRefused, REST, type Request, type Tenant } from "../support/isolation-scene";

@@ -1,5 +1,6 @@
 /**
- * Isolation against crafted requests: headers, paging parameters, ids and filters reach no other tenant.
+ * Isolation against crafted requests: headers, paging parameters, ids and filters reach no other
+ * tenant.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { allEndpoints } from "../../../src/endpoints";

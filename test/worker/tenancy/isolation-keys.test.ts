@@ -1,5 +1,6 @@
 /**
- * Isolation of keys: app-scoped keys, keys of removed members, and keys that an organization's policies suspend.
+ * Isolation of keys: app-scoped keys, keys of removed members, and keys that an organization's
+ * policies suspend.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createTenant, expectRefused, REST, type Tenant } from "../support/isolation-scene";

@@ -1,7 +1,8 @@
 /**
- * Isolation, for every endpoint of the list and every role: the answers to its keys in their scope, at a sibling app, at another
- * organization, at deleted targets, and after expiry. The expected answers are one table to review, test/isolation-matrix.txt. Answers
- * that are never allowed are checked here too, so that a wrong table cannot be written with -u.
+ * Isolation, for every endpoint of the list and every role: the answers to its keys in their scope,
+ * at a sibling app, at another organization, at deleted targets, and after expiry. The expected
+ * answers are one table to review, test/isolation-matrix.txt. Answers that are never allowed are
+ * checked here too, so that a wrong table cannot be written with -u.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { PERMISSIONS, ROLES, type RoleName } from "../../../src/authz/permissions";
@@ -38,7 +39,7 @@ let world: World;
 beforeAll(async () => {
 	cast = await createCast();
 	world = cast.world;
-	// From now on, so that what has expired is refused in the same moment in which everything else succeeds.
+	// From now on, so that what has expired is refused in the moment in which all else succeeds.
 	world.clock.nowMs = EXPIRES_AT_MS;
 });
 
@@ -277,7 +278,7 @@ async function expectControl(endpoint: AnyEndpoint, request: PreparedRequest): P
 	table.noteControl(keyOf(endpoint), control.status);
 }
 
-/** Also the positive control of every refusal before: a request is taken away only by its success. */
+/** Also the positive control of each refusal before: only success takes a request away. */
 async function anothersWork(endpoint: AnyEndpoint, first: PreparedRequest, firstTarget: Target): Promise<void> {
 	const readsOnly = endpoint.method === "GET" || isAnyKey(endpoint);
 	let [target, request] = [firstTarget, first];

@@ -1,6 +1,7 @@
 /**
- * The target of a request is deleted or moved between its authorization and its write: the statements check again, in the batch that writes.
- * Another request runs completely between the read and the write, so the race happens every time.
+ * The target of a request is deleted or moved between its authorization and its write: the
+ * statements check again, in the batch that writes. Another request runs completely between the
+ * read and the write, so the race happens every time.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { databaseText } from "../support/database-text";

@@ -1,8 +1,10 @@
 /**
- * Random histories of every right that a key, a link, a name, a row or a claim grants. After each event every right is used through its own
- * endpoint, and works exactly until the first event that the table names for it. Each history begins with all rights, which all work.
+ * Random histories of every right that a key, a link, a name, a row or a claim grants. After each
+ * event every right is used through its own endpoint, and works exactly until the first event that
+ * the table names for it. Each history begins with all rights, which all work.
  *
- * `GRANTS` below is the table: each right, the file that grants it and the events that end it. `a > b` is b after a.
+ * `GRANTS` below is the table: each right, the file that grants it and the events that end it. `a >
+ * b` is b after a.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -155,37 +157,41 @@ async function begin() {
 	const check = (fields: object) =>
 		world.request("POST", "/updates", {
 			body: {
-				...{ app_id: app.appId, device_id: crypto.randomUUID(), platform: "android", version_name: "builtin" },
-				...{ version_build: "1.0.0", plugin_version: "8.51.23", ...fields },
+				app_id: app.appId,
+				device_id: crypto.randomUUID(),
+				platform: "android",
+				version_name: "builtin",
+				version_build: "1.0.0",
+				plugin_version: "8.51.23",
+				...fields,
 			},
 		});
 	const checked = await check({ defaultChannel: "beta" });
 	expect(checked.body, JSON.stringify(checked.body)).toMatchObject({ version: "1.1.0" });
 	const download = checked.body.url as string;
 	return {
-		...{
-			ci,
-			proposer,
-			session,
-			approving,
-			approver,
-			person,
-			inviter,
-			email,
-			token,
-			link,
-			location,
-			job,
-			version,
-			jobLink,
-		},
-		...{
-			channel,
-			pageToken,
-			payload: opening.body.payload_url as string,
-			proposal: proposed.body.proposal_id as string,
-		},
-		...{ device, publisher: publishers.body[0].id as string, check, download },
+		ci,
+		proposer,
+		session,
+		approving,
+		approver,
+		person,
+		inviter,
+		email,
+		token,
+		link,
+		location,
+		job,
+		version,
+		jobLink,
+		channel,
+		pageToken,
+		payload: opening.body.payload_url as string,
+		proposal: proposed.body.proposal_id as string,
+		device,
+		publisher: publishers.body[0].id as string,
+		check,
+		download,
 	};
 }
 type Held = Awaited<ReturnType<typeof begin>>;
@@ -194,7 +200,10 @@ const is = async (answer: Promise<{ readonly status: number }>, status = 200) =>
 const seesApp = (by: { key: string } | Pick<TestSession, "headers">) =>
 	is(world.request("GET", `/app/${app.appId}`, { ...by, mostTrips: 4 }));
 
-/** One use of each right, which leaves it as it is. An upload link without a body is asked for its length only while it may upload. */
+/**
+ * One use of each right, which leaves it as it is. An upload link without a body is asked for its
+ * length only while it may upload.
+ */
 const usesOf = (held: Held): Uses => ({
 	"secret of a key": () => is(registers(held.ci.text), 201),
 	"upload link of a key": () => is(world.request("PUT", held.link), 411),
@@ -207,8 +216,13 @@ const usesOf = (held: Held): Uses => ({
 	"name of a channel": async () => (await offered("beta")) === "1.1.0",
 	"choice of a channel": async () => {
 		const body = {
-			...{ app_id: app.appId, device_id: crypto.randomUUID(), platform: "android", version_name: "builtin" },
-			...{ version_build: "1.0.0", plugin_version: "8.51.23", channel: "beta" },
+			app_id: app.appId,
+			device_id: crypto.randomUUID(),
+			platform: "android",
+			version_name: "builtin",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+			channel: "beta",
 		};
 		return (await world.request("POST", "/channel_self", { body })).body.status === "ok";
 	},
@@ -291,7 +305,10 @@ const RIGHTS = (Object.keys(GRANTS) as Right[]).filter((right) => right !== ONCE
 const expected = (history: readonly string[]) =>
 	Object.fromEntries(RIGHTS.map((right) => [right, !isEnded(right, history)]));
 
-/** An event that a former one made impossible, such as the deletion of a deleted channel, is refused and changes nothing. */
+/**
+ * An event that a former one made impossible, such as the deletion of a deleted channel, is refused
+ * and changes nothing.
+ */
 async function live(events: readonly string[]): Promise<void> {
 	const held = await begin();
 	const uses = usesOf(held);

@@ -1,8 +1,10 @@
 /**
- * The consumer and the sweep write only to the app, device, version and rollout that an event names. Two tenants have things with the same
- * names, and some events name one tenant's app with another tenant's thing. A missing condition shows as a changed row of the other tenant,
- * or of something else in the same app.
+ * The consumer and the sweep write only to the app, device, version and rollout that an event
+ * names. Two tenants have things with the same names, and some events name one tenant's app with
+ * another tenant's thing. A missing condition shows as a changed row of the other tenant, or of
+ * something else in the same app.
  */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { openTelemetry } from "../../../src/db/telemetry-reads";
 import { countDistinct, decodeSketch, mergeSketches } from "../../../src/domain/statistics/distinct-count";
@@ -24,6 +26,7 @@ import {
 import { bury, tendDeadMessages } from "../../../src/queue/dead-letters";
 import { countingRows } from "../support/counting";
 import { openReports, REPORTS } from "../support/reports";
+import { countedEvent, seenEvent } from "../support/sent-events";
 import { insertTenants } from "../support/tenant-rows";
 import { changesBy } from "../support/tenant-statements";
 import { A, B, type TenantRows } from "../support/tenants";
@@ -58,7 +61,7 @@ const [run, runOnReports] = [runOn(testEnv.DB), runOn(REPORTS)];
 const rowsOf = async (...statement: Parameters<typeof run>) => (await run(...statement)).results;
 const reportedRows = async (...statement: Parameters<typeof run>) => (await runOnReports(...statement)).results;
 
-/** Consumes the events as the consumer of the Queue does: events are assigned to the databases of their apps. */
+/** Consumes events as the consumer of the Queue does, in the databases of their apps. */
 async function consume(events: readonly DeviceEvent[], deps = world.deps): Promise<void> {
 	for (const assigned of await assignEvents(deps, events)) {
 		await storeAppsAndVersions(deps, assigned);
@@ -69,7 +72,7 @@ async function consume(events: readonly DeviceEvent[], deps = world.deps): Promi
 	}
 }
 
-/** The consumer's dependencies, with `between` run before the first batch of reports that has such a statement. */
+/** The consumer's dependencies; `between` runs before the first batch that has such a statement. */
 function interruptedAt(statement: RegExp, between: () => Promise<unknown>): World["deps"] {
 	let waits = true;
 	let isMet = false;
@@ -95,11 +98,15 @@ function interruptedAt(statement: RegExp, between: () => Promise<unknown>): Worl
 }
 
 let events = 0;
-const counted = (fields: Partial<CountedEvent> = {}): CountedEvent => ({
-	...{ type: "count", id: `event-${++events}`, appId: A.publicAppId, deviceId: "device-1", versionName: "1.0.0" },
-	...{ channelName: "production", metric: "install", atMs: NOW_MS, deviceAtMs: null, timed: false },
-	...fields,
-});
+const counted = (fields: Partial<CountedEvent> = {}) =>
+	countedEvent({
+		id: `event-${++events}`,
+		appId: A.publicAppId,
+		deviceId: "device-1",
+		versionName: "1.0.0",
+		atMs: NOW_MS,
+		...fields,
+	});
 
 describe("counting an event", () => {
 	test("adds to a version only if the app has it, and otherwise to the app", async () => {
@@ -192,12 +199,14 @@ describe("dead messages", () => {
 });
 
 describe("counting a device", () => {
-	const seen = (fields: Partial<DeviceSeen> = {}): DeviceSeen => ({
-		...{ type: "seen", appId: A.publicAppId, deviceId: "device-3", atMs: NOW_MS, platform: "ios", keyId: "" },
-		...{ versionName: "1.0.0", versionBuild: "1", osVersion: "18", pluginVersion: "8.0.0", isProd: true },
-		...{ isEmulator: false, customId: "", installSource: "", defaultChannel: "", channelId: null },
-		...fields,
-	});
+	const seen = (fields: Partial<DeviceSeen> = {}) =>
+		seenEvent({
+			appId: A.publicAppId,
+			deviceId: "device-3",
+			atMs: NOW_MS,
+			versionName: "1.0.0",
+			...fields,
+		});
 	/** Devices of each app. */
 	const counts = async () => {
 		const rows = await reportedRows(
@@ -296,8 +305,13 @@ describe("deletion of old devices", () => {
 describe("rollout health samples", () => {
 	const NETWORK = "192.0.2.0/24";
 	const served = (fields: Partial<RolloutServed> = {}): RolloutServed => ({
-		...{ type: "rollout_served", appId: A.publicAppId, rolloutId: A.rollout, deviceId: "device-3" },
-		...{ fromVersion: "1.0.0", network: NETWORK, atMs: NOW_MS },
+		type: "rollout_served",
+		appId: A.publicAppId,
+		rolloutId: A.rollout,
+		deviceId: "device-3",
+		fromVersion: "1.0.0",
+		network: NETWORK,
+		atMs: NOW_MS,
 		...fields,
 	});
 	const addDevice = (app: string, deviceId: string, createdAtMs: number) =>

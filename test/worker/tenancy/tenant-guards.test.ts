@@ -1,6 +1,7 @@
 /**
- * Each guard holds for one thing in one state. Every condition that holds has neighbours that differ in one value and do not hold. The
- * guards are asked about the second of two tenants, whose things have the same names.
+ * Each guard holds for one thing in one state. Every condition that holds has neighbours that
+ * differ in one value and do not hold. The guards are asked about the second of two tenants, whose
+ * things have the same names.
  */
 import { type Expression, type SqlBool, sql } from "kysely";
 import { beforeAll, describe, expect, test } from "vitest";

@@ -1,5 +1,6 @@
 /**
- * Statements about trusted publishers touch the tenant whose app and organization they name, and nobody else.
+ * Statements about trusted publishers touch the tenant whose app and organization they name, and
+ * nobody else.
  */
 import type { CompiledQuery } from "kysely";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -92,7 +93,10 @@ describe("publishers", () => {
 			const binding = (channel: string) =>
 				insertPublisherChannel(
 					{
-						...{ id: "new", keyId: keyOf(B), orgId: B.org, appId: B.app },
+						id: "new",
+						keyId: keyOf(B),
+						orgId: B.org,
+						appId: B.app,
 						role: "app_publisher_promote",
 						parentId: "b-publisher",
 						createdAtMs: 2,

@@ -1,6 +1,6 @@
 /**
- * Statements that read the bundles and channels of an app: each answers with the rows of its tenant and no others, also beside rows that no
- * request can create.
+ * Statements that read the bundles and channels of an app: each answers with the rows of its tenant
+ * and no others, also beside rows that no request can create.
  */
 import { beforeAll, describe, test } from "vitest";
 import { cliChannels, deltaObject, missingDeltaPaths } from "../../../src/compat/capgo-cli/queries";
@@ -173,8 +173,11 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 };
 
 const production = (of: TenantRows): Row => ({
-	...{ id: of.channel, version_name: "1.0.0", version_id: of.stable },
-	...{ rollout_version_name: "1.1.0", rollout_version_id: of.next },
+	id: of.channel,
+	version_name: "1.0.0",
+	version_id: of.stable,
+	rollout_version_name: "1.1.0",
+	rollout_version_id: of.next,
 });
 const beta = (of: TenantRows): Row => ({ id: of.beta, version_name: null, rollout_version_name: null });
 const paths = (...wanted: string[]) => JSON.stringify(wanted.map((path) => ({ s3_path: path })));

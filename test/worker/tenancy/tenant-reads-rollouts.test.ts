@@ -1,4 +1,7 @@
-/** Statements that read rollouts, snapshots, statistics and uploads: each answers with the rows of its tenant and no others. */
+/**
+ * Statements that read rollouts, snapshots, statistics and uploads: each answers with the rows of
+ * its tenant and no others.
+ */
 import { beforeAll, describe, test } from "vitest";
 import { uploaderStatement } from "../../../src/db/principals";
 import { activeRollout, dueRollouts, lastEndedRollout } from "../../../src/db/rollouts";
@@ -24,8 +27,13 @@ import { NOW_MS } from "../support/world";
 const ALL = { limit: 100, offset: 0 } as const;
 
 const standing = (of: TenantRows): Row => ({
-	...{ id: of.channel, app_id: of.app, public_app_id: of.publicAppId, org_id: of.org },
-	...{ version_name: `${of.rollout} of 1.1.0`, served: 2, installed: 2 },
+	id: of.channel,
+	app_id: of.app,
+	public_app_id: of.publicAppId,
+	org_id: of.org,
+	version_name: `${of.rollout} of 1.1.0`,
+	served: 2,
+	installed: 2,
 });
 
 const ROLLOUTS: Readonly<Record<string, Read>> = {

@@ -1,6 +1,7 @@
 /**
- * Statements about devices: those that read reports in the telemetry database, and those by which the main database adds what it knows. Each
- * answers with the rows of its app alone, also beside rows that no request can create.
+ * Statements about devices: those that read reports in the telemetry database, and those by which
+ * the main database adds what it knows. Each answers with the rows of its app alone, also beside
+ * rows that no request can create.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { beforeAll, describe, test } from "vitest";
@@ -29,8 +30,15 @@ import { NOW_MS } from "../support/world";
 
 const ALL = { limit: 100, offset: 0 } as const;
 const ANY_DEVICE: DeviceFilter = {
-	...{ channel: undefined, version: undefined, platform: undefined, customId: undefined, keyId: undefined },
-	...{ seenFromMs: undefined, seenToMs: undefined, search: undefined, searchesCustomIds: true },
+	channel: undefined,
+	version: undefined,
+	platform: undefined,
+	customId: undefined,
+	keyId: undefined,
+	seenFromMs: undefined,
+	seenToMs: undefined,
+	search: undefined,
+	searchesCustomIds: true,
 };
 const list = (filter: Partial<DeviceFilter>, placesOf?: (of: TenantRows) => ChannelPlaces) => (of: TenantRows) =>
 	devicesPage(of.app, { ...ANY_DEVICE, ...filter }, placesOf?.(of), ALL.limit, ALL.offset);
@@ -43,7 +51,9 @@ const places = {
 };
 
 const device = (of: TenantRows, id: 1 | 2): Row => ({
-	...{ app_id: of.app, device_id: `device-${id}`, channel_id: of.channel },
+	app_id: of.app,
+	device_id: `device-${id}`,
+	channel_id: of.channel,
 	version_name: id === 1 ? "1.0.0" : `9.0.${of.name}`,
 });
 const both = (of: TenantRows) => [device(of, 1), device(of, 2)];

@@ -1,6 +1,6 @@
 /**
- * Each statement that reads answers with exactly the rows of its tenant. Two tenants have things of the same names, so a missing
- * condition shows as an additional row.
+ * Each statement that reads answers with exactly the rows of its tenant. Two tenants have things of
+ * the same names, so a missing condition shows as an additional row.
  */
 import { beforeAll, describe, test } from "vitest";
 import type { AppId, OrgId } from "../../../src/authz/decide";
@@ -141,7 +141,12 @@ const APPS: Readonly<Record<string, Read>> = {
 };
 
 const ANY_ENTRY: AuditFilter = {
-	...{ actor: undefined, action: undefined, target: undefined, search: undefined, fromMs: undefined, toMs: undefined },
+	actor: undefined,
+	action: undefined,
+	target: undefined,
+	search: undefined,
+	fromMs: undefined,
+	toMs: undefined,
 };
 
 const ENTRIES = (of: TenantRows): Row[] => [
@@ -217,7 +222,9 @@ const PEOPLE: Readonly<Record<string, Read>> = {
 		(of) => membershipByEmail(of.org, of.email, NOW_MS),
 		(of) => [
 			{
-				...{ user_id: of.user, roles: '["org_admin","app_reader"]', foreign_keys: "[]" },
+				user_id: of.user,
+				roles: '["org_admin","app_reader"]',
+				foreign_keys: "[]",
 				keys: JSON.stringify([{ id: of.key, name: "Same", roles: ["org_admin", "app_reader"] }]),
 				// The person's own roles: keys that come and go do not hold a change off.
 				fingerprint: JSON.stringify([`${of.name}-user`, `${of.name}-user-ended`, `${of.name}-user-ending`]),
@@ -228,7 +235,9 @@ const PEOPLE: Readonly<Record<string, Read>> = {
 		(of) => membershipByEmail(of.org, otherThan(of).email, NOW_MS),
 		(of) => [
 			{
-				...{ user_id: otherThan(of).user, roles: "[]", keys: "[]" },
+				user_id: otherThan(of).user,
+				roles: "[]",
+				keys: "[]",
 				foreign_keys: JSON.stringify([{ id: otherThan(of).key, name: "Same", roles: ["org_member"] }]),
 				fingerprint: "[]",
 			},
@@ -238,7 +247,8 @@ const PEOPLE: Readonly<Record<string, Read>> = {
 		(of) => membershipByEmail(of.org, "shared@example.com", NOW_MS),
 		(of) => [
 			{
-				...{ user_id: "user-shared", roles: '["org_member"]' },
+				user_id: "user-shared",
+				roles: '["org_member"]',
 				keys: JSON.stringify([
 					{ id: `key-expired-${of.name}`, name: "Same", roles: [] },
 					{ id: `key-shared-${of.name}`, name: "Same", roles: ["org_member"] },
@@ -257,7 +267,9 @@ const PEOPLE: Readonly<Record<string, Read>> = {
 		(of) => partsOf(`hash-of-${of.session}`, ADMINISTERING),
 		(of) => [
 			{
-				...{ id: of.org, is_last_owner: 1, roles: '["org_admin","app_reader","org_member"]' },
+				id: of.org,
+				is_last_owner: 1,
+				roles: '["org_admin","app_reader","org_member"]',
 				keys: JSON.stringify([{ id: of.key, name: "Same" }]),
 			},
 			{ id: of.deletedOrg, is_last_owner: 1, roles: '["org_admin"]', keys: "[]" },

@@ -1,5 +1,6 @@
 /**
- * Statements that find the target of a request, and values that a write reads in its batch: each finds the rows of its tenant and no others.
+ * Statements that find the target of a request, and values that a write reads in its batch: each
+ * finds the rows of its tenant and no others.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { beforeAll, describe, expect, test } from "vitest";

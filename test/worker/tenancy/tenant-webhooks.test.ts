@@ -1,4 +1,7 @@
-/** Statements about webhooks and deliveries: each reads or writes the rows of its tenant and no others. */
+/**
+ * Statements about webhooks and deliveries: each reads or writes the rows of its tenant and no
+ * others.
+ */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
 	claimDeliveries,

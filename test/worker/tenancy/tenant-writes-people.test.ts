@@ -1,9 +1,12 @@
-/** Statements that write members, keys and accounts, audit entries included: each changes the rows of its tenant and no others. */
+/**
+ * Statements that write members, keys and accounts, audit entries included: each changes the rows
+ * of its tenant and no others.
+ */
 import { sql } from "kysely";
 import { beforeEach, describe, test } from "vitest";
 import type { OrgId } from "../../../src/authz/decide";
 import { auditEmailChange, changeEmail, deleteAccountStatements } from "../../../src/db/accounts";
-import { deleteApiKey, deleteBindings, insertChannelBinding, updateApiKey } from "../../../src/db/api-keys";
+import { deleteApiKey, updateApiKey } from "../../../src/db/api-keys";
 import {
 	auditBindingGiven,
 	auditBindingsElsewhere,
@@ -18,6 +21,7 @@ import { changeInvitation, deleteInvitation } from "../../../src/db/invitations"
 import { deleteKeysOfMember, deleteMemberRoles, removeMember, setMemberPermissions } from "../../../src/db/members";
 import { conflict } from "../../../src/db/optimistic";
 import { markOrganizationDeleted, restoreOrganization, updateOrganization } from "../../../src/db/organizations";
+import { deleteBindings, insertChannelBinding } from "../../../src/db/role-bindings";
 import { insertTenants } from "../support/tenant-rows";
 import { type Change, expectChanges } from "../support/tenant-statements";
 import { A, ADMINISTERING, B, CROSSED } from "../support/tenants";

@@ -1,6 +1,7 @@
 /**
- * Statements that write single devices and that remove the reports of apps: each changes exactly the listed rows, in the database where the
- * product runs it. They run for the second tenant, as in tenant-writes.test.ts. The consumer's statements are in tenant-events.test.ts.
+ * Statements that write single devices and that remove the reports of apps: each changes exactly
+ * the listed rows, in the database where the product runs it. They run for the second tenant, as in
+ * tenant-writes.test.ts. The consumer's statements are in tenant-events.test.ts.
  */
 import { sql } from "kysely";
 import { beforeEach, describe, test } from "vitest";

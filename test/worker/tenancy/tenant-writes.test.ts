@@ -1,7 +1,8 @@
 /**
- * Each statement that writes, audit entries included, changes exactly the listed rows of its tenant. Two tenants have things of the same
- * names, and a third has rows that point into both. Statements run for the second tenant, because a name that is looked up without its
- * tenant finds the first.
+ * Each statement that writes, audit entries included, changes exactly the listed rows of its
+ * tenant. Two tenants have things of the same names, and a third has rows that point into both.
+ * Statements run for the second tenant, because a name that is looked up without its tenant finds
+ * the first.
  */
 import { sql } from "kysely";
 import { beforeEach, describe, test } from "vitest";
@@ -46,8 +47,13 @@ const NOTING = { counted: true, uncounted: true };
 const STANDING = { rollout_id: B.rollout, app_id: B.app, step_at_ms: 1 } as ActiveRolloutRow;
 
 const UPLOAD = {
-	...{ id: "new", object_prefix: "prefix/", created_by: "x", created_by_key: "x" },
-	...{ created_by_job: null, expires_at_ms: NOW_MS, created_at_ms: 1 },
+	id: "new",
+	object_prefix: "prefix/",
+	created_by: "x",
+	created_by_key: "x",
+	created_by_job: null,
+	expires_at_ms: NOW_MS,
+	created_at_ms: 1,
 };
 
 /** An object of the second tenant, which the app may use under the path. */

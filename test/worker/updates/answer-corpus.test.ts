@@ -1,6 +1,7 @@
 /**
- * Answers to devices, to the byte: test/device-answers.txt holds that to each combination of a device and a channel, and to odd requests. It is
- * reviewed like code, so that no change of the rooms behind these endpoints changes an answer unseen.
+ * Answers to devices, to the byte: test/device-answers.txt holds that to each combination of a
+ * device and a channel, and to odd requests. It is reviewed like code, so that no change of the
+ * rooms behind these endpoints changes an answer unseen.
  */
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { beforeAll, describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * Which bundle, and which answer, a device gets over HTTP, one test for each promise to devices. The rules behind the answers have their
- * own tests in test/unit/update-decision.test.ts.
+ * Which bundle, and which answer, a device gets over HTTP, one test for each promise to devices.
+ * The rules behind the answers have their own tests in test/unit/update-decision.test.ts.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { beforeEachTrip } from "../support/interleave";

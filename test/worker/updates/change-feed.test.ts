@@ -1,6 +1,7 @@
 /**
- * Several isolates over one database: a change reaches them by the change feed, for all apps with one question in two seconds; a restored
- * database, an outage and a hanging database are survived. Each isolate is a separate application with its own memory.
+ * Several isolates over one database: a change reaches them by the change feed, for all apps with
+ * one question in two seconds; a restored database, an outage and a hanging database are survived.
+ * Each isolate is a separate application with its own memory.
  */
 import { describe, expect, test } from "vitest";
 import { STORED_WAIT_MS } from "../../../src/snapshots/freshness";
@@ -161,7 +162,8 @@ describe("a change in another isolate", () => {
 			testEnv.DB.prepare("UPDATE apps SET revision_token = NULL"),
 		]);
 		const other = isolate(world);
-		// Once in the life of a database a check reads which triggers it has, and installs those that are missing.
+		// Once in the life of a database a check reads which triggers it has, and installs those that are
+		// missing.
 		await ask({ request: (method, path, options) => other.request(method, path, { ...options, mostTrips: 3 }) }, one);
 		world.clock.nowMs += 4_000;
 		expect(await offered(other, one)).toBe("1.0.1");
@@ -233,7 +235,10 @@ describe("a database that does not answer", () => {
 		expect(Math.max(...waits)).toBe(500);
 	});
 
-	/** An isolate that records how long a check waits once `hang` is called: for the statements that it names, for all by default. */
+	/**
+	 * An isolate that records how long a check waits once `hang` is called: for the statements that it
+	 * names, for all by default.
+	 */
 	function hanging(world: World) {
 		const waits: number[] = [];
 		const ends: (() => void)[] = [];
@@ -303,7 +308,8 @@ describe("a database that does not answer", () => {
 		});
 		world.clock.nowMs += 4_000;
 		expect(await waited(one, current), "the feed, and the override").toMatchObject({
-			...{ waitedMs: 500, answer: { status: 200, body: { error: "no_new_version_available" } } },
+			waitedMs: 500,
+			answer: { status: 200, body: { error: "no_new_version_available" } },
 		});
 		other.asked();
 		expect(await waited(one), "known to hang").toMatchObject({ waitedMs: 0, answer: { status: 503 } });

@@ -1,4 +1,6 @@
-/** GET /device/explain: names the cause and the remedy of an update decision to a caller of the API. */
+/**
+ * GET /device/explain: names the cause and the remedy of an update decision to a caller of the API.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
 import {
 	createTestApp,
@@ -19,13 +21,11 @@ describe("GET /device/explain", () => {
 	});
 
 	const ask = (fields: Record<string, unknown>) => ({
-		...{
-			app_id: app.appId,
-			platform: "ios",
-			version_name: "builtin",
-			version_build: "1.4.2",
-			plugin_version: "8.51.23",
-		},
+		app_id: app.appId,
+		platform: "ios",
+		version_name: "builtin",
+		version_build: "1.4.2",
+		plugin_version: "8.51.23",
 		...fields,
 	});
 	const explain = async (fields: Record<string, unknown>) => {

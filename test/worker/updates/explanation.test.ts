@@ -1,6 +1,6 @@
 /**
- * Explanations: each refusal has a true remedy that names the channel and the values. Every row of the table is refused, its remedy is applied,
- * and the device is decided again.
+ * Explanations: each refusal has a true remedy that names the channel and the values. Every row of
+ * the table is refused, its remedy is applied, and the device is decided again.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -25,8 +25,11 @@ function changed(
 ): Channel {
 	if (one.name !== name) return one;
 	const columns: Readonly<Record<string, string>> = {
-		...{ allow_device_self_set: "allowDeviceSelfSet", allow_emulator: "allowEmulator", allow_device: "allowDevice" },
-		...{ allow_dev: "allowDev", allow_prod: "allowProd" },
+		allow_device_self_set: "allowDeviceSelfSet",
+		allow_emulator: "allowEmulator",
+		allow_device: "allowDevice",
+		allow_dev: "allowDev",
+		allow_prod: "allowProd",
 	};
 	const next: Record<string, unknown> = { ...one, platforms: { ...one.platforms } };
 	for (const [field, value] of Object.entries(settings)) {

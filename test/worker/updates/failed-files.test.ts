@@ -1,6 +1,7 @@
 /**
- * A device on which the single files of a bundle failed twice is offered its zip: by histories of what plugins report, in any isolate, bounded
- * against invented devices. The plugin never falls back by itself.
+ * A device on which the single files of a bundle failed twice is offered its zip: by histories of
+ * what plugins report, in any isolate, bounded against invented devices. The plugin never falls
+ * back by itself.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";

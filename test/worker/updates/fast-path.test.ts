@@ -1,6 +1,7 @@
 /**
- * The fast path of update checks compared with the endpoint: both give the same answer to any request, and a plain check of an app in
- * memory takes the fast path. Requests without a length never take it, which is how these tests reach the endpoint.
+ * The fast path of update checks compared with the endpoint: both give the same answer to any
+ * request, and a plain check of an app in memory takes the fast path. Requests without a length
+ * never take it, which is how these tests reach the endpoint.
  */
 import fc from "fast-check";
 import * as v from "valibot";

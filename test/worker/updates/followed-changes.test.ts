@@ -1,6 +1,7 @@
 /**
- * A snapshot that follows the changes of its app is the same as one that is read whole, after any history: in an isolate that reads each
- * change, in one that misses most of them, and in R2. Changes are requests where there are some, and statements with a new revision otherwise.
+ * A snapshot that follows the changes of its app is the same as one that is read whole, after any
+ * history: in an isolate that reads each change, in one that misses most of them, and in R2.
+ * Changes are requests where there are some, and statements with a new revision otherwise.
  */
 import { describe, expect, test } from "vitest";
 import { type Database, openDb } from "../../../src/db/batch";
@@ -70,7 +71,9 @@ const serve: Step = (_, app, by) =>
 		),
 	);
 
-/** The effect of Time Travel: what happened meanwhile is gone, and the same numbers are given again. */
+/**
+ * The effect of Time Travel: what happened meanwhile is gone, and the same numbers are given again.
+ */
 const restore: Step = async (world, app, by) => {
 	const all = (text: string) => run(text, app.uuid).all<Record<string, unknown>>();
 	const [channels, items] = [
@@ -103,12 +106,18 @@ const STEP: Readonly<Record<string, Step>> = {
 	"release a bundle": promote,
 	"release another": serve,
 	"change a channel": post("/channel", (by) => ({
-		...{ channel: by.of(CHANNELS), public: by.next() < 0.4, ios: by.next() < 0.5, electron: by.next() < 0.5 },
-		...{ allow_device_self_set: by.next() < 0.5, disable_auto_update: by.of(["major", "minor", "none"]) },
+		channel: by.of(CHANNELS),
+		public: by.next() < 0.4,
+		ios: by.next() < 0.5,
+		electron: by.next() < 0.5,
+		allow_device_self_set: by.next() < 0.5,
+		disable_auto_update: by.of(["major", "minor", "none"]),
 	})),
 	"begin a rollout": post("/channel", (by) => ({
-		...{ channel: by.of(CHANNELS), rolloutVersion: by.of(VERSIONS), rolloutEnabled: true },
-		...{ rolloutPercentage: by.of([5, 25, 50]) },
+		channel: by.of(CHANNELS),
+		rolloutVersion: by.of(VERSIONS),
+		rolloutEnabled: true,
+		rolloutPercentage: by.of([5, 25, 50]),
 	})),
 	"step a rollout": (_, app, by) =>
 		changed(

@@ -1,6 +1,7 @@
 /**
- * Every refusal of an update: the state that causes it, the explanation and the remedy that the device's operator reads, and the state or the
- * settings after that remedy. The table is complete: a refusal without a row fails the test.
+ * Every refusal of an update: the state that causes it, the explanation and the remedy that the
+ * device's operator reads, and the state or the settings after that remedy. The table is complete:
+ * a refusal without a row fails the test.
  */
 
 import type { Channel, Device, Override } from "../../../src/domain/updates/model";
@@ -145,7 +146,9 @@ export const REFUSALS: readonly Refusal[] = [
 		message:
 			"Promote a bundle 1.4.x of at least 1.4.2 to channel production, or set disableAutoUpdate to none and turn off disableAutoUpdateUnderNative on channel production. Also turn on allow_prod on channel production.",
 		settings: {
-			...{ channel: "production", disableAutoUpdate: "none", disableAutoUpdateUnderNative: false },
+			channel: "production",
+			disableAutoUpdate: "none",
+			disableAutoUpdateUnderNative: false,
 			allow_prod: true,
 		},
 	},

@@ -5,7 +5,9 @@ import { ask, isolate, loads, offered, publish, scene } from "../support/isolate
 import { type TestApp, testEnv, uploadTestBundle, type World } from "../support/world";
 
 describe("a database that was restored", () => {
-	/** The effect of Time Travel on one app: everything is as it was, and the numbers are given again. */
+	/**
+	 * The effect of Time Travel on one app: everything is as it was, and the numbers are given again.
+	 */
 	async function restoring(world: World, app: TestApp) {
 		const row = await testEnv.DB.prepare("SELECT revision, revision_token FROM apps WHERE id = ?")
 			.bind(app.uuid)

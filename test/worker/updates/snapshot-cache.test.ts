@@ -1,6 +1,7 @@
 /**
- * The snapshot cache: at most four seconds old while the database answers, the last good snapshot with its age when it does not, and never a
- * state from before a change of this isolate. change-feed.test.ts has what several isolates see.
+ * The snapshot cache: at most four seconds old while the database answers, the last good snapshot
+ * with its age when it does not, and never a state from before a change of this isolate.
+ * change-feed.test.ts has what several isolates see.
  */
 import { describe, expect, test } from "vitest";
 import { type Database, openDb } from "../../../src/db/client";
@@ -97,7 +98,8 @@ describe("a snapshot", () => {
 		let limited = 0;
 		const unlimited = openDb(world.deps.d1, "first-primary");
 		const db: Database = {
-			...{ trips: 0, unlimited },
+			trips: 0,
+			unlimited,
 			refund() {
 				refunds += 1;
 			},

@@ -1,5 +1,6 @@
 /**
- * POST /updates on the live route: the answers as stock clients read them, and that one round trip is enough.
+ * POST /updates on the live route: the answers as stock clients read them, and that one round trip
+ * is enough.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { addTestFiles } from "../support/delta-files";

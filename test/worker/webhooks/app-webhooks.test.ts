@@ -1,6 +1,6 @@
 /**
- * A webhook of one app is managed by those who may change the settings of that app, and reaches nothing beyond it: no other app, no event of
- * the organization, no webhook of the organization.
+ * A webhook of one app is managed by those who may change the settings of that app, and reaches
+ * nothing beyond it: no other app, no event of the organization, no webhook of the organization.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { createTestApp, createTestKey, createTestMember, type TestApp, type TestKey } from "../support/scene";

@@ -1,4 +1,7 @@
-/** Mails about events that a person chose: to that person alone, and only while the person may read the audit log. */
+/**
+ * Mails about events that a person chose: to that person alone, and only while the person may read
+ * the audit log.
+ */
 import { expect, test } from "vitest";
 import { wakeDueWebhooks } from "../../../src/queue/webhook-wake";
 import { createTestKey, createTestMember } from "../support/scene";

@@ -140,9 +140,22 @@ test.each<readonly [string, Record<string, unknown>, string | null]>([
 
 describe("the first device of a bundle", () => {
 	const seen = (app: TestApp, deviceId: string, versionName: string, atMs: number): DeviceSeen => ({
-		...{ type: "seen", appId: app.appId, deviceId, atMs, platform: "ios", versionName, versionBuild: "1.0.0" },
-		...{ osVersion: "18", pluginVersion: "8.51.23", isProd: true, isEmulator: false, customId: "", installSource: "" },
-		...{ keyId: "", defaultChannel: "", channelId: null },
+		type: "seen",
+		appId: app.appId,
+		deviceId,
+		atMs,
+		platform: "ios",
+		versionName,
+		versionBuild: "1.0.0",
+		osVersion: "18",
+		pluginVersion: "8.51.23",
+		isProd: true,
+		isEmulator: false,
+		customId: "",
+		installSource: "",
+		keyId: "",
+		defaultChannel: "",
+		channelId: null,
 	});
 	const report = (world: World, ...events: DeviceSeen[]) =>
 		consume(world.deps, { messages: [{ body: { kind: "device_events", id: crypto.randomUUID(), events } }] });

@@ -1,6 +1,6 @@
 /**
- * Webhooks, from the receiving end: every delivery is verified by the published library. The clock stands still, and the Queue's messages are
- * handed to the consumer one after another.
+ * Webhooks, from the receiving end: every delivery is verified by the published library. The clock
+ * stands still, and the Queue's messages are handed to the consumer one after another.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { webhookSignature } from "../../../src/authz/webhook-secrets";
@@ -72,8 +72,13 @@ describe("a delivery", () => {
 		]);
 		expect(await deliveriesOf(world, hook.id)).toMatchObject([
 			{
-				...{ type: "channel.promoted", state: "delivered", attempts: 1, status_code: 204, error: null },
-				...{ next_attempt_at: null, event_id: delivery.headers["webhook-id"] },
+				type: "channel.promoted",
+				state: "delivered",
+				attempts: 1,
+				status_code: 204,
+				error: null,
+				next_attempt_at: null,
+				event_id: delivery.headers["webhook-id"],
 				summary: `admin released 1.0.0 to production (${app.appId})`,
 			},
 		]);

@@ -1,6 +1,6 @@
 /**
- * Changes the account's e-mail address in two steps: the server mails a code to the new address, and the user enters it. Without a mail
- * provider the dialog says that this is not possible.
+ * Changes the account's e-mail address in two steps: the server mails a code to the new address,
+ * and the user enters it. Without a mail provider the dialog says that this is not possible.
  */
 
 import { Button, Group, Stack, Text, TextInput } from "@mantine/core";

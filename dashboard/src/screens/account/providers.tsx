@@ -1,4 +1,7 @@
-/** Sign-in providers that are linked to the account. Renders nothing if none is linked and the server offers none. */
+/**
+ * Sign-in providers that are linked to the account. Renders nothing if none is linked and the
+ * server offers none.
+ */
 import { Button, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useAsk, useChange } from "../../api";

@@ -1,4 +1,7 @@
-/** Confirms the removal of a passkey and says how the user signs in without it. The last sign-in method cannot be removed. */
+/**
+ * Confirms the removal of a passkey and says how the user signs in without it. The last sign-in
+ * method cannot be removed.
+ */
 import { Text } from "@mantine/core";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer } from "../../components/answer";

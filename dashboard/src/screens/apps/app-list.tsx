@@ -1,4 +1,7 @@
-/** The table of apps: live bundle, devices with their course, failures and the last release, and above it the rollouts that stopped. */
+/**
+ * The table of apps: live bundle, devices with their course, failures and the last release, and
+ * above it the rollouts that stopped.
+ */
 import type { AnswerOf } from "../../api";
 import { Sparkline } from "../../charts/sparkline";
 import { AppTile } from "../../components/avatar";

@@ -1,4 +1,7 @@
-/** The apps of an organization with what is live, how many devices they have and what failed; the one problem stands on top. */
+/**
+ * The apps of an organization with what is live, how many devices they have and what failed; the
+ * one problem stands on top.
+ */
 import { Button, Code, Stack, Text, TextInput } from "@mantine/core";
 import { lazy, Suspense, useState } from "react";
 import { useLocation } from "wouter";

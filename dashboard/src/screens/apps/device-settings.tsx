@@ -1,4 +1,7 @@
-/** Settings for an app's devices: which reports the server stores, who can open previews, and links to the store build. */
+/**
+ * Settings for an app's devices: which reports the server stores, who can open previews, and links
+ * to the store build.
+ */
 
 import { Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";

@@ -1,5 +1,6 @@
 /**
- * The first steps of an app, as a checklist that ticks itself off: create it, add the updater, upload a bundle, release it, see it on a device.
+ * The first steps of an app, as a checklist that ticks itself off: create it, add the updater,
+ * upload a bundle, release it, see it on a device.
  */
 import { Button, SegmentedControl } from "@mantine/core";
 import type { DragEvent, ReactNode } from "react";

@@ -1,4 +1,7 @@
-/** "See it on a device": the code opens the live bundle in an installed app, as that of a preview does. */
+/**
+ * "See it on a device": the code opens the live bundle in an installed app, as that of a preview
+ * does.
+ */
 import { useAsk, usePage } from "../../api";
 import { QrCode } from "../../components/qr-code";
 

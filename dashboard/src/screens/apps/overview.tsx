@@ -1,4 +1,7 @@
-/** The home of an app: what is live on which channel, how its devices follow, and who released what, with the way back. */
+/**
+ * The home of an app: what is live on which channel, how its devices follow, and who released what,
+ * with the way back.
+ */
 import { Button } from "@mantine/core";
 import { lazy, Suspense, useState } from "react";
 import { versionTones } from "../../../../src/charts/palette";
@@ -135,7 +138,10 @@ function outcomesOf(answer: unknown): readonly Outcome[] {
 	return (answer as { readonly byBundleAndChannel: readonly Outcome[] }).byBundleAndChannel;
 }
 
-/** Things that need attention: a running, paused or failing rollout, and a channel that no device can use. */
+/**
+ * Things that need attention: a running, paused or failing rollout, and a channel that no device
+ * can use.
+ */
 function Banner({
 	appId,
 	orgId,

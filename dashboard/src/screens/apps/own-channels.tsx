@@ -1,4 +1,7 @@
-/** The channels on which the user holds a role without one on their app: the only way to them, because their apps are hidden. */
+/**
+ * The channels on which the user holds a role without one on their app: the only way to them,
+ * because their apps are hidden.
+ */
 import { Text } from "@mantine/core";
 import { TextLink } from "../../components/link";
 import { Section } from "../../components/screen";

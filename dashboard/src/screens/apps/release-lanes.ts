@@ -1,6 +1,6 @@
 /**
- * The lanes of the app home from the release timeline: which version was live on a channel when. Pure. A time that the known entries do not reach
- * shows the version before the oldest of them.
+ * The lanes of the app home from the release timeline: which version was live on a channel when.
+ * Pure. A time that the known entries do not reach shows the version before the oldest of them.
  */
 
 import type { Lane, RolloutStep, Segment } from "../../charts/lanes-model";

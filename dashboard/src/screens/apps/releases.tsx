@@ -1,4 +1,7 @@
-/** The releases of an app on its home, newest first, with filters in the address: what happened, by whom, on which channel. */
+/**
+ * The releases of an app on its home, newest first, with filters in the address: what happened, by
+ * whom, on which channel.
+ */
 import { NativeSelect } from "@mantine/core";
 import { Answer } from "../../components/answer";
 import { givenFilters, isFiltered, useFilters } from "../../components/filters";

@@ -1,4 +1,6 @@
-/** How long an app keeps unused bundles, and how many former bundles each channel can roll back to. */
+/**
+ * How long an app keeps unused bundles, and how many former bundles each channel can roll back to.
+ */
 
 import { Button, Group, NumberInput, Radio, Stack } from "@mantine/core";
 import { useState } from "react";

@@ -1,4 +1,7 @@
-/** Transfers of apps between organizations: offer an app in its settings, accept or decline in the receiving organization. */
+/**
+ * Transfers of apps between organizations: offer an app in its settings, accept or decline in the
+ * receiving organization.
+ */
 
 import { Button, Group, Text, TextInput } from "@mantine/core";
 import { useState } from "react";

@@ -1,4 +1,7 @@
-/** Activity of an organization or of one app: who changed what, with filters in the address, and a download of all that match. */
+/**
+ * Activity of an organization or of one app: who changed what, with filters in the address, and a
+ * download of all that match.
+ */
 import { Button, Stack } from "@mantine/core";
 import type { ReactNode } from "react";
 import { usePage } from "../../api";

@@ -1,4 +1,7 @@
-/** The answer to "how does this bundle do": devices, installs, failures with their interval, and time, each with its population. */
+/**
+ * The answer to "how does this bundle do": devices, installs, failures with their interval, and
+ * time, each with its population.
+ */
 import { type AnswerOf, useAsk } from "../../api";
 import { Sparkline } from "../../charts/sparkline";
 import { Answer } from "../../components/answer";

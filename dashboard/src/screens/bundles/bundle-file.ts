@@ -1,8 +1,9 @@
 /**
- * Checks a zip before its upload: the server's own rules (src/domain/bundles/archive.ts), and whether a script calls notifyAppReady, because
- * devices roll back a bundle that never does.
+ * Checks a zip before its upload: the server's own rules (src/domain/bundles/archive.ts), and
+ * whether a script calls notifyAppReady, because devices roll back a bundle that never does.
  *
- * The file is read in slices and unpacked as a stream, so the page stays responsive and memory stays flat for zips of any size.
+ * The file is read in slices and unpacked as a stream, so the page stays responsive and memory
+ * stays flat for zips of any size.
  */
 import { checkBundleArchive } from "../../../../src/domain/bundles/archive";
 import {

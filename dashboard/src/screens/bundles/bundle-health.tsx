@@ -1,4 +1,7 @@
-/** Reports of devices that ran a bundle: crashes, hangs, JavaScript errors and launch times of the last 30 days. */
+/**
+ * Reports of devices that ran a bundle: crashes, hangs, JavaScript errors and launch times of the
+ * last 30 days.
+ */
 import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { type Figure, Figures } from "../../components/card";

@@ -1,4 +1,7 @@
-/** The channels on which a bundle was and is live: channel, from when until when, and who released it. */
+/**
+ * The channels on which a bundle was and is live: channel, from when until when, and who released
+ * it.
+ */
 import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";

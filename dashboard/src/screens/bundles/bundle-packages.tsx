@@ -1,4 +1,7 @@
-/** The native packages of a bundle beside those of the live bundle of a channel, and the store builds that run them. */
+/**
+ * The native packages of a bundle beside those of the live bundle of a channel, and the store
+ * builds that run them.
+ */
 import { NativeSelect } from "@mantine/core";
 import { useSearchParams } from "wouter";
 import { type AnswerOf, useAllPages, useAsk } from "../../api";

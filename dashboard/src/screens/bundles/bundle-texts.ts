@@ -1,4 +1,7 @@
-/** Failed installs of a bundle in words: a share never stands without its count, and with the bounds of the true rate. Pure. */
+/**
+ * Failed installs of a bundle in words: a share never stands without its count, and with the bounds
+ * of the true rate. Pure.
+ */
 import { wilsonInterval } from "../../../../src/domain/rollouts/wilson";
 import { countText, shareText } from "../../components/size";
 

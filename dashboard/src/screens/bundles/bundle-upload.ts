@@ -1,6 +1,6 @@
 /**
- * Uploads a bundle from the browser with TUS. The SHA-256 is computed here. Sending the same file for the same version again resumes an
- * interrupted upload, even after a reload.
+ * Uploads a bundle from the browser with TUS. The SHA-256 is computed here. Sending the same file
+ * for the same version again resumes an interrupted upload, even after a reload.
  */
 import { useEffect, useRef, useState } from "react";
 import { DetailedError, Upload as TusUpload } from "tus-js-client";
@@ -47,7 +47,10 @@ export function useBundleUpload(appId: string, orgId: string | undefined, onDone
 		setPhase("choosing");
 	};
 
-	/** Resumes an earlier upload of the same bytes if its bundle still exists; registers the bundle otherwise. */
+	/**
+	 * Resumes an earlier upload of the same bytes if its bundle still exists; registers the bundle
+	 * otherwise.
+	 */
 	const send = async ({ file, version, comment }: BundleToSend, checksum: string) => {
 		let existed = false;
 		const upload = new TusUpload(file, {

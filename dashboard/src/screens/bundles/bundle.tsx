@@ -1,4 +1,7 @@
-/** One bundle: its figures, notes, channels, native packages and files, a comparison with another bundle, release, download and deletion. */
+/**
+ * One bundle: its figures, notes, channels, native packages and files, a comparison with another
+ * bundle, release, download and deletion.
+ */
 import { Button, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
@@ -127,7 +130,10 @@ function Details({
 	);
 }
 
-/** Saves the zip. The link that the server signs needs no key and opens nothing but files of this app. */
+/**
+ * Saves the zip. The link that the server signs needs no key and opens nothing but files of this
+ * app.
+ */
 function useDownload(appId: string, version: string) {
 	return useMutation<void, Error>({
 		mutationFn: async () => {

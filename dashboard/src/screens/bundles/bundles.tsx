@@ -1,4 +1,7 @@
-/** The bundles of an app: find and sort them, upload one, or delete all unused ones. Filters, order and page are in the address. */
+/**
+ * The bundles of an app: find and sort them, upload one, or delete all unused ones. Filters, order
+ * and page are in the address.
+ */
 import { Button, Stack, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
@@ -46,7 +49,9 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 	const [filters, setFilters] = useFilters(FILTERS);
 	const [sorting, sort] = useSorting("created", ORDERS);
 	const query = {
-		...{ app_id: appId, page: String(page), ...givenFilters(filters) },
+		app_id: appId,
+		page: String(page),
+		...givenFilters(filters),
 		...(isOrder(sorting.by) ? { sort: sorting.by, order: sorting.isDescending ? "desc" : "asc" } : {}),
 	};
 	const bundles = useQuery<AnswerOf<"GET /bundle?totals=true">, Error>({

@@ -1,6 +1,7 @@
 /**
- * Two bundles side by side: failed installs with their interval, devices, sizes, and the files that were added, changed or removed. The live
- * bundle and the one before are one click away. The compared bundle is in the address.
+ * Two bundles side by side: failed installs with their interval, devices, sizes, and the files that
+ * were added, changed or removed. The live bundle and the one before are one click away. The
+ * compared bundle is in the address.
  */
 import { Button } from "@mantine/core";
 import { useState } from "react";

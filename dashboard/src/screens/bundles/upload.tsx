@@ -1,6 +1,7 @@
 /**
- * "Upload and release" in one dialog: the zip is checked when it is dropped or chosen, version and channel are proposed, and the text says how many
- * devices get it before anything is sent. Without a channel the bundle is only uploaded.
+ * "Upload and release" in one dialog: the zip is checked when it is dropped or chosen, version and
+ * channel are proposed, and the text says how many devices get it before anything is sent. Without
+ * a channel the bundle is only uploaded.
  */
 import { Button, FileInput, Group, Progress, Stack, Text, TextInput } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";

@@ -1,4 +1,7 @@
-/** The dialogs that change one channel, for everybody who may, whether they see its app or the channel alone. */
+/**
+ * The dialogs that change one channel, for everybody who may, whether they see its app or the
+ * channel alone.
+ */
 import { useChange } from "../../api";
 import type { Channel } from "../../components/channel-badges";
 import { notify } from "../../components/notify";

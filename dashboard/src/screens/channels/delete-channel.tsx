@@ -1,4 +1,7 @@
-/** Deletes a channel. Names the consequences first: devices that lose their channel, bundles, overrides and roles. */
+/**
+ * Deletes a channel. Names the consequences first: devices that lose their channel, bundles,
+ * overrides and roles.
+ */
 import { Checkbox, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";

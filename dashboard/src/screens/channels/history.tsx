@@ -1,4 +1,7 @@
-/** One history of a channel: its releases with a way back, or every change of its settings as well. The choice is in the address. */
+/**
+ * One history of a channel: its releases with a way back, or every change of its settings as well.
+ * The choice is in the address.
+ */
 import { useSearchParams } from "wouter";
 import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";

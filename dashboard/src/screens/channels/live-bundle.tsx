@@ -1,4 +1,7 @@
-/** The live bundle of a channel: who released it and when, how many devices run it, and how it does: failed installs, crashes, errors. */
+/**
+ * The live bundle of a channel: who released it and when, how many devices run it, and how it does:
+ * failed installs, crashes, errors.
+ */
 import type { ReactNode } from "react";
 import { useAsk } from "../../api";
 import { Card, Properties } from "../../components/card";
@@ -12,7 +15,10 @@ import { actorOf, type Release } from "../../releases";
 
 export const HEALTH_DAYS = 7;
 
-/** Devices of the channel that run the bundle; undefined while it is not known, or without the permission to list devices. */
+/**
+ * Devices of the channel that run the bundle; undefined while it is not known, or without the
+ * permission to list devices.
+ */
 function useDevices(appId: string, query: { readonly channel: string; readonly version: string }, enabled: boolean) {
 	const seen_from = `${utcDay(-30)}T00:00:00Z`;
 	return useAsk("GET /device?totals=true", { query: { app_id: appId, ...query, seen_from } }, { enabled }).data;

@@ -1,6 +1,7 @@
 /**
- * Promotes a bundle to a channel, for every device or as a staged rollout. Shows first how many devices will change version, which devices the
- * bundle cannot reach, and the effect on a running rollout.
+ * Promotes a bundle to a channel, for every device or as a staged rollout. Shows first how many
+ * devices will change version, which devices the bundle cannot reach, and the effect on a running
+ * rollout.
  */
 
 import { Alert, Checkbox, NativeSelect, NumberInput, Radio, Stack, Text } from "@mantine/core";
@@ -82,7 +83,9 @@ export function Promote({
 					...settings,
 				};
 	const body = {
-		...{ app_id: appId, channel: channel.name, ...planned },
+		app_id: appId,
+		channel: channel.name,
+		...planned,
 		...(skipsPackages ? { requireCompatibleBundle: false } : {}),
 	};
 	const isComplete = version !== "" && (way !== "share" || share !== "");
@@ -181,7 +184,10 @@ export function Promote({
 	);
 }
 
-/** In steps, or to a share without the right to set steps, until few devices are known to be on the channel. */
+/**
+ * In steps, or to a share without the right to set steps, until few devices are known to be on the
+ * channel.
+ */
 function usualWay(devices: number | undefined, maySteps: boolean): Way {
 	if (devices !== undefined && proposedWay(devices) === "all") return "all";
 	return maySteps ? "steps" : "share";
@@ -206,7 +212,10 @@ function stepsText(steps: readonly number[]): string {
 	return rest.length === 0 ? `${last} %` : `${rest.reverse().join(", ")} and ${last} %`;
 }
 
-/** In an app's first days most devices are new, and a rollout that excludes them never gets enough reports. */
+/**
+ * In an app's first days most devices are new, and a rollout that excludes them never gets enough
+ * reports.
+ */
 function NewDevices({
 	isCounted,
 	young,

@@ -32,7 +32,9 @@ const promotingRoles = (roles: readonly KnownRole[]) => [
 /** Ids of keys and accounts are longer than names of roles. */
 const isRole = (promoter: string) => isBuiltIn(promoter) || CUSTOM_ROLE_NAME.test(promoter);
 
-/** Names of the keys and people of the organization, by id; empty for readers who may not list them. */
+/**
+ * Names of the keys and people of the organization, by id; empty for readers who may not list them.
+ */
 function useNames(orgId: string | undefined, enabled: boolean): ReadonlyMap<string, string> {
 	const isOn = enabled && orgId !== undefined;
 	const may = useOrganizationMay(orgId);

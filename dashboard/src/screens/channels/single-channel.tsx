@@ -1,6 +1,7 @@
 /**
- * One channel, for a person who holds a role on it and none on its app. The app, its bundles, devices and statistics are hidden from them, so this
- * screen asks only for the channel: its bundle, its rollout, and what their role lets them do with it.
+ * One channel, for a person who holds a role on it and none on its app. The app, its bundles,
+ * devices and statistics are hidden from them, so this screen asks only for the channel: its
+ * bundle, its rollout, and what their role lets them do with it.
  */
 import { Button } from "@mantine/core";
 import { useState } from "react";

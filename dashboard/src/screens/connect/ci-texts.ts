@@ -1,12 +1,16 @@
 /**
- * The CI workflows of the stock CLI on the page "Connect"; those of the capstan command are src/client/ci-workflow.ts. Each runs unchanged with the stock CLI and a key of the role that the page names, and its bundles
- * reach devices: test/node/connect-texts.test.ts runs every workflow and asks as a device.
+ * The CI workflows of the stock CLI on the page "Connect"; those of the capstan command are
+ * src/client/ci-workflow.ts. Each runs unchanged with the stock CLI and a key of the role that the
+ * page names, and its bundles reach devices: test/node/connect-texts.test.ts runs every workflow
+ * and asks as a device.
  */
 import type { CiSystem } from "../../../../src/client/ci-workflow";
 import { CHECKOUT, DOWNLOAD_ARTIFACT, SETUP_NODE, UPLOAD_ARTIFACT } from "../../../../src/client/github-actions";
 import type { StoreVersion } from "./store-version";
 
-/** The way a job gets its key: a stored key, or the exchange of its identity token at the server. */
+/**
+ * The way a job gets its key: a stored key, or the exchange of its identity token at the server.
+ */
 export interface Login {
 	readonly kind: "key" | "keyless";
 	/** Address of the server. */
@@ -40,8 +44,9 @@ const JOB_NUMBER: Readonly<Record<CiSystem, string>> = {
 };
 
 /**
- * A version that is not older than the store build and that the channel's update limit allows. Only the components that the limit compares
- * come from the store build. The date after them is larger than any version number, so the next store build does not end updates.
+ * A version that is not older than the store build and that the channel's update limit allows. Only
+ * the components that the limit compares come from the store build. The date after them is larger
+ * than any version number, so the next store build does not end updates.
  */
 function releaseVersion(system: CiSystem, { major, minor, patch }: StoreVersion, limit: UpdateLimit): string {
 	const build = `$(date -u +%Y%m%d).${JOB_NUMBER[system]}`;
@@ -90,7 +95,10 @@ export function releaseReach({ store: { major, minor, patch }, limit }: Pick<Rel
 	}
 }
 
-/** Reads a field of the JSON on standard input, and stops the job with the server's message if it is missing. */
+/**
+ * Reads a field of the JSON on standard input, and stops the job with the server's message if it is
+ * missing.
+ */
 const readField = (name: string) =>
 	`node -pe 'const answer = JSON.parse(require("fs").readFileSync(0)); if (!answer.${name}) throw answer.message; answer.${name}'`;
 
@@ -133,7 +141,10 @@ function releaseUpload(
 	]);
 }
 
-/** Fields of POST /preview, as JavaScript that reads the variables of the CI system. A title is a stranger's text, so no command contains it. */
+/**
+ * Fields of POST /preview, as JavaScript that reads the variables of the CI system. A title is a
+ * stranger's text, so no command contains it.
+ */
 const PREVIEW_FIELDS: Readonly<Record<CiSystem, Readonly<Record<string, string>>>> = {
 	github: {
 		repository: "process.env.GITHUB_REPOSITORY",
@@ -159,8 +170,8 @@ const PREVIEW_BUILD: Readonly<Record<CiSystem, string>> = {
 };
 
 /**
- * Opens the preview of the pull request, or renews it, and uploads to its channel. Testers keep their channel across pushes. Preview
- * versions are lower than any release.
+ * Opens the preview of the pull request, or renews it, and uploads to its channel. Testers keep
+ * their channel across pushes. Preview versions are lower than any release.
  */
 function previewUpload(system: CiSystem, indent: string, cliVersion: string, appId: string, login: Login): string {
 	const fields = Object.entries({ app_id: JSON.stringify(appId), ...PREVIEW_FIELDS[system] });
@@ -182,7 +193,10 @@ function previewUpload(system: CiSystem, indent: string, cliVersion: string, app
 	);
 }
 
-/** The server deletes the channel and every bundle of the preview, and refuses a build that is still running. */
+/**
+ * The server deletes the channel and every bundle of the preview, and refuses a build that is still
+ * running.
+ */
 function previewCleanUp(system: CiSystem, indent: string, appId: string, login: Login): string {
 	const which =
 		system === "github"

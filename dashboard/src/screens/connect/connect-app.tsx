@@ -1,4 +1,7 @@
-/** Connects an app: shows its configuration for the place where it runs, and polls until the first device asks for an update. */
+/**
+ * Connects an app: shows its configuration for the place where it runs, and polls until the first
+ * device asks for an update.
+ */
 import { Alert, Code, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useAsk, usePage } from "../../api";

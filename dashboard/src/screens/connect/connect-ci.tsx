@@ -1,6 +1,6 @@
 /**
- * Connects an app's CI: shows the workflow, filled in for the app's newest store build and the channel's update limit, so that bundles
- * uploaded by CI reach devices.
+ * Connects an app's CI: shows the workflow, filled in for the app's newest store build and the
+ * channel's update limit, so that bundles uploaded by CI reach devices.
  */
 
 import { Alert, Code, Group, NativeSelect, Text, TextInput } from "@mantine/core";

@@ -32,7 +32,10 @@ export function configuration({
 	return JSON.stringify(config, null, 2);
 }
 
-/** For Info.plist: allows plain HTTP in the local network, with the sentence that iOS shows when it asks for access. */
+/**
+ * For Info.plist: allows plain HTTP in the local network, with the sentence that iOS shows when it
+ * asks for access.
+ */
 export const IOS_LOCAL_NETWORK = `<key>NSAppTransportSecurity</key>
 <dict>
 	<key>NSAllowsLocalNetworking</key>
@@ -44,7 +47,8 @@ export const IOS_LOCAL_NETWORK = `<key>NSAppTransportSecurity</key>
 
 export const START = `import { CapacitorUpdater } from "@capgo/capacitor-updater";
 
-// Confirms that this bundle started. Without this call, the device rolls back to the previous bundle.
+// Confirms that this bundle started. Without this call, the device rolls back to the previous
+// bundle.
 CapacitorUpdater.notifyAppReady();
 `;
 

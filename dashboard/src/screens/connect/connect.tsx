@@ -1,4 +1,7 @@
-/** Connects an app and its CI: the complete configuration and workflows, and whether the first device and the first upload arrived. */
+/**
+ * Connects an app and its CI: the complete configuration and workflows, and whether the first
+ * device and the first upload arrived.
+ */
 
 import { Screen } from "../../components/screen";
 import type { AppScreenProps } from "../../screen-props";

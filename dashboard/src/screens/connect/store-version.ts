@@ -23,7 +23,10 @@ interface SeenDevice {
 	readonly is_emulator: boolean | null;
 }
 
-/** The newest store build of these devices. Development builds and emulators count only if there is nothing else. */
+/**
+ * The newest store build of these devices. Development builds and emulators count only if there is
+ * nothing else.
+ */
 export function newestStoreVersion(devices: readonly SeenDevice[]): string | undefined {
 	const fromStores = devices.filter(({ is_prod, is_emulator }) => is_prod !== false && is_emulator !== true);
 	let newest: StoreVersion | undefined;

@@ -1,4 +1,7 @@
-/** The override of a device: the dialog that sets its channel or bundle, and the one that removes them. */
+/**
+ * The override of a device: the dialog that sets its channel or bundle, and the one that removes
+ * them.
+ */
 import { Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, ask, CapstanError, useChange } from "../../api";
@@ -18,7 +21,9 @@ const BUNDLE_ERRORS = [
 	"bundle_from_preview",
 ];
 
-/** The request completes when every isolate answers with the change, so that the next check gets it. */
+/**
+ * The request completes when every isolate answers with the change, so that the next check gets it.
+ */
 const WAITING = "Waiting until the change is live everywhere, about four seconds…";
 
 export function Override({

@@ -123,7 +123,10 @@ function Record({ appId, device }: { readonly appId: string; readonly device: De
 	);
 }
 
-/** Any device can report any custom id, so its history is shown, which helps to distinguish a copy from the original. */
+/**
+ * Any device can report any custom id, so its history is shown, which helps to distinguish a copy
+ * from the original.
+ */
 function customIdItems(device: DeviceRecord): readonly (readonly [string, ReactNode])[] {
 	const { custom_id, custom_id_devices, custom_id_first_reported_at, custom_id_last_changed_at } = device;
 	if (custom_id === null) return [];
@@ -184,7 +187,10 @@ function Explanation({ appId, device }: { readonly appId: string; readonly devic
 	);
 }
 
-/** The person who set the override, and the time, from the device's events; nothing if that is longer ago than events are kept. */
+/**
+ * The person who set the override, and the time, from the device's events; nothing if that is
+ * longer ago than events are kept.
+ */
 function SetBy({ appId, deviceId }: { readonly appId: string; readonly deviceId: string }) {
 	const set = useAsk("GET /device/events", {
 		query: { app_id: appId, device_id: deviceId, kind: "override", limit: "1" },
@@ -276,7 +282,10 @@ function Picture({
 	return isUpToDate(answer) ? <Spot icon={IconCheck} tone="ok" /> : <Spot icon={IconAlertTriangle} tone="warn" />;
 }
 
-/** The reason, after "because"; that of the API names a field of requests if the channel lacks a minimum version. */
+/**
+ * The reason, after "because"; that of the API names a field of requests if the channel lacks a
+ * minimum version.
+ */
 const reasonOf = (answer: Explained["answer"], because: string) =>
 	"error" in answer && answer.error === "misconfigured_channel" ? refusalWords(answer.error) : because;
 

@@ -1,4 +1,7 @@
-/** The devices of an app: open one by its id, or filter the list by custom id, bundle, platform and more. */
+/**
+ * The devices of an app: open one by its id, or filter the list by custom id, bundle, platform and
+ * more.
+ */
 import { Button, Code, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -139,7 +142,10 @@ function OverrideBadge({ what, name }: { readonly what: string; readonly name: s
 	);
 }
 
-/** A device that never checked for updates has a page as well, where its override can be set before its first check. */
+/**
+ * A device that never checked for updates has a page as well, where its override can be set before
+ * its first check.
+ */
 function FindDevice({ appId }: { readonly appId: string }) {
 	const [, navigate] = useLocation();
 	const [id, setId] = useState("");

@@ -1,4 +1,7 @@
-/** Events of all devices of an app, newest first: filters in the address, a live tail that can be paused, and a download of what is filtered. */
+/**
+ * Events of all devices of an app, newest first: filters in the address, a live tail that can be
+ * paused, and a download of what is filtered.
+ */
 import { Button, Group, Switch } from "@mantine/core";
 import { useState } from "react";
 import { ask, useAsk } from "../../api";

@@ -1,6 +1,7 @@
 /**
- * Confirms `capstan login`: creates an API key and hands it to the command that asked, on this computer. The key travels in the fragment of
- * an address of 127.0.0.1, so no server sees it, and the command accepts it only with the state that it gave to this page.
+ * Confirms `capstan login`: creates an API key and hands it to the command that asked, on this
+ * computer. The key travels in the fragment of an address of 127.0.0.1, so no server sees it, and
+ * the command accepts it only with the state that it gave to this page.
  */
 import { Alert, Button, NativeSelect, Stack, Text } from "@mantine/core";
 import { useState } from "react";

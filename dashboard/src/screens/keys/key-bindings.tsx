@@ -1,4 +1,7 @@
-/** Roles of an API key and their scopes: as text, and as an editor that offers only roles that the user may grant. */
+/**
+ * Roles of an API key and their scopes: as text, and as an editor that offers only roles that the
+ * user may grant.
+ */
 import { Button, Group, NativeSelect, Stack, Text } from "@mantine/core";
 import { type AnswerOf, useAllPages } from "../../api";
 import { InputError } from "../../components/input-error";

@@ -1,4 +1,7 @@
-/** Form to create or edit an API key. It allows no expiry that the organization's policies would refuse. */
+/**
+ * Form to create or edit an API key. It allows no expiry that the organization's policies would
+ * refuse.
+ */
 
 import { Checkbox, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
@@ -50,7 +53,10 @@ function givenOf({ app, channel, role }: Grant, orgId: string): Given {
 	return { scope_type: "channel", ...given, app_id: app, channel_id: Number(channel) };
 }
 
-/** The rows of the key's roles here, without those that the service adds to another role and removes with it. */
+/**
+ * The rows of the key's roles here, without those that the service adds to another role and removes
+ * with it.
+ */
 function grantsOf(record: KeyRecord | undefined, orgId: string): readonly Grant[] {
 	const own =
 		record?.bindings.filter(({ org_id, parent_binding_id }) => org_id === orgId && parent_binding_id === null) ?? [];
@@ -194,7 +200,10 @@ export function KeyForm({
 	);
 }
 
-/** The end of the day, or the latest time that the policy allows. An unchanged day keeps its exact time. */
+/**
+ * The end of the day, or the latest time that the policy allows. An unchanged day keeps its exact
+ * time.
+ */
 function endOfDay(day: string, before: string | null, mostDays: number | undefined): string {
 	if (before !== null && dayOf(before) === day) return before;
 	const end = new Date(`${day}T23:59:59Z`).getTime();

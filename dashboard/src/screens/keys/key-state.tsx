@@ -1,4 +1,7 @@
-/** States of API keys that somebody should know: an expiry that is near or over, and an old secret that is still valid. */
+/**
+ * States of API keys that somebody should know: an expiry that is near or over, and an old secret
+ * that is still valid.
+ */
 import { UNUSED_DAYS } from "../../../../src/domain/defaults";
 import { DAY_MS } from "../../../../src/domain/time";
 import { Badge } from "../../components/badge";

@@ -1,4 +1,7 @@
-/** One API key: its roles and dates; edit, rotate (the old secret stays valid for a while) and revoke it. */
+/**
+ * One API key: its roles and dates; edit, rotate (the old secret stays valid for a while) and
+ * revoke it.
+ */
 import { Button, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";

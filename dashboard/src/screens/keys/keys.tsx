@@ -1,4 +1,6 @@
-/** The API keys of an organization: which expire, which nobody uses, and a new secret from the row. */
+/**
+ * The API keys of an organization: which expire, which nobody uses, and a new secret from the row.
+ */
 import { Button, Text } from "@mantine/core";
 import { useState } from "react";
 import { UNUSED_DAYS } from "../../../../src/domain/defaults";

@@ -1,4 +1,7 @@
-/** Rotates the secret of an API key, from its page and from its row in the list: the old secret stays valid for a while. */
+/**
+ * Rotates the secret of an API key, from its page and from its row in the list: the old secret
+ * stays valid for a while.
+ */
 import { NativeSelect, Text } from "@mantine/core";
 import { useState } from "react";
 import { useChange } from "../../api";
@@ -8,8 +11,8 @@ import { isBuiltIn, roleIn, useRolesOf } from "../../roles";
 import type { KeyRecord } from "./key-form";
 
 /**
- * Changing a key needs all of its permissions, in every organization, because a new secret grants them all. Revoking needs only those in
- * this organization. Undefined while the roles load.
+ * Changing a key needs all of its permissions, in every organization, because a new secret grants
+ * them all. Revoking needs only those in this organization. Undefined while the roles load.
  */
 export function useMayChangeKey(orgId: string, { bindings, global_permissions }: KeyRecord) {
 	const orgIds = [...new Set(bindings.map(({ org_id }) => org_id))];

@@ -1,4 +1,7 @@
-/** The people in a group. Who joins gets all roles of the group, and who leaves loses them, with the keys that depend on them. */
+/**
+ * The people in a group. Who joins gets all roles of the group, and who leaves loses them, with the
+ * keys that depend on them.
+ */
 import { Button, NativeSelect, Text } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useAllPages, useChange } from "../../api";

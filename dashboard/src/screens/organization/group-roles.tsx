@@ -1,4 +1,7 @@
-/** The roles of a group on apps and channels: listed, added and removed. Each member of the group gets or loses them at once. */
+/**
+ * The roles of a group on apps and channels: listed, added and removed. Each member of the group
+ * gets or loses them at once.
+ */
 import { Button, Text } from "@mantine/core";
 import { useState } from "react";
 import { permissionTexts } from "../../../../src/authz/permission-texts";

@@ -1,4 +1,7 @@
-/** One group: its members and its roles on apps and channels. Every change that takes a right from people names the consequences first. */
+/**
+ * One group: its members and its roles on apps and channels. Every change that takes a right from
+ * people names the consequences first.
+ */
 import { Button, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";

@@ -1,4 +1,7 @@
-/** Groups of an organization: people who get the same roles on apps and channels. A new group has neither people nor roles. */
+/**
+ * Groups of an organization: people who get the same roles on apps and channels. A new group has
+ * neither people nor roles.
+ */
 import { Button, Stack, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";

@@ -1,4 +1,7 @@
-/** Roles of a member on single apps and channels: listed, added and removed. A dry run names what the member gains or loses first. */
+/**
+ * Roles of a member on single apps and channels: listed, added and removed. A dry run names what
+ * the member gains or loses first.
+ */
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useChange } from "../../api";

@@ -1,4 +1,7 @@
-/** Dialogs of the member list: invite a person, change a role, remove a member. What a change takes away is shown before it. */
+/**
+ * Dialogs of the member list: invite a person, change a role, remove a member. What a change takes
+ * away is shown before it.
+ */
 import { Checkbox, NativeSelect, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { administersOrganization } from "../../../../src/authz/permissions";
@@ -86,7 +89,10 @@ export function Invite({
 	);
 }
 
-/** Changes a role and, for administering roles, the permission to create organizations: two requests, one after the other. */
+/**
+ * Changes a role and, for administering roles, the permission to create organizations: two
+ * requests, one after the other.
+ */
 export function ChangeRole({
 	orgId,
 	member,

@@ -1,4 +1,7 @@
-/** Members of an organization and open invitations: invite, change roles on the organization and below it, remove. */
+/**
+ * Members of an organization and open invitations: invite, change roles on the organization and
+ * below it, remove.
+ */
 
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";

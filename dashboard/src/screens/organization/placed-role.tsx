@@ -1,4 +1,7 @@
-/** Fields for a role on an app or a channel: the place first, because it decides which roles can be chosen. Of members and of groups. */
+/**
+ * Fields for a role on an app or a channel: the place first, because it decides which roles can be
+ * chosen. Of members and of groups.
+ */
 import { NativeSelect } from "@mantine/core";
 import { AppSelect, ChannelSelect } from "../../components/place-fields";
 import type { AppRecord } from "../../organizations";

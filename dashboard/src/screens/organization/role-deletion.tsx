@@ -1,4 +1,7 @@
-/** Deletes a custom role. A role in use is deleted only with another role for its holders, and its dry run names them first. */
+/**
+ * Deletes a custom role. A role in use is deleted only with another role for its holders, and its
+ * dry run names them first.
+ */
 import { NativeSelect, Text } from "@mantine/core";
 import { useState } from "react";
 import { useChange } from "../../api";

@@ -1,6 +1,7 @@
 /**
- * Forms of a custom role. A role holds only permissions that its author holds. A change of permissions names all holders with what each gains and
- * loses, and the API keys that are lowered, before it can be sent.
+ * Forms of a custom role. A role holds only permissions that its author holds. A change of
+ * permissions names all holders with what each gains and loses, and the API keys that are lowered,
+ * before it can be sent.
  */
 import { Checkbox, NativeSelect, Stack, Textarea, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";

@@ -1,4 +1,7 @@
-/** The people, keys, invitations and protected channels that use a custom role, with what a change gives to and takes from each. */
+/**
+ * The people, keys, invitations and protected channels that use a custom role, with what a change
+ * gives to and takes from each.
+ */
 import { Text } from "@mantine/core";
 import { permissionTexts } from "../../../../src/authz/permission-texts";
 import type { AnswerOf } from "../../api";

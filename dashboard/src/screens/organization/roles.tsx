@@ -1,4 +1,7 @@
-/** Roles of an organization: those that it defined, which can be changed, and the built-in ones, each with what it permits in plain words. */
+/**
+ * Roles of an organization: those that it defined, which can be changed, and the built-in ones,
+ * each with what it permits in plain words.
+ */
 import { Button, Code, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { permissionText, permissionTexts } from "../../../../src/authz/permission-texts";

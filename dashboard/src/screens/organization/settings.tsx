@@ -1,4 +1,7 @@
-/** Settings of an organization: its name, its API key policies with a preview of their effect, and its deletion, which can be undone. */
+/**
+ * Settings of an organization: its name, its API key policies with a preview of their effect, and
+ * its deletion, which can be undone.
+ */
 
 import { Alert, Button, Group, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";

@@ -1,4 +1,7 @@
-/** Public keys that verify signed bundles, and the policy that requires signatures, with a preview of its effect. */
+/**
+ * Public keys that verify signed bundles, and the policy that requires signatures, with a preview
+ * of its effect.
+ */
 
 import { Alert, Button, Code, Group, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";

@@ -1,6 +1,6 @@
 /**
- * The fields of the form "Add publisher", in the words of each provider, and the claims that they stand for. test/node/dashboard-publishers.test.ts
- * creates a publisher with them.
+ * The fields of the form "Add publisher", in the words of each provider, and the claims that they
+ * stand for. test/node/dashboard-publishers.test.ts creates a publisher with them.
  */
 import type { RequestOf } from "../../api";
 
@@ -119,7 +119,11 @@ export function publisherBody({ appId, name, preset, stage, issuer, texts }: Pub
 		.filter(([, text]) => text !== "");
 	const named = `${entered?.prefix ?? ""}${issuer.trim().replace(/\/+$/, "")}${entered?.suffix ?? ""}`;
 	return {
-		...{ app_id: appId, name, provider, stage, claims: Object.fromEntries(claims) },
+		app_id: appId,
+		name,
+		provider,
+		stage,
+		claims: Object.fromEntries(claims),
 		...(entered === undefined ? {} : { issuer: named }),
 	};
 }

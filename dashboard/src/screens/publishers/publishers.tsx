@@ -1,4 +1,7 @@
-/** The CI jobs that an app trusts: list with last use, a form in the words of each provider, and deletion. */
+/**
+ * The CI jobs that an app trusts: list with last use, a form in the words of each provider, and
+ * deletion.
+ */
 
 import { Button, Code, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";

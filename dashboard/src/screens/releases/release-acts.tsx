@@ -1,6 +1,7 @@
 /**
- * The acts of a person on a release, from harmless to dangerous: pause, finish, release another bundle, and at the far right the way back. Acts
- * without an ellipsis are undone by the same button; all others open a dialog with numbers.
+ * The acts of a person on a release, from harmless to dangerous: pause, finish, release another
+ * bundle, and at the far right the way back. Acts without an ellipsis are undone by the same
+ * button; all others open a dialog with numbers.
  */
 import { Button } from "@mantine/core";
 import { useState } from "react";

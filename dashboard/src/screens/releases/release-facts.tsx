@@ -1,4 +1,7 @@
-/** Small facts of a release: its author, approver, time and commit in one line, and its timeline with what was before and after. */
+/**
+ * Small facts of a release: its author, approver, time and commit in one line, and its timeline
+ * with what was before and after.
+ */
 import { Avatar } from "../../components/avatar";
 import { Card } from "../../components/card";
 import { Icon } from "../../components/icon";

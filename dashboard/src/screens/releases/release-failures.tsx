@@ -1,6 +1,7 @@
 /**
- * The share that failed, with its interval beside the limit of the channel and the release before, in one population. The scale ends above the
- * longest interval, so that no point and no bound is cut off.
+ * The share that failed, with its interval beside the limit of the channel and the release before,
+ * in one population. The scale ends above the longest interval, so that no point and no bound is
+ * cut off.
  */
 import { Badge } from "../../components/badge";
 import { Card } from "../../components/card";

@@ -1,6 +1,7 @@
 /**
- * Who has the release: devices by what became of it, whose rows add up to the bold total. A rollout counts the devices that were offered it. A live
- * release counts the devices of the channel by what their next check would answer.
+ * Who has the release: devices by what became of it, whose rows add up to the bold total. A rollout
+ * counts the devices that were offered it. A live release counts the devices of the channel by what
+ * their next check would answer.
  */
 
 import { useQuery } from "@tanstack/react-query";
@@ -27,7 +28,9 @@ export function ReleaseReach({
 }: {
 	readonly appId: string;
 	readonly release: Release;
-	/** No other bundle is rolled out on the channel, so the answer to a check tells what a device runs. */
+	/**
+	 * No other bundle is rolled out on the channel, so the answer to a check tells what a device runs.
+	 */
 	readonly isAlone: boolean;
 }) {
 	const { devices, state, version } = release;

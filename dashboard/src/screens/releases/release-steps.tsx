@@ -1,4 +1,7 @@
-/** The steps of a release as one bar: those that were, the present one, those that come, and the end. Upright on phones. */
+/**
+ * The steps of a release as one bar: those that were, the present one, those that come, and the
+ * end. Upright on phones.
+ */
 import type { ReactNode } from "react";
 import { Badge } from "../../components/badge";
 import { countText, percentText } from "../../components/size";

@@ -1,4 +1,7 @@
-/** Sentences about a release: its state, what happens next by itself, and what each entry of its timeline did. Pure. */
+/**
+ * Sentences about a release: its state, what happens next by itself, and what each entry of its
+ * timeline did. Pure.
+ */
 
 import type { AnswerOf } from "../../../../src/client/client";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../../src/domain/time";

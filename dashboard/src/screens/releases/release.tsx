@@ -1,6 +1,7 @@
 /**
- * One release, from its first step to what replaced it: state and steps, acts, failures beside who has it, what changed beside the timeline. Its
- * address is what a person sends to a colleague, and what mails, webhooks and commands link to.
+ * One release, from its first step to what replaced it: state and steps, acts, failures beside who
+ * has it, what changed beside the timeline. Its address is what a person sends to a colleague, and
+ * what mails, webhooks and commands link to.
  */
 import { Button } from "@mantine/core";
 import { lazy, Suspense, useEffect, useState } from "react";

@@ -1,4 +1,7 @@
-/** Actions on a rollout: pause and resume it, change its share, make its bundle live, or roll it back. */
+/**
+ * Actions on a rollout: pause and resume it, change its share, make its bundle live, or roll it
+ * back.
+ */
 
 import { Button, NumberInput, Text } from "@mantine/core";
 import { useState } from "react";

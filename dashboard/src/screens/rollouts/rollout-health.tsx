@@ -1,6 +1,7 @@
 /**
- * The health of a rollout in words and intervals: each judged rate beside its limit and the live bundle, the signals without a limit, and what
- * the next step waits for. An interval says how certain a rate is, so a dot alone never decides.
+ * The health of a rollout in words and intervals: each judged rate beside its limit and the live
+ * bundle, the signals without a limit, and what the next step waits for. An interval says how
+ * certain a rate is, so a dot alone never decides.
  */
 import { wilsonInterval } from "../../../../src/domain/rollouts/wilson";
 import { Badge, type Tone } from "../../components/badge";
@@ -31,7 +32,9 @@ export function HealthBadge({ rollout }: { readonly rollout: RolloutAnswer }) {
 	return <Badge tone="ok">Healthy</Badge>;
 }
 
-/** One interval for each rate that has a limit; the live bundle stands below the failed installs. */
+/**
+ * One interval for each rate that has a limit; the live bundle stands below the failed installs.
+ */
 export function RateIntervals({
 	rollout,
 	live,

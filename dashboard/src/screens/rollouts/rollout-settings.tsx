@@ -1,4 +1,7 @@
-/** Rollout settings of a channel: devices that count, steps, and the failure rate that stops a rollout. */
+/**
+ * Rollout settings of a channel: devices that count, steps, and the failure rate that stops a
+ * rollout.
+ */
 
 import { NativeSelect, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";

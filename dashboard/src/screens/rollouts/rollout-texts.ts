@@ -1,4 +1,7 @@
-/** Sentences about rollouts. Pure, so that tests can compare each one with the behaviour of the server. */
+/**
+ * Sentences about rollouts. Pure, so that tests can compare each one with the behaviour of the
+ * server.
+ */
 import type { AnswerOf } from "../../../../src/client/client";
 import { countOf, countText, percentText, shareText } from "../../components/size";
 

@@ -1,6 +1,6 @@
 /**
- * The current rollout of a channel: its share and steps, its health beside the limits and the live bundle, which devices do not count and why, and
- * actions to change, stop or finish it.
+ * The current rollout of a channel: its share and steps, its health beside the limits and the live
+ * bundle, which devices do not count and why, and actions to change, stop or finish it.
  */
 import { Button } from "@mantine/core";
 import { type ReactNode, useState } from "react";

@@ -1,4 +1,7 @@
-/** The bundles that devices run and installed in the range: devices, share, installs, failures and times, with the course of the devices. */
+/**
+ * The bundles that devices run and installed in the range: devices, share, installs, failures and
+ * times, with the course of the devices.
+ */
 import { Sparkline } from "../../charts/sparkline";
 import { isBundle, versionText } from "../../charts/version-text";
 import { Badge } from "../../components/badge";
@@ -11,7 +14,10 @@ import { type BundleUsage, bundleRows } from "./metrics";
 import type { InstallsAnswer } from "./queries";
 import { lengthText, type Range } from "./range";
 
-/** Failures above this share of at least 20 installs are marked; the health gate of rollouts has its own limits. */
+/**
+ * Failures above this share of at least 20 installs are marked; the health gate of rollouts has its
+ * own limits.
+ */
 const BAD_SHARE = 0.02;
 const TELLING_ATTEMPTS = 20;
 

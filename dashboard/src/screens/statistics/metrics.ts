@@ -1,6 +1,7 @@
 /**
- * The figures of the statistics screen: value, comparison, the sentence with its population, and the chart. Each is computed from answers of the
- * API for the range and for as many days before it. Pure.
+ * The figures of the statistics screen: value, comparison, the sentence with its population, and
+ * the chart. Each is computed from answers of the API for the range and for as many days before it.
+ * Pure.
  */
 
 import { type Tone, versionTones } from "../../../../src/charts/palette";

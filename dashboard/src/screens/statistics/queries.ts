@@ -1,4 +1,7 @@
-/** The answers of the API behind the statistics screen, as one query for each screen: the range, the days before it, and releases. */
+/**
+ * The answers of the API behind the statistics screen, as one query for each screen: the range, the
+ * days before it, and releases.
+ */
 import { keepPreviousData, type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import type { Marker } from "../../../../src/charts/model";
@@ -21,7 +24,10 @@ interface DaysQuery {
 	readonly noAccumulate?: "true";
 }
 
-/** The figures of each day, and the distinct devices of all of them, which the API refuses if there are too many. */
+/**
+ * The figures of each day, and the distinct devices of all of them, which the API refuses if there
+ * are too many.
+ */
 async function periodOf(range: Range, load: (query: DaysQuery) => Promise<readonly DayFigures[]>): Promise<Period> {
 	const { from, to } = range;
 	const [daily, devices] = await Promise.all([

@@ -1,6 +1,6 @@
 /**
- * The view of the statistics screen in its address: days, figure, split and comparison, so that Back, a reload and a shared link show the same
- * chart. Days are in UTC. Pure.
+ * The view of the statistics screen in its address: days, figure, split and comparison, so that
+ * Back, a reload and a shared link show the same chart. Days are in UTC. Pure.
  */
 import { DAY_MS } from "../../../../src/domain/time";
 import { dayName, daysBetween, daysFromTo } from "../../charts/time-axis";
@@ -56,7 +56,9 @@ export function lengthText(range: Range): string {
 	return days === 1 ? "1 day" : `${days} days`;
 }
 
-/** The address after a change; undefined removes a value. Values of `rangeOf` replace each other. */
+/**
+ * The address after a change; undefined removes a value. Values of `rangeOf` replace each other.
+ */
 export function withView(
 	address: URLSearchParams,
 	change: Readonly<Record<string, string | undefined>>,

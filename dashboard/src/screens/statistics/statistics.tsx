@@ -1,6 +1,7 @@
 /**
- * Figures of an app or of an organization by day: the figures are the tabs of one chart. Range, figure, comparison, split and hidden series are in
- * the address. The numbers are those that the API answers.
+ * Figures of an app or of an organization by day: the figures are the tabs of one chart. Range,
+ * figure, comparison, split and hidden series are in the address. The numbers are those that the
+ * API answers.
  */
 import { Switch, TextInput } from "@mantine/core";
 import { lazy, Suspense, useMemo, useState } from "react";

@@ -42,7 +42,10 @@ export function AddWebhook({
 	});
 	const errors = formErrors(add.error, ["url", "description", "format", "app_id", "app_not_found"]);
 	const body = {
-		...{ orgId, url, format, events: [...events] },
+		orgId,
+		url,
+		format,
+		events: [...events],
 		...(description === "" ? {} : { description }),
 		...(appId === "" ? {} : { app_id: appId }),
 	};

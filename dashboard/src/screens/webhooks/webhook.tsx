@@ -1,4 +1,7 @@
-/** One webhook: its deliveries with what the receiver answered, test, replay, rotation of its secret, and deletion. */
+/**
+ * One webhook: its deliveries with what the receiver answered, test, replay, rotation of its
+ * secret, and deletion.
+ */
 
 import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";

@@ -1,4 +1,6 @@
-/** The webhooks of an organization, or of one app: where events are sent, and whether they arrive. */
+/**
+ * The webhooks of an organization, or of one app: where events are sent, and whether they arrive.
+ */
 import { Button, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useAsk } from "../../api";

@@ -1,6 +1,7 @@
 /**
- * The bundles of the sample app: versions, notes and commits, and small zips without compression that differ as releases differ. A device that
- * got one would show a page and confirm its start. Pure: the same bytes on every server.
+ * The bundles of the sample app: versions, notes and commits, and small zips without compression
+ * that differ as releases differ. A device that got one would show a page and confirm its start.
+ * Pure: the same bytes on every server.
  */
 import crc32 from "crc-32";
 
@@ -19,44 +20,66 @@ export const PREVIEW_VERSION = "2.4.0-pr.52.1";
 /** From old to new. */
 export const SAMPLE_BUNDLES: readonly SampleBundle[] = [
 	{
-		...{ version: "2.1.0", daysAgo: 29, notes: "Search finds brands and colours", commit: "4b1d9c07e2a85f63" },
+		version: "2.1.0",
+		daysAgo: 29,
+		notes: "Search finds brands and colours",
+		commit: "4b1d9c07e2a85f63",
 		changes: ["assets/search.js", "assets/basket.js", "assets/style.css"],
 	},
 	{
-		...{ version: "2.1.1", daysAgo: 25, notes: "Fixes the price of sets in the basket", commit: "c83e5f10b97a264d" },
+		version: "2.1.1",
+		daysAgo: 25,
+		notes: "Fixes the price of sets in the basket",
+		commit: "c83e5f10b97a264d",
 		changes: ["assets/basket.js"],
 	},
 	{
-		...{ version: "2.2.0", daysAgo: 21, notes: "New checkout with saved addresses", commit: "19fa7e3dd4c0b582" },
+		version: "2.2.0",
+		daysAgo: 21,
+		notes: "New checkout with saved addresses",
+		commit: "19fa7e3dd4c0b582",
 		changes: ["assets/checkout.js", "assets/style.css"],
 	},
 	{
-		...{ version: "2.2.1", daysAgo: 15, notes: "Product lists load in half the time", commit: "7d20c6e58b1f93a4" },
+		version: "2.2.1",
+		daysAgo: 15,
+		notes: "Product lists load in half the time",
+		commit: "7d20c6e58b1f93a4",
 		changes: ["assets/search.js"],
 	},
 	{
-		...{ version: "2.3.0", daysAgo: 10, notes: "Wish lists", commit: "e5904ab37c16d8f2" },
+		version: "2.3.0",
+		daysAgo: 10,
+		notes: "Wish lists",
+		commit: "e5904ab37c16d8f2",
 		changes: ["assets/wishlist.js", "assets/style.css"],
 	},
 	{
-		...{
-			version: "2.3.1",
-			daysAgo: 7,
-			notes: "Wish lists without the crash on Android 13",
-			commit: "a2c7f8193e5d604b",
-		},
+		version: "2.3.1",
+		daysAgo: 7,
+		notes: "Wish lists without the crash on Android 13",
+		commit: "a2c7f8193e5d604b",
 		changes: ["assets/wishlist.js"],
 	},
 	{
-		...{ version: "2.4.0-beta.1", daysAgo: 4, notes: "First version of order tracking", commit: "0f6b3d92a7e148c5" },
+		version: "2.4.0-beta.1",
+		daysAgo: 4,
+		notes: "First version of order tracking",
+		commit: "0f6b3d92a7e148c5",
 		changes: ["assets/tracking.js"],
 	},
 	{
-		...{ version: PREVIEW_VERSION, daysAgo: 3, notes: "Dark mode, pull request 52", commit: "b61e07f4d38a5c29" },
+		version: PREVIEW_VERSION,
+		daysAgo: 3,
+		notes: "Dark mode, pull request 52",
+		commit: "b61e07f4d38a5c29",
 		changes: ["assets/style.css"],
 	},
 	{
-		...{ version: "2.4.0", daysAgo: 2, notes: "Order tracking with a map", commit: "d94c2a6f0b7e8135" },
+		version: "2.4.0",
+		daysAgo: 2,
+		notes: "Order tracking with a map",
+		commit: "d94c2a6f0b7e8135",
 		changes: ["assets/tracking.js", "assets/style.css"],
 	},
 ];

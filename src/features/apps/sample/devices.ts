@@ -1,6 +1,7 @@
 /**
- * The devices of the sample app: what two hundred phones did in the last month, day by day, and the figures that follow from it. Pure, and the
- * same for the same app and time. Each device has one version a day, so figures, rows and stories tell the same.
+ * The devices of the sample app: what two hundred phones did in the last month, day by day, and the
+ * figures that follow from it. Pure, and the same for the same app and time. Each device has one
+ * version a day, so figures, rows and stories tell the same.
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
@@ -18,7 +19,10 @@ import { BETA, goesLive, PRODUCTION, RELEASES, ROLLOUTS, releasedAtMs, type Samp
 
 const DEVICES = 200;
 const DAYS = 30;
-/** Each so many devices have a store build of the former major version, which the channels refuse to update. */
+/**
+ * Each so many devices have a store build of the former major version, which the channels refuse to
+ * update.
+ */
 const OLD_BUILD_EACH = 14;
 const BETA_EACH = 5;
 const NEW_BUILD = "2.0.0";
@@ -141,7 +145,10 @@ class Fleet {
 		this.today = today;
 		this.releases = RELEASES.map((release) => ({ ...release, atMs: releasedAtMs(release, today) }));
 		this.days = Array.from({ length: DAYS + 1 }, (_, index) => ({
-			...{ day: today - DAYS + index, all: emptySketch(), byVersion: new Map<string, Sketch>(), bytes: 0 },
+			day: today - DAYS + index,
+			all: emptySketch(),
+			byVersion: new Map<string, Sketch>(),
+			bytes: 0,
 		}));
 	}
 
@@ -209,11 +216,17 @@ class Phone {
 		}
 		if (this.#lastSeenAtMs === undefined) return undefined;
 		return {
-			...{ id: this.#id, platform: this.#platform, build: this.#isOld ? OLD_BUILD : NEW_BUILD },
+			id: this.#id,
+			platform: this.#platform,
+			build: this.#isOld ? OLD_BUILD : NEW_BUILD,
 			osVersion: String((this.#platform === "android" ? 13 : 16) + (this.index % 4)),
 			customId: this.index % 3 === 0 ? `customer-${1_000 + this.index * 7}` : null,
-			...{ channel: this.#channelAt(0), createdAtMs, lastSeenAtMs: this.#lastSeenAtMs },
-			...{ version: this.#version, events: this.#events, decision: this.#decision },
+			channel: this.#channelAt(0),
+			createdAtMs,
+			lastSeenAtMs: this.#lastSeenAtMs,
+			version: this.#version,
+			events: this.#events,
+			decision: this.#decision,
 		};
 	}
 
@@ -273,7 +286,8 @@ class Phone {
 		const doneAtMs = atMs + MINUTE_MS;
 		this.#note(atMs, "check", version, "update");
 		this.#decision = `update ${version}`;
-		// The bundle that its rollout stopped for fails on every second tester. Elsewhere a second attempt succeeds.
+		// The bundle that its rollout stopped for fails on every second tester. Elsewhere a second
+		// attempt succeeds.
 		const isBad = version === ROLLOUTS[BETA].version;
 		const chance = this.#tried.has(version) ? 0 : (FAILING[version] ?? FAILING_USUALLY);
 		const fails = isBad ? this.index % (2 * BETA_EACH) === 0 : this.#random() < chance;

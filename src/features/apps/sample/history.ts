@@ -1,25 +1,18 @@
 /**
- * The statements that write the history of a sample app (releases.ts, devices.ts): channels with what they serve, their history, devices
- * and figures. They write what the service itself would have written, apart from audit entries, because nobody did it.
+ * The statements that write the history of a sample app (releases.ts, devices.ts): channels with
+ * what they serve, their history, devices and figures. They write what the service itself would
+ * have written, apart from audit entries, because nobody did it.
  */
 import type { CompiledQuery } from "kysely";
 import type { AppId } from "../../../authz/decide";
 import { DailySums } from "../../../db/daily-sums";
-import type { LoggedEvent } from "../../../db/device-events";
 import { PREVIEW_CHANNEL_SETTINGS } from "../../../db/preview-channels";
-import {
-	insertReportedVersions,
-	insertSample,
-	insertSampleOffers,
-	insertSampleReports,
-	sampleReleases,
-} from "../../../db/sample-app";
+import { insertReportedVersions, insertSample, insertSampleOffers, sampleReleases } from "../../../db/sample-app";
 import { insertReportedApps } from "../../../db/telemetry-databases";
 import type { Deps } from "../../../deps";
 import { judge } from "../../../domain/rollouts/gate";
 import { dayOf, startOfDayMs } from "../../../domain/statistics/days";
-import { countDistinct, encodeSketch, type Sketch } from "../../../domain/statistics/distinct-count";
-import { DAY_MS, HOUR_MS } from "../../../domain/time";
+import { HOUR_MS } from "../../../domain/time";
 import { SAMPLE_BUNDLES } from "./bundles";
 import {
 	PINNED,
@@ -30,6 +23,7 @@ import {
 	sampleFleet,
 	sampleUuid,
 } from "./devices";
+import { deviceStatements, figureStatements, logStatements, storageStatements } from "./figures";
 import {
 	actorTypeOf,
 	BETA,
@@ -52,10 +46,6 @@ export interface StoredZip {
 	readonly bytes: Uint8Array;
 }
 
-const PLUGIN = "8.51.23";
-/** The log of events reaches back so far. */
-const LOGGED_MS = 5 * DAY_MS;
-const EVENTS_A_ROW = 50;
 /** The gate of both rollouts. */
 const LIMIT_BPS = 500;
 const CONFIDENCE_BPS = 9_500;
@@ -124,9 +114,19 @@ function bundleStatements(appId: AppId, userId: string, today: number, zips: Rea
 		appId,
 		"bundles",
 		{
-			...{ name: "value", status: "value", checksum: "value", sha256: "value", size_bytes: "value" },
-			...{ storage_provider: "value", object_key: "value", comment: "value", link: "value", created_by: "value" },
-			...{ by_preview_key: "value", created_at_ms: "value", updated_at_ms: "value" },
+			name: "value",
+			status: "value",
+			checksum: "value",
+			sha256: "value",
+			size_bytes: "value",
+			storage_provider: "value",
+			object_key: "value",
+			comment: "value",
+			link: "value",
+			created_by: "value",
+			by_preview_key: "value",
+			created_at_ms: "value",
+			updated_at_ms: "value",
 		},
 		rows,
 	);
@@ -170,20 +170,28 @@ function channelStatements(
 			appId,
 			"channels",
 			{
-				...{
-					id: "value" as const,
-					name: "value",
-					version_id: "bundle",
-					public: "value",
-					allow_device_self_set: "value",
-					is_preview: "value",
-				},
-				...{ disable_auto_update: "value", disable_auto_update_under_native: "value", rollout_version_id: "bundle" },
-				...{ rollout_id: "value", rollout_percentage_bps: "value", rollout_enabled: "value" },
-				...{ rollout_paused_at_ms: "value", rollout_pause_reason: "value", auto_pause_enabled: "value" },
-				...{ auto_pause_failure_rate_bps: "value", auto_pause_confidence_bps: "value" },
-				...{ auto_pause_min_attempts: "value", auto_pause_min_failures: "value", created_by: "value" },
-				...{ created_at_ms: "value", updated_at_ms: "value" },
+				id: "value" as const,
+				name: "value",
+				version_id: "bundle",
+				public: "value",
+				allow_device_self_set: "value",
+				is_preview: "value",
+				disable_auto_update: "value",
+				disable_auto_update_under_native: "value",
+				rollout_version_id: "bundle",
+				rollout_id: "value",
+				rollout_percentage_bps: "value",
+				rollout_enabled: "value",
+				rollout_paused_at_ms: "value",
+				rollout_pause_reason: "value",
+				auto_pause_enabled: "value",
+				auto_pause_failure_rate_bps: "value",
+				auto_pause_confidence_bps: "value",
+				auto_pause_min_attempts: "value",
+				auto_pause_min_failures: "value",
+				created_by: "value",
+				created_at_ms: "value",
+				updated_at_ms: "value",
 			},
 			rows,
 		),
@@ -214,9 +222,20 @@ function releaseStatements(appId: AppId, today: number, pauseReason: string) {
 		appId,
 		"channel_history",
 		{
-			...{ channel_id: "channel", at_ms: "value", action: "value", version_id: "bundle", version_name: "value" },
-			...{ previous_version_name: "value", rollout_percentage_bps: "value", reason: "value", actor_type: "value" },
-			...{ actor_id: "value", actor_name: "value", rollback_target: "value", rolled_back: "value", ci: "value" },
+			channel_id: "channel",
+			at_ms: "value",
+			action: "value",
+			version_id: "bundle",
+			version_name: "value",
+			previous_version_name: "value",
+			rollout_percentage_bps: "value",
+			reason: "value",
+			actor_type: "value",
+			actor_id: "value",
+			actor_name: "value",
+			rollback_target: "value",
+			rolled_back: "value",
+			ci: "value",
 		},
 		rows,
 	);
@@ -239,14 +258,18 @@ function reasonOfPause(offers: readonly SampleOffer[], today: number): string {
 	const { stepAtMs } = timesOf(BETA, today);
 	return judge(
 		{
-			...{ enabled: true, limitBps: LIMIT_BPS, crashLimitBps: null, errorLimitBps: null, stepsBps: null },
-			...{
-				confidence: CONFIDENCE_BPS / 10_000,
-				minAttempts: MIN_ATTEMPTS,
-				minFailures: MIN_FAILURES,
-				action: "pause" as const,
-			},
-			...{ cooldownMinutes: 0, stepMinutes: 60, stepMinDevices: 0 },
+			enabled: true,
+			limitBps: LIMIT_BPS,
+			crashLimitBps: null,
+			errorLimitBps: null,
+			stepsBps: null,
+			confidence: CONFIDENCE_BPS / 10_000,
+			minAttempts: MIN_ATTEMPTS,
+			minFailures: MIN_FAILURES,
+			action: "pause" as const,
+			cooldownMinutes: 0,
+			stepMinutes: 60,
+			stepMinDevices: 0,
 		},
 		{ percentageBps: ROLLOUTS[BETA].bps, stepAtMs, triggeredAtMs: null },
 		{ installed, failed, crashed: 0, errored: 0, sinceStep: installed + failed },
@@ -273,9 +296,15 @@ function rolloutStatements(appId: AppId, today: number, offers: readonly SampleO
 			appId,
 			"rollouts",
 			{
-				...{ id: "value", channel_id: "channel", version_id: "bundle", version_name: "value" },
-				...{ percentage_bps: "value", paused: "value", started_at_ms: "value", step_at_ms: "value" },
-				...{ judged_from_ms: "value" },
+				id: "value",
+				channel_id: "channel",
+				version_id: "bundle",
+				version_name: "value",
+				percentage_bps: "value",
+				paused: "value",
+				started_at_ms: "value",
+				step_at_ms: "value",
+				judged_from_ms: "value",
 			},
 			rollouts,
 		),
@@ -301,74 +330,13 @@ function overrideStatements(appId: AppId, today: number, { devices }: SampleFlee
 		appId,
 		"device_overrides",
 		{
-			...{ device_id: "value", channel_id: "channel", version_id: "bundle", created_by: "value" },
-			...{ created_at_ms: "value", updated_at_ms: "value" },
+			device_id: "value",
+			channel_id: "channel",
+			version_id: "bundle",
+			created_by: "value",
+			created_at_ms: "value",
+			updated_at_ms: "value",
 		},
 		overrides.filter(({ deviceId }) => devices.some(({ id }) => id === deviceId)).map(({ row }) => row),
 	);
-}
-
-function deviceStatements(appId: AppId, { devices }: SampleFleet, channelIds: ReadonlyMap<string, number>) {
-	const rows = devices.map((device) => {
-		const { id, platform, version, build, osVersion, customId, channel, createdAtMs, lastSeenAtMs } = device;
-		const story = { events: device.events, decision: device.decision, decidedAtMs: lastSeenAtMs };
-		return [
-			...[id, platform, version, build, osVersion, PLUGIN, 1, 0, customId, channel === BETA ? BETA : null],
-			...[channelIds.get(channel) ?? null, lastSeenAtMs, createdAtMs, lastSeenAtMs],
-			...[customId === null ? null : createdAtMs, JSON.stringify({ ids: {}, steps: {}, story })],
-		];
-	});
-	return insertSampleReports(
-		appId,
-		"devices",
-		[
-			...(["device_id", "platform", "version_name", "version_build", "os_version", "plugin_version"] as const),
-			...(["is_prod", "is_emulator", "custom_id", "default_channel", "channel_id", "last_seen_at_ms"] as const),
-			...(["created_at_ms", "updated_at_ms", "custom_id_first_at_ms", "recent_reports"] as const),
-		],
-		rows,
-	);
-}
-
-function storageStatements(appId: AppId, today: number, sizes: ReadonlyMap<string, number>, { days }: SampleFleet) {
-	const stored = days
-		.filter(({ day }) => day < today)
-		.map(({ day }) => {
-			const known = SAMPLE_BUNDLES.filter(({ daysAgo }) => today - daysAgo <= day);
-			return [day, known.reduce((sum, { version }) => sum + (sizes.get(version) ?? 0), 0)];
-		});
-	return insertSample(appId, "daily_storage", { day: "value", size_bytes: "value" }, stored);
-}
-
-function figureStatements(appId: AppId, { days }: SampleFleet) {
-	const sketch = (day: number, kind: string, version: string, all: Sketch) => [
-		...[day, kind, version, 0, encodeSketch(all), countDistinct(all), 1],
-	];
-	const sketches = days.flatMap(({ day, all, byVersion }) => [
-		sketch(day, "all", "", all),
-		...[...byVersion].map(([version, own]) => sketch(day, "version", version, own)),
-	]);
-	const totals = days.map(({ day, all, bytes }) => [day, countDistinct(all), bytes]);
-	return [
-		...insertSampleReports(
-			appId,
-			"device_sketches",
-			["day", "kind", "version_name", "slot", "sketch", "devices", "revision"],
-			sketches,
-		),
-		...insertSampleReports(appId, "daily_totals", ["day", "device_count", "bandwidth_bytes"], totals),
-	];
-}
-
-/** The events of the last days, as batches of the consumer would have logged them. */
-function logStatements({ newId }: Pick<Deps, "newId">, appId: AppId, nowMs: number, { devices }: SampleFleet) {
-	const logged = devices
-		.flatMap(({ id, events }) => events.map((event): LoggedEvent => [id, ...event]))
-		.filter(([, atMs]) => atMs > nowMs - LOGGED_MS)
-		.sort(([, one], [, other]) => one - other);
-	const rows = Array.from({ length: Math.ceil(logged.length / EVENTS_A_ROW) }, (_, index) => {
-		const part = logged.slice(index * EVENTS_A_ROW, (index + 1) * EVENTS_A_ROW);
-		return [part.at(-1)?.[1] ?? nowMs, newId(), JSON.stringify(part)];
-	});
-	return insertSampleReports(appId, "device_events", ["at_ms", "id", "events"], rows);
 }

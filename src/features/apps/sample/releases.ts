@@ -1,6 +1,7 @@
 /**
- * The releases of the sample app over the last month: who released what to which channel, when and why. Pure. Two rollouts have not ended: one
- * that a person raises, and one that its health gate paused; the service takes no step of either, so no event follows.
+ * The releases of the sample app over the last month: who released what to which channel, when and
+ * why. Pure. Two rollouts have not ended: one that a person raises, and one that its health gate
+ * paused; the service takes no step of either, so no event follows.
  */
 import type { CiContext } from "../../../domain/ci/context";
 import { startOfDayMs } from "../../../domain/statistics/days";
@@ -36,7 +37,12 @@ export const ROLLOUTS = {
 } as const;
 
 const production = (daysAgo: number, hour: number, action: Action, version: string, by: SampleActor, more = {}) => ({
-	...{ channel: PRODUCTION, daysAgo, hour, action, version, by },
+	channel: PRODUCTION,
+	daysAgo,
+	hour,
+	action,
+	version,
+	by,
 	...more,
 });
 const beta = (...given: Parameters<typeof production>) => ({ ...production(...given), channel: BETA });
@@ -79,9 +85,16 @@ export function jobOf({ by, daysAgo, channel }: SampleRelease, commit: string): 
 	if (by !== CI) return undefined;
 	const run_id = String(FIRST_RUN + 30 - daysAgo);
 	return {
-		...{ provider: "github", repository: REPOSITORY, repository_id: null, run_id, run_attempt: "1" },
-		...{ run_url: `${ADDRESS}/actions/runs/${run_id}`, commit, ref: "refs/heads/main" },
-		...{ number: channel === PREVIEW ? 52 : null, actor: "grace" },
+		provider: "github",
+		repository: REPOSITORY,
+		repository_id: null,
+		run_id,
+		run_attempt: "1",
+		run_url: `${ADDRESS}/actions/runs/${run_id}`,
+		commit,
+		ref: "refs/heads/main",
+		number: channel === PREVIEW ? 52 : null,
+		actor: "grace",
 	};
 }
 

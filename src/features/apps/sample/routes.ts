@@ -1,7 +1,8 @@
 /**
- * POST /app/sample: an app with a month of made-up history, to look around before the first device reports. An organization has either the whole
- * sample or nothing: one batch writes the app, whose bytes are stored before and are garbage unless that batch says otherwise, and clean-up
- * removes the reports unless that batch keeps them.
+ * POST /app/sample: an app with a month of made-up history, to look around before the first device
+ * reports. An organization has either the whole sample or nothing: one batch writes the app, whose
+ * bytes are stored before and are garbage unless that batch says otherwise, and clean-up removes
+ * the reports unless that batch keeps them.
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";

@@ -1,4 +1,7 @@
-/** Catches mutant 1, in a test or before the tests, and breaks off with others in each of the ways that say nothing about a mutant. */
+/**
+ * Catches mutant 1, in a test or before the tests, and breaks off with others in each of the ways
+ * that say nothing about a mutant.
+ */
 import { existsSync, rmSync } from "node:fs";
 import { beforeAll, describe, expect, test } from "vitest";
 import { on } from "../switch";
