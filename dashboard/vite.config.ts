@@ -14,6 +14,15 @@ export default defineConfig({
 	base: "/",
 	logLevel: "warn",
 	publicDir: false,
+	resolve: {
+		// The names are React's, because the component library is written for it.
+		alias: [
+			{ find: /^react-dom\/client$/, replacement: "preact/compat/client" },
+			{ find: /^react-dom$/, replacement: "preact/compat" },
+			{ find: /^react\/jsx-runtime$/, replacement: "preact/jsx-runtime" },
+			{ find: /^react$/, replacement: fileURLToPath(new URL("./react.js", import.meta.url)) },
+		],
+	},
 	// The version of the stock CLI that the tests run against the service.
 	define: { __CLI_VERSION__: JSON.stringify(devDependencies["@capgo/cli"]) },
 	build: {
