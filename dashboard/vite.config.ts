@@ -9,6 +9,9 @@ import { defineConfig } from "vite";
 
 const { devDependencies } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
 
+/** Parts of the first screens. */
+const FIGURES = /dashboard\/src\/(charts\/(sparkline|charts)|releases\.ts|components\/sentence)|Code\/Code/;
+
 export default defineConfig({
 	root: fileURLToPath(new URL(".", import.meta.url)),
 	base: "/",
@@ -27,6 +30,7 @@ export default defineConfig({
 	define: { __CLI_VERSION__: JSON.stringify(devDependencies["@capgo/cli"]) },
 	build: {
 		target: "es2023",
+		cssCodeSplit: false,
 		assetsDir: "dashboard-assets",
 		assetsInlineLimit: 0,
 		modulePreload: { polyfill: false },
@@ -35,6 +39,15 @@ export default defineConfig({
 		emptyOutDir: true,
 		manifest: "dashboard-assets/manifest.json",
 		rolldownOptions: {
+			// Modules of many screens are one file, because each file is one request more.
+			output: {
+				codeSplitting: {
+					groups: [
+						{ name: "common", minShareCount: 10 },
+						{ name: "figures", test: FIGURES, minShareCount: 2 },
+					],
+				},
+			},
 			// Hundreds of the component library's files say "use client", which has no meaning here.
 			onLog(level, log, next) {
 				if (log.code !== "MODULE_LEVEL_DIRECTIVE") next(level, log);

@@ -9,7 +9,8 @@ import { basename, dirname, join, relative, sep } from "node:path";
 import { build } from "esbuild";
 import { withMark } from "../domain/words/mark";
 import { cliPackage } from "./cli-package";
-import { dashboardFiles } from "./dashboard";
+import { dashboardBuild } from "./dashboard";
+import { preloadRules } from "./dashboard-preloads";
 import { frontPage, GUIDE_NAMES, type GuideName, guidePage, referencePage, searchIndex } from "./docs-pages";
 import { openApiText } from "./openapi";
 import { PROJECT_DIRECTORY } from "./project";
@@ -77,6 +78,7 @@ export async function buildAssets(): Promise<void> {
 	const guides = new Map<GuideName, string>();
 	for (const name of GUIDE_NAMES)
 		guides.set(name, await readFile(join(PROJECT_DIRECTORY, `src/docs/${name}.md`), "utf8"));
+	const dashboard = await dashboardBuild(PROJECT_DIRECTORY);
 	const files: Readonly<Record<string, string | Buffer>> = {
 		"openapi.json": openapi,
 		"command/capstan.tgz": await cliPackage(),
@@ -98,8 +100,8 @@ export async function buildAssets(): Promise<void> {
 		"preview-assets/preview.js": await pageScript("preview.js"),
 		"sign-in.html": await marked("sign-in.html"),
 		"sign-in-assets/sign-in.js": await pageScript("sign-in.js"),
-		...(await dashboardFiles(PROJECT_DIRECTORY)),
-		_headers: ASSET_HEADERS,
+		...dashboard.files,
+		_headers: ASSET_HEADERS + preloadRules(dashboard.manifest),
 		_redirects: ASSET_REDIRECTS,
 	};
 	for (const folder of new Set(Object.keys(files).map(dirname)))

@@ -8,6 +8,7 @@ import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import type { Manifest } from "./dashboard-preloads";
 
 /** Folder of the static assets that browsers may cache forever. */
 const DASHBOARD_ASSETS = "dashboard-assets";
@@ -23,8 +24,13 @@ const OTHER_SOURCES = [
 ];
 const STAMP = "source-hash.txt";
 
-/** Files by their paths below the static assets. */
-export async function dashboardFiles(projectDirectory: string): Promise<Readonly<Record<string, Buffer>>> {
+export interface DashboardBuild {
+	/** By their paths below the static assets. */
+	readonly files: Readonly<Record<string, Buffer>>;
+	readonly manifest: Manifest;
+}
+
+export async function dashboardBuild(projectDirectory: string): Promise<DashboardBuild> {
 	const directory = join(projectDirectory, "dist/dashboard");
 	const hash = await hashOfSources(projectDirectory);
 	const stamp = await readFile(join(directory, STAMP), "utf8").catch(() => "");
@@ -35,7 +41,8 @@ export async function dashboardFiles(projectDirectory: string): Promise<Readonly
 		if (name.endsWith(".json")) continue;
 		files[`${DASHBOARD_ASSETS}/${name}`] = await readFile(join(directory, DASHBOARD_ASSETS, name));
 	}
-	return files;
+	const manifest = JSON.parse(await readFile(join(directory, DASHBOARD_ASSETS, "manifest.json"), "utf8"));
+	return { files, manifest };
 }
 
 async function hashOfSources(projectDirectory: string): Promise<string> {

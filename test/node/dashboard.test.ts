@@ -1,14 +1,10 @@
 /**
  * The dashboard in a real browser against the running product: each screen's main path, as an
  * administrator, as a member with few rights and without any; keyboard and screen reader can use
- * every screen, and the script of the first screen stays small.
+ * every screen.
  */
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { PROJECT_DIRECTORY } from "../../src/operator/project";
 import { chromium } from "./support/browser";
 import { APP, HOSTILE, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound, expectSoundScreen } from "./support/dashboard-checks";
@@ -77,24 +73,6 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 			expect([icon.status, icon.headers.get("content-type")], name).toEqual([200, "image/svg+xml"]);
 		}
 		leave();
-	});
-
-	test("needs less than 150 kB of compressed script for its first screen", () => {
-		const directory = join(PROJECT_DIRECTORY, "dist/dashboard");
-		const manifest: Record<string, { file: string; imports?: string[]; isEntry?: boolean }> = JSON.parse(
-			readFileSync(join(directory, "dashboard-assets/manifest.json"), "utf8"),
-		);
-		const needed = new Set<string>();
-		const collect = (name: string) => {
-			const chunk = manifest[name];
-			if (chunk === undefined || needed.has(chunk.file)) return;
-			needed.add(chunk.file);
-			for (const imported of chunk.imports ?? []) collect(imported);
-		};
-		for (const name of ["index.html", "src/screens/apps/apps.tsx"]) collect(name);
-		expect(needed.size).toBeGreaterThan(1);
-		const sizes = [...needed].map((file) => gzipSync(readFileSync(join(directory, file))).length);
-		expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(150_000);
 	});
 
 	test("leads an administrator from the start to their apps, and creates one", async () => {

@@ -18,15 +18,14 @@ import { appPath } from "../../paths";
 import { useHeld, useOrganizationMay, useOwnBindings } from "../../permissions";
 import type { OrganizationScreenProps } from "../../screen-props";
 import { AppList } from "./app-list";
+import { DeletedApps } from "./deleted-apps";
 import { OwnChannels } from "./own-channels";
+import { OfferedApps } from "./transfers";
 
 const LOOK_AGAIN_MS = 30_000;
 
 /** With the drawing of codes, which only the first visit needs. */
 const NoAppYet = lazy(async () => ({ default: (await import("./first-run")).NoAppYet }));
-// Below the apps, and nearly always empty.
-const OfferedApps = lazy(async () => ({ default: (await import("./transfers")).OfferedApps }));
-const DeletedApps = lazy(async () => ({ default: (await import("./deleted-apps")).DeletedApps }));
 
 export default function Apps({ orgId }: OrganizationScreenProps) {
 	const [page, setPage] = usePageNumber();
@@ -78,10 +77,8 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 				}
 			</Answer>
 			{channels.length === 0 ? null : <OwnChannels orgId={orgId} bindings={channels} />}
-			<Suspense>
-				{may("org.create_app") === true ? <OfferedApps orgId={orgId} /> : null}
-				<DeletedApps orgId={orgId} />
-			</Suspense>
+			{may("org.create_app") === true ? <OfferedApps orgId={orgId} /> : null}
+			<DeletedApps orgId={orgId} />
 			{isOpen ? <CreateApp orgId={orgId} onClose={() => setOpen(false)} /> : null}
 		</Screen>
 	);
