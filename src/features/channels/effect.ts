@@ -8,9 +8,9 @@ import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
 import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
 import type { Database } from "../../db/client";
-import { type DeviceFacts, deviceFacts, type FleetDevice, fleetPage, type ReportedDevice } from "../../db/fleet";
-import { snapshotBundles } from "../../db/snapshot";
-import { type SnapshotBundleRow, type SnapshotChannelRow, snapshotStatements } from "../../db/snapshot-load";
+import { decidedChannels } from "../../db/decided-channels";
+import { fleetPage, type ReportedDevice } from "../../db/fleet";
+import type { SnapshotChannelRow } from "../../db/snapshot-load";
 import { openTelemetry, tryTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
 import { REFRESHED_AFTER_DAYS } from "../../domain/statistics/device-record";
@@ -21,14 +21,14 @@ import { BUILTIN, PLATFORMS } from "../../domain/updates/model";
 import { REFUSAL_CODES, REFUSAL_KINDS } from "../../domain/updates/refusals";
 import { readVersion } from "../../domain/updates/version";
 import { appNotFound } from "../../http/scope";
-import { type AppSnapshot, assembleSnapshot, overrideFrom } from "../../snapshots/app-snapshot";
+import { type AppSnapshot, assembleSnapshot } from "../../snapshots/app-snapshot";
 import { batchPromoting, promotingRules } from "../signing/verify";
 import { decisionInput, deviceOf } from "../updates/device";
 import type { DeviceBody } from "../updates/device-body";
 import { promotedBundles } from "./needs";
 import { newBundles } from "./values";
 
-/** Devices that one request reads: about three D1 rows and 0.1 ms each. */
+/** Devices that one request reads: a row and 0.1 ms each. */
 const PAGE_DEVICES = 5_000;
 const MOST_EXAMPLES = 5;
 /** Ids begin with 1. */
@@ -107,10 +107,10 @@ export async function readEffect(
 ) {
 	const signatures = promotingRules(app.appId, promotedBundles(change.values, change.row));
 	const reported = await readReported(context.deps, app, asked.after);
-	const reads = effectReads(app, newBundles(change.values), reported);
+	const reads = decidedChannels(app, [asked.channel], reported, newBundles(change.values));
 	const statements = [...reads, ...signatures.guards] as const;
-	const [apps, channels, bundles, named, fleet] = await batchPromoting(context, signatures, statements);
-	return effectOf([apps, channels, bundles, named, fleetOf(fleet.rows, reported)], app, asked, change, nowMs, check);
+	const [apps, channels, bundles, overrides, ready] = await batchPromoting(context, signatures, statements);
+	return effectOf([apps, channels, bundles, overrides, ready], reported, app, asked, change, nowMs, check);
 }
 
 /**
@@ -135,61 +135,31 @@ async function readReported(
 	return page.rows;
 }
 
-/** The devices of `readReported` with what `effectReads` read about them. */
-export function fleetOf(
-	facts: readonly DeviceFacts[],
-	reported: readonly ReportedDevice[],
-): { readonly rows: FleetDevice[] } {
-	return {
-		rows: facts.flatMap(({ position, ...known }) => {
-			const device = reported[position];
-			return device === undefined ? [] : [{ ...device, ...known }];
-		}),
-	};
-}
-
-/**
- * Reads for `effectOf`: the app as it is, bundles that it would serve, and facts about a page of
- * its devices.
- */
-export function effectReads(
-	{ appId, publicAppId }: EffectApp,
-	bundleIds: readonly number[],
-	reported: readonly ReportedDevice[],
-) {
-	const [app, channels, bundles] = snapshotStatements(publicAppId);
-	return [app, channels, bundles, snapshotBundles(appId, bundleIds), deviceFacts(appId, reported)] as const;
-}
-
 type RowsOf<Reads> = {
 	readonly [Index in keyof Reads]: Reads[Index] extends CompiledQuery<infer Row> ? { readonly rows: Row[] } : never;
 };
 
-type EffectRows = readonly [
-	...(RowsOf<ReturnType<typeof effectReads>> extends readonly [...infer Rows, unknown] ? Rows : never),
-	{ readonly rows: FleetDevice[] },
-];
-
 /** Counts of the outcomes before and after the change, the most frequent first. */
 export function effectOf(
-	[apps, held, pointedTo, asked, fleet]: EffectRows,
+	[apps, held, served, overrides, ready]: RowsOf<ReturnType<typeof decidedChannels>>,
+	reported: readonly ReportedDevice[],
 	{ publicAppId }: EffectApp,
 	{ channel, days, after: afterDevice, most = PAGE_DEVICES }: EffectQuery,
 	{ values, taken }: PlannedChange,
 	nowMs: number,
 	check: (after: AppSnapshot) => void = () => undefined,
 ) {
-	const [found] = apps.rows;
-	if (found === undefined) throw appNotFound();
-	const bundles = [...pointedTo.rows, ...asked.rows] as readonly SnapshotBundleRow[];
+	const [app] = apps.rows;
+	if (app === undefined) throw appNotFound();
+	const names = ready.rows.map(({ name }) => name);
 	const snapshotOf = (channels: readonly SnapshotChannelRow[]) =>
-		assembleSnapshot({ app: found, channels, bundles, overrides: [], names: [], zipOnly: [] });
+		assembleSnapshot({ app, channels, bundles: served.rows, overrides: overrides.rows, names, zipOnly: [] });
 	const before = snapshotOf(held.rows);
 	const after = snapshotOf(changedChannels(held.rows, channel, values, taken));
 	check(after);
 
-	const page = fleet.rows.slice(0, most);
-	const more = fleet.rows.length > most;
+	const page = reported.slice(0, most);
+	const more = reported.length > most;
 	// A device that changes nothing may have been seen later than its row says.
 	const sinceMs = nowMs - (days + REFRESHED_AFTER_DAYS) * DAY_MS;
 	const seen = page.filter(({ last_seen_at_ms }) => (last_seen_at_ms ?? 0) >= sinceMs);
@@ -249,7 +219,7 @@ function newChannel(name: string): SnapshotChannelRow {
 	};
 }
 
-type AskingDevice = FleetDevice & {
+type AskingDevice = ReportedDevice & {
 	readonly platform: DeviceBody["platform"];
 	readonly version_build: string;
 	readonly plugin_version: string;
@@ -259,7 +229,7 @@ type AskingDevice = FleetDevice & {
  * Whether the last known state of the device makes an update check; a device that only sent reports
  * may lack fields.
  */
-function canAsk(device: FleetDevice): device is AskingDevice {
+function canAsk(device: ReportedDevice): device is AskingDevice {
 	return (
 		(PLATFORMS as readonly (string | null)[]).includes(device.platform) &&
 		device.version_build !== null &&
@@ -345,8 +315,9 @@ function answerTo(snapshot: AppSnapshot, publicAppId: string, row: AskingDevice)
 		version_os: undefined,
 		version_code: undefined,
 	});
-	const override = overrideFrom({ channel_id: row.override_channel_id, version_id: row.override_version_id }, snapshot);
-	return answerOf(decideUpdate(decisionInput(snapshot, device, override, row.runs_ready_bundle === 1), device));
+	const override = snapshot.overrides?.get(row.device_id);
+	const runsReadyBundle = snapshot.readyVersions.get(device.versionName);
+	return answerOf(decideUpdate(decisionInput(snapshot, device, override, runsReadyBundle), device));
 }
 
 function answerOf(decision: Decision): Answer {

@@ -6,6 +6,7 @@
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
 import type { ChannelValues } from "../../db/channels";
+import { decidedChannels } from "../../db/decided-channels";
 import { type ComparableBundle, type ManifestDifference, type ProposalRow, proposalsPage } from "../../db/proposals";
 import { EFFECT_DAYS } from "../../domain/defaults";
 import { type Context, endpoint } from "../../http/endpoint";
@@ -24,7 +25,7 @@ import {
 import { type AppScopeRow, appScope } from "../../http/scope";
 import { bundleDifference, differenceReads, differenceSchema, NOT_COMPARED, type ZipReader } from "./bundle-difference";
 import { NO_PLATFORMS } from "./difference";
-import { effectOf, effectReads, fleetOf, tryReported } from "./effect";
+import { effectOf, tryReported } from "./effect";
 import { isApprover } from "./protection";
 import { newBundles, touchesRollout } from "./values";
 
@@ -189,12 +190,13 @@ async function effectsOf(
 	const counted = mayCount ? await tryReported(deps, app, most) : undefined;
 	const reported = counted ?? [];
 	const proposed = waiting.map((row) => ({ row, values: JSON.parse(row.changes) as ChannelValues }));
-	const reads = effectReads(
+	const reads = decidedChannels(
 		app,
-		proposed.flatMap(({ values }) => newBundles(values)),
+		waiting.map(({ channel_name }) => channel_name),
 		reported,
+		proposed.flatMap(({ values }) => newBundles(values)),
 	);
-	const [apps, channels, bundles, asked, fleet, ...differences] = await db.batch([
+	const [apps, channels, bundles, overrides, ready, ...differences] = await db.batch([
 		...reads,
 		...waiting.flatMap(({ live_version_id, version_id }) =>
 			differenceReads(scope.appId, live_version_id ?? 0, version_id ?? 0),
@@ -205,10 +207,10 @@ async function effectsOf(
 		const compared = differences[2 * index]?.rows as ComparableBundle[] | undefined;
 		const differing = differences[2 * index + 1]?.rows as ManifestDifference[] | undefined;
 		const change = { values, taken: NO_PLATFORMS };
-		const read = [apps, channels, bundles, asked, fleetOf(fleet.rows, reported)] as const;
+		const read = [apps, channels, bundles, overrides, ready] as const;
 		const plan =
 			counted !== undefined
-				? effectOf(read, app, { channel: row.channel_name, days: EFFECT_DAYS, most }, change, nowMs)
+				? effectOf(read, reported, app, { channel: row.channel_name, days: EFFECT_DAYS, most }, change, nowMs)
 				: undefined;
 		const ids = [row.live_version_id ?? 0, row.version_id ?? 0] as const;
 		effects.set(row.id, {

@@ -42,8 +42,8 @@ const READS_MORE: Readonly<Record<string, string>> = {
 		"a search looks at 1,000 bundles, once for the page and once for the total",
 	"GET /bundle?totals=true&search=notes+of+7": "the same",
 	"GET /bundle?totals=true&state=live": "looks at 200 live bundles, each found from the one before",
-	"GET /proposal": "It decides 50 devices for each proposal by the whole app, as the first check of an isolate does.",
-	"POST /channel/what_if": "it decides a page of 5,000 devices, and says how many of them would get another answer",
+	"GET /proposal": "It decides a sample of 50 devices, each of which may name a channel and a version of its own.",
+	"POST /channel/what_if": "it reads a page of 5,000 devices, one row each, and says how many would get another answer",
 	"GET /device?search=not+found": "a search for a part of an id reads the 2,500 devices that reported last",
 	"GET /device?totals=true&search=not+found": "the same, and it says that it is not complete",
 	"DELETE /organization":

@@ -5,8 +5,10 @@
  */
 import { type CompiledQuery, sql } from "kysely";
 import { beforeAll, describe, test } from "vitest";
+import type { AppId } from "../../../src/authz/decide";
 import { devicesNaming } from "../../../src/db/channel-names";
 import { query } from "../../../src/db/client";
+import { decidedChannels } from "../../../src/db/decided-channels";
 import { overrideOf } from "../../../src/db/device-overrides";
 import {
 	type ChannelPlaces,
@@ -17,7 +19,7 @@ import {
 	joinedColumns,
 	type ReportedRow,
 } from "../../../src/db/devices";
-import { deviceFacts, fleetPage } from "../../../src/db/fleet";
+import { fleetPage } from "../../../src/db/fleet";
 import { storeBuildsRunning } from "../../../src/db/native-packages";
 import { nextReportRemoval } from "../../../src/db/report-removals";
 import { devicesByKey, signingKeyNames } from "../../../src/db/signing-keys";
@@ -49,6 +51,19 @@ const places = {
 	beta: (of: TenantRows) => ({ channelId: of.beta, set: ["device-1"], overridden }),
 	ofOther: (of: TenantRows) => ({ channelId: otherThan(of).channel, set: [], overridden: [] }),
 };
+
+/** The part of an app that decides devices, among them one that names a channel of the other tenant. */
+const decided = (of: TenantRows, appId: AppId) =>
+	decidedChannels(
+		{ appId, publicAppId: of.publicAppId },
+		["beta"],
+		[
+			{ device_id: "absent", default_channel: `channel-of-${otherThan(of).name}`, version_name: "2.0.0" },
+			{ device_id: "device-1", default_channel: null, version_name: "1.0.0" },
+			{ device_id: "device-2", default_channel: null, version_name: `9.0.${of.name}` },
+		],
+		[otherThan(of).stable],
+	);
 
 const device = (of: TenantRows, id: 1 | 2): Row => ({
 	app_id: of.app,
@@ -162,23 +177,21 @@ const FACTS: Readonly<Record<string, Read>> = {
 		(of) => [{ device_id: "device-1", channel_id: of.beta, channel: "beta", version_id: of.next, version: "1.1.0" }],
 	],
 	"overrideOf a device without an override": [(of) => overrideOf(of.publicAppId, "device-3"), () => []],
-	deviceFacts: [
-		(of) =>
-			deviceFacts(of.app, [
-				{ device_id: "device-1", version_name: "1.0.0" },
-				{ device_id: "device-2", version_name: `9.0.${of.name}` },
-				{ device_id: "absent", version_name: "2.0.0" },
-			]),
+	"decidedChannels, the channels": [
+		(of) => decided(of, of.app)[1],
+		// Beta is changed, and a device is set to it.
+		(of) => [{ id: of.channel }, { id: of.beta }, { id: of.beta }],
+	],
+	"decidedChannels, the bundles": [(of) => decided(of, of.app)[2], (of) => [{ id: of.stable }, { id: of.next }]],
+	"decidedChannels, the overrides": [
+		(of) => decided(of, of.app)[3],
 		(of) => [
-			{ position: 0, override_channel_id: of.beta, override_version_id: of.next, runs_ready_bundle: 1 },
-			{ position: 1, override_channel_id: null, override_version_id: of.stable, runs_ready_bundle: 0 },
-			{ position: 2, override_channel_id: null, override_version_id: null, runs_ready_bundle: 0 },
+			{ device_id: "device-1", channel_id: of.beta, version_id: of.next },
+			{ device_id: "device-2", channel_id: null, version_id: of.stable },
 		],
 	],
-	"deviceFacts with bundles of other apps": [
-		() => deviceFacts(CROSSED.app, [{ device_id: "device-2", version_name: "1.0.0" }]),
-		() => [{ position: 0, runs_ready_bundle: 0 }],
-	],
+	"decidedChannels, the ready versions": [(of) => decided(of, of.app)[4], () => [{ name: "1.0.0" }]],
+	"decidedChannels, the ready versions of other apps": [(of) => decided(of, CROSSED.app)[4], () => []],
 	nextReportRemoval: [() => nextReportRemoval(NOW_MS - 1, []), () => [{ app_id: A.removedApp }]],
 };
 
