@@ -8,7 +8,7 @@ import { DEFAULT_QUOTAS, QUOTA_NAMES, type QuotaLimits, type QuotaName } from ".
 import { parseSecret, SECRET_NAMES, type Secrets } from "./domain/secrets";
 
 /** This release; package.json has the same. */
-export const VERSION = "0.1.0";
+export const VERSION = "1.0.0";
 
 export interface Config {
 	/** Public origin of the service; undefined: the origin of each request. */

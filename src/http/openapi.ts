@@ -42,7 +42,7 @@ const ERROR_SCHEMA: Json = {
 
 /** Path parameters have no schema; these are their example values. */
 const PATH_EXAMPLES: Readonly<Record<string, string>> = {
-	file: "capstan-0.1.0-5d41402abc4b2a76.tgz",
+	file: "capstan-1.0.0-5d41402abc4b2a76.tgz",
 	id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
 	app_id: "com.example.app",
 	org_id: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21",

@@ -115,7 +115,7 @@ describe("npm run restore -- --name", () => {
 		const createdAt = "2026-11-28T08:00:00.000Z";
 		const manifest = {
 			format: FORMAT,
-			version: "0.1.0",
+			version: "1.0.0",
 			createdAt,
 			snapshot: "snapshot",
 			databases: [],

@@ -265,7 +265,7 @@ describe("the webhooks check of doctor", () => {
 
 describe("a request", () => {
 	test("names the reason and the remedy where nothing answers", async () => {
-		const asked = (origin: string) => connect(origin, undefined, "0.1.0").sendOnce(`${origin}/ok`, { method: "GET" });
+		const asked = (origin: string) => connect(origin, undefined, "1.0.0").sendOnce(`${origin}/ok`, { method: "GET" });
 		await expect(asked("http://127.0.0.1:1")).rejects.toThrow(
 			"does not answer (bad port); start the server with npm start",
 		);

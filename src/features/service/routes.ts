@@ -19,7 +19,7 @@ export const health = endpoint({
 	access: { public: "The response is the same for every caller." },
 	response: v.strictObject({ status: v.literal("ok"), version: v.string(), schema: v.nullable(v.string()) }),
 	errors: [],
-	example: { response: { status: "ok", version: "0.1.0", schema: "0001_schema" } },
+	example: { response: { status: "ok", version: "1.0.0", schema: "0001_schema" } },
 	async handle({ db, schemaVersion, waitUntil }) {
 		return { status: "ok" as const, version: VERSION, schema: await schemaVersion.read(db, waitUntil) };
 	},

@@ -76,7 +76,7 @@ export const serviceStatus = endpoint({
 	errors: [],
 	example: {
 		response: {
-			version: "0.1.0",
+			version: "1.0.0",
 			schema: "0001_schema",
 			now: "2026-11-21T08:00:00.000Z",
 			database: { size_bytes: 4_096_000, telemetry_max_bytes: 9_000_000_000 },
