@@ -47,10 +47,25 @@ const onError = (error: unknown) => {
 };
 
 /** A busy or restarting server may answer a retry; other errors repeat. */
-const mayAnswerLater = (error: unknown) =>
+export const mayAnswerLater = (error: unknown) =>
 	!(error instanceof CapstanError) || error.status === 429 || error.status >= 500;
 
 const MOST_RETRIES = 2;
+
+/** How often a screen asks again for what it shows. Hidden tabs do not ask. */
+const LIVE_MS = 30_000;
+/** Answers that change by the acts of people only; a change here, or a return to the tab, asks again. */
+const STEADY: ReadonlySet<unknown> = new Set<EndpointKey>([
+	"GET /account",
+	"GET /organization",
+	"GET /organization/members",
+	"GET /organization/roles",
+	"GET /service/status",
+]);
+
+/** Whether freshness.tsx judges the screen by the answer. */
+export const isLive = (queryKey: readonly unknown[]): boolean =>
+	typeof queryKey[0] === "string" && queryKey[0].startsWith("GET ") && !STEADY.has(queryKey[0]);
 
 export const queryClient = new QueryClient({
 	queryCache: new QueryCache({ onError }),
@@ -58,13 +73,17 @@ export const queryClient = new QueryClient({
 	defaultOptions: {
 		// A change that waited for the network would surprise people when it happens later.
 		mutations: { networkMode: "always" },
-		queries: { staleTime: 10_000, retry: (count, error) => count < MOST_RETRIES && mayAnswerLater(error) },
+		queries: {
+			staleTime: 10_000,
+			retry: (count, error) => count < MOST_RETRIES && mayAnswerLater(error),
+			refetchInterval: ({ queryKey }) => (isLive(queryKey) ? LIVE_MS : false),
+		},
 	},
 });
 
 interface AskOptions {
 	readonly enabled?: boolean;
-	/** Refetch interval while the screen is open. */
+	/** Another interval than that of a live screen, or false. */
 	readonly everyMs?: number | false;
 }
 
@@ -72,13 +91,13 @@ interface AskOptions {
 export function useAsk<const Key extends EndpointKey>(
 	endpoint: Key,
 	request: RequestOf<Key>,
-	{ enabled = true, everyMs = false }: AskOptions = {},
+	{ enabled = true, everyMs }: AskOptions = {},
 ): UseQueryResult<AnswerOf<Key>, Error> {
 	return useQuery<AnswerOf<Key>, Error>({
 		queryKey: [endpoint, request],
 		queryFn: ({ signal }) => ask(endpoint, { ...request, signal }),
 		enabled,
-		refetchInterval: everyMs,
+		...(everyMs === undefined ? {} : { refetchInterval: everyMs }),
 	});
 }
 
@@ -94,14 +113,14 @@ export function usePage<const Key extends EndpointKey>(
 	endpoint: Key,
 	request: RequestOf<Key>,
 	page: number,
-	{ enabled = true, everyMs = false }: AskOptions = {},
+	{ enabled = true, everyMs }: AskOptions = {},
 ): UseQueryResult<Paged<ItemOf<AnswerOf<Key>>>, Error> {
 	return useQuery<Paged<ItemOf<AnswerOf<Key>>>, Error>({
 		queryKey: [endpoint, request, page],
 		queryFn: ({ signal }) => askPage(endpoint, { ...request, signal }, page),
 		placeholderData: keepPreviousData,
 		enabled,
-		refetchInterval: everyMs,
+		...(everyMs === undefined ? {} : { refetchInterval: everyMs }),
 	});
 }
 
@@ -130,7 +149,7 @@ const MOST_PAGES = 20;
 export function useAllPages<const Key extends EndpointKey>(
 	endpoint: Key,
 	request: RequestOf<Key>,
-	{ enabled = true, everyMs = false }: AskOptions = {},
+	{ enabled = true, everyMs }: AskOptions = {},
 ): UseQueryResult<readonly ItemOf<AnswerOf<Key>>[], Error> {
 	return useQuery<readonly ItemOf<AnswerOf<Key>>[], Error>({
 		queryKey: [endpoint, "all pages", request],
@@ -144,7 +163,7 @@ export function useAllPages<const Key extends EndpointKey>(
 			}
 			return items;
 		},
-		refetchInterval: everyMs,
+		...(everyMs === undefined ? {} : { refetchInterval: everyMs }),
 	});
 }
 

@@ -52,7 +52,7 @@ export function useFirstSteps(
 	const query = { app_id: appId ?? "" };
 	const options = {
 		enabled: appId !== undefined && (!wasDone || isShown),
-		everyMs: isDone ? (false as const) : LOOK_AGAIN_MS[shows],
+		...(isDone ? {} : { everyMs: LOOK_AGAIN_MS[shows] }),
 	};
 	const bundles = usePage("GET /bundle", { query }, 0, options).data?.items;
 	const channels = usePage("GET /channel", { query }, 0, options).data?.items;

@@ -35,13 +35,12 @@ export interface Outcome {
 }
 
 const COMMIT_LETTERS = 7;
-/** A share of failures below it is not worth a word. */
-const NOTEWORTHY = 0.01;
 
 export function ReleaseTimeline({
 	appId,
 	releases,
 	outcomes = [],
+	limitOf,
 	withChannel = true,
 	mayRollBack,
 	label,
@@ -49,6 +48,8 @@ export function ReleaseTimeline({
 	readonly appId: string;
 	readonly releases: readonly Release[];
 	readonly outcomes?: readonly Outcome[];
+	/** The share of failures that a channel allows, by its name; undefined: not known. */
+	readonly limitOf: (channel: string) => number | undefined;
 	/** False on the page of the channel. */
 	readonly withChannel?: boolean;
 	readonly mayRollBack: boolean;
@@ -77,6 +78,7 @@ export function ReleaseTimeline({
 						outcome={outcomes.find(
 							({ version, channel }) => version === release.version && channel === release.channel.name,
 						)}
+						limit={limitOf(release.channel.name)}
 						withChannel={withChannel}
 						wasLeft={left.has(release.version)}
 						onRollBack={mayRollBack && offered.has(release.id) ? () => setTarget(release) : undefined}
@@ -101,6 +103,7 @@ function Entry({
 	appId,
 	release,
 	outcome,
+	limit = 1,
 	withChannel,
 	wasLeft,
 	onRollBack,
@@ -108,6 +111,7 @@ function Entry({
 	readonly appId: string;
 	readonly release: Release;
 	readonly outcome: Outcome | undefined;
+	readonly limit: number | undefined;
 	readonly withChannel: boolean;
 	/** A rollback left the bundle, on this channel or another. */
 	readonly wasLeft: boolean;
@@ -118,7 +122,7 @@ function Entry({
 	const target = version ?? "the store build";
 	const said = reason ?? (release.action.startsWith("rollout_") && release.action !== "rollout_started" ? null : notes);
 	const installs = outcome === undefined ? 0 : outcome.install + outcome.fail;
-	const isFailing = outcome !== undefined && installs > 0 && outcome.fail / installs >= NOTEWORTHY;
+	const isFailing = outcome !== undefined && installs > 0 && outcome.fail / installs > limit;
 	return (
 		<TimelineItem
 			picture={

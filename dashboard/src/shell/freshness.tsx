@@ -1,11 +1,13 @@
 /**
- * How old the shown data is. Data counts as stale after a minute; a click loads it again. Without a
- * network an amber strip says when the page was loaded, and every button that changes something is
- * disabled until the network is back.
+ * How old the shown data is: the age of the oldest answer on the screen, because a figure may be
+ * the one that was not asked again. Data counts as stale after a minute; a click loads it again.
+ * Without a network an amber strip says when the page was loaded, and every button that changes
+ * something is disabled until the network is back.
  */
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
+import { isLive, mayAnswerLater } from "../api";
 import { Dot } from "../components/badge";
 import { Icon } from "../components/icon";
 import { useIsOnline } from "../components/online";
@@ -21,55 +23,70 @@ function ageText(ageMs: number): string {
 	return ageMs < HOUR_MS ? `${Math.floor(ageMs / MINUTE_MS)} min` : `${Math.floor(ageMs / HOUR_MS)} h`;
 }
 
-const newestAnswerMs = (client: QueryClient) =>
-	Math.max(
-		0,
-		...client
-			.getQueryCache()
-			.findAll({ type: "active" })
-			.map(({ state }) => state.dataUpdatedAt),
-	);
+/** The answers that the screen shows, or waits for. */
+interface Shown {
+	/** When the oldest answer arrived; 0 while there is none. */
+	readonly oldestMs: number;
+	readonly waits: boolean;
+	/** The server did not answer one of them, at first or again. */
+	readonly failed: boolean;
+}
 
-/** When the newest answer on the screen arrived; 0 while nothing has. */
-function useLoadedAtMs(): number {
+function shownBy(client: QueryClient): Shown {
+	const states = client
+		.getQueryCache()
+		.findAll({ type: "active", predicate: ({ queryKey }) => isLive(queryKey) })
+		.map(({ state }) => state);
+	const answered = states.filter(({ data }) => data !== undefined).map(({ dataUpdatedAt }) => dataUpdatedAt);
+	return {
+		oldestMs: answered.length === 0 ? 0 : Math.min(...answered),
+		waits: states.some(({ data, fetchStatus }) => data === undefined && fetchStatus === "fetching"),
+		failed: states.some(({ error }) => error !== null && mayAnswerLater(error)),
+	};
+}
+
+/** With the time, because an answer grows older without an event. */
+function useShown(): Shown & { readonly nowMs: number } {
 	const client = useQueryClient();
-	const [loadedAtMs, setLoadedAtMs] = useState(() => newestAnswerMs(client));
+	const look = () => ({ ...shownBy(client), nowMs: Date.now() });
+	const [shown, setShown] = useState(look);
 	useEffect(() => {
-		const timer = setInterval(() => setLoadedAtMs(newestAnswerMs(client)), TICK_MS);
+		const timer = setInterval(() => setShown({ ...shownBy(client), nowMs: Date.now() }), TICK_MS);
 		return () => clearInterval(timer);
 	}, [client]);
-	return loadedAtMs;
+	return shown;
 }
 
 export function Freshness() {
 	const client = useQueryClient();
-	const loadedAtMs = useLoadedAtMs();
+	const { oldestMs, waits, failed, nowMs } = useShown();
 	const isOnline = useIsOnline();
-	const [nowMs, setNowMs] = useState(() => Date.now());
-	useEffect(() => {
-		const timer = setInterval(() => setNowMs(Date.now()), TICK_MS);
-		return () => clearInterval(timer);
-	}, []);
-	if (loadedAtMs === 0) return null;
-	const ageMs = nowMs - loadedAtMs;
-	const isStale = ageMs >= STALE_MS || !isOnline;
+	if (oldestMs === 0 && !failed) return null;
+	const isOld = nowMs - oldestMs >= STALE_MS || !isOnline || failed;
+	const text = !isOnline
+		? "Offline"
+		: failed
+			? "Not all is loaded"
+			: waits
+				? "Loading"
+				: `Updated ${ageText(nowMs - oldestMs)} ago`;
 	return (
 		<button
 			type="button"
 			className="freshness"
-			title="Load again"
+			title={failed ? "A part of this page could not be loaded. Load again" : "Load again"}
 			disabled={!isOnline}
 			onClick={() => void client.refetchQueries({ type: "active" })}
 		>
-			<Dot tone={isStale ? "warn" : "ok"} />
-			<span className={isStale ? "t-warn num" : "num"}>{isOnline ? `Updated ${ageText(ageMs)} ago` : "Offline"}</span>
+			<Dot tone={isOld ? "warn" : waits ? "ring" : "ok"} />
+			<span className={isOld ? "t-warn num" : "num"}>{text}</span>
 		</button>
 	);
 }
 
 export function OfflineStrip() {
 	const isOnline = useIsOnline();
-	const loadedAtMs = useLoadedAtMs();
+	const { oldestMs } = useShown();
 	return (
 		<div role="status">
 			{isOnline ? null : (
@@ -77,9 +94,9 @@ export function OfflineStrip() {
 					<Icon of={IconWifiOff} />
 					<div>
 						<strong className="strong">You are offline.</strong>{" "}
-						{loadedAtMs === 0
+						{oldestMs === 0
 							? "Nothing was loaded yet."
-							: `This page shows what was loaded at ${clock.format(loadedAtMs)}. You can change something when the network is back.`}
+							: `This page shows what was loaded at ${clock.format(oldestMs)}. You can change something when the network is back.`}
 					</div>
 				</div>
 			)}

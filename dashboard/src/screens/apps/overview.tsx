@@ -113,6 +113,7 @@ function Released({
 	const days = { from: utcDay(1 - HEALTH_DAYS), to: utcDay(0) };
 	const installs = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId }, query: days });
 	const outcomes = "byBundleAndChannel" in (installs.data ?? {}) ? outcomesOf(installs.data) : [];
+	const limits = new Map(channels.map((channel) => [channel.name, channel.autoPauseFailureRateBps / 10_000]));
 	const shown = channels
 		.filter((channel) => !isPreview(channel))
 		.sort((one, other) => Number(other.public) - Number(one.public))
@@ -127,6 +128,7 @@ function Released({
 			<Releases
 				appId={appId}
 				outcomes={outcomes}
+				limitOf={(name) => limits.get(name)}
 				previews={channels.some(isPreview)}
 				mayRollBack={may("channel.promote_bundle") === true}
 			/>

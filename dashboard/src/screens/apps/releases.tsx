@@ -39,11 +39,13 @@ function actorsOf(releases: readonly Release[], chosen: string) {
 export function Releases({
 	appId,
 	outcomes,
+	limitOf,
 	previews,
 	mayRollBack,
 }: {
 	readonly appId: string;
 	readonly outcomes: readonly Outcome[];
+	readonly limitOf: (channel: string) => number | undefined;
 	/** The app has channels of pull requests. */
 	readonly previews: boolean;
 	readonly mayRollBack: boolean;
@@ -89,6 +91,7 @@ export function Releases({
 								appId={appId}
 								releases={releases}
 								outcomes={outcomes}
+								limitOf={limitOf}
 								mayRollBack={mayRollBack}
 							/>
 							<Older history={history} />

@@ -71,6 +71,7 @@ export function ChannelHistory({
 									appId={appId}
 									releases={releases}
 									outcomes={outcomes}
+									limitOf={() => channel.autoPauseFailureRateBps / 10_000}
 									withChannel={false}
 									mayRollBack={mayPromote}
 								/>

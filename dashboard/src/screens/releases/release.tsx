@@ -74,7 +74,7 @@ function Details({
 	const rollout = useAsk(
 		"GET /channel/rollout",
 		{ query: { app_id: appId, channel: on.name } },
-		{ enabled: isOpen, everyMs: isOpen ? LOOK_AGAIN_MS : false },
+		{ enabled: isOpen, everyMs: LOOK_AGAIN_MS },
 	);
 	const may = useChannelMay(appId, orgId, channel?.id ?? 0);
 	const mayPromote = may("channel.promote_bundle") === true;

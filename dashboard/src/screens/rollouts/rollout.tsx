@@ -46,7 +46,7 @@ export function Rollout({
 	const rollout = useAsk(
 		"GET /channel/rollout",
 		{ query: { app_id: appId, channel: channel.name } },
-		{ everyMs: isThere ? LOOK_AGAIN_MS : false },
+		isThere ? { everyMs: LOOK_AGAIN_MS } : {},
 	);
 	return (
 		<Section
