@@ -187,6 +187,14 @@ describe("POST /channel/what_if", () => {
 					fleet.map(({ device_id }) => [`${beforeThat.get(device_id)} -> ${afterThat.get(device_id)}`, 1]),
 				);
 				expect(predicted).toEqual(really);
+				const left: { readonly version_name: string; readonly devices: number }[] = foretold.body.from_versions;
+				const moved = fleet.filter(({ device_id }) => {
+					const now = afterThat.get(device_id) ?? "";
+					return now !== beforeThat.get(device_id) && [...VERSIONS, "builtin"].includes(now);
+				});
+				expect(tally(left.map(({ version_name, devices }) => [version_name, devices]))).toEqual(
+					tally(moved.map(({ version_name }) => [version_name === "" ? "builtin" : String(version_name), 1])),
+				);
 				expect(foretold.body).toMatchObject({ devices: 60, unjudged: 0, sampled: false, next: null });
 				for (const outcome of outcomes) {
 					expect(outcome.changed).toBe(JSON.stringify(outcome.before) !== JSON.stringify(outcome.after));
