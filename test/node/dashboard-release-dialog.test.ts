@@ -287,10 +287,10 @@ describe.skipIf(chromium === undefined)("the release dialog", () => {
 		await dialog().getByText("calls notifyAppReady()").waitFor();
 		await dialog().getByText("shop.zip").waitFor();
 		await dialog().getByText("Up to 3 devices of production will change version").waitFor();
-		await dialog().getByLabel("Version").fill("1.0.0");
+		await dialog().getByRole("textbox", { name: "Version" }).fill("1.0.0");
 		await dialog().getByText("The app has a bundle 1.0.0 already").waitFor();
 		expect(await submit("Release 1.0.0 to production").isDisabled()).toBe(true);
-		await dialog().getByLabel("Version").fill(version);
+		await dialog().getByRole("textbox", { name: "Version" }).fill(version);
 		await dialog().getByLabel("Note (optional)").fill("Search with suggestions");
 		await expectSound(admin);
 		await expectFitsPhone(admin);

@@ -131,7 +131,7 @@ export function FormDialog({
 							{aside}
 						</div>
 						<footer>
-							<div className="grow">{footnote}</div>
+							<div className="grow stack">{footnote}</div>
 							{buttons}
 						</footer>
 					</>

@@ -13,6 +13,8 @@ import type { FileVerdict } from "../upload/bundle-file";
 import { ZipVerdict } from "../upload/zip-parts";
 import type { BundleRecord } from "./use-release";
 
+const NEWEST = 3;
+
 const channelsText = (channels: readonly string[]) =>
 	channels.length === 0 ? "on no channel" : `on ${channels.slice(0, 2).join(", ")}${channels.length > 2 ? "…" : ""}`;
 
@@ -95,6 +97,22 @@ export function BundleField({
 					</span>
 					<ZipInput id={input} isDisabled={isDisabled} onFile={onFile} />
 				</label>
+			) : null}
+			{version === "" && bundles.length > 0 ? (
+				<ul className="plain release-newest" aria-label="Newest bundles">
+					{bundles.slice(0, NEWEST).map((bundle) => (
+						<li key={bundle.id}>
+							<button type="button" disabled={isDisabled} onClick={() => onVersion(bundle.name)}>
+								<Icon of={IconBox} size="s" />
+								<span className="strong cut">{bundle.name}</span>
+								<span className="muted small cut">{channelsText(bundle.channels)}</span>
+								<span className="muted small right">
+									<Time value={bundle.created_at} />
+								</span>
+							</button>
+						</li>
+					))}
+				</ul>
 			) : null}
 		</div>
 	);

@@ -206,7 +206,7 @@ function NewDevices({
 		<Checkbox
 			size="xs"
 			label="Count new devices towards rollout health"
-			description={`${noticed}Devices that are newer than the rollout always get the bundle, but count only if this is on, because anyone can invent device ids. Turn it on if your app is new.`}
+			description={`${noticed}New devices get the bundle either way. They count only if this is on, because anyone can invent device ids.`}
 			checked={isCounted}
 			onChange={(event) => onChange(event.currentTarget.checked)}
 		/>

@@ -14,6 +14,7 @@ import { formErrors } from "../components/field-errors";
 import { FormDialog } from "../components/form-dialog";
 import { Icon } from "../components/icon";
 import { notify } from "../components/notify";
+import { useIsPhone } from "../components/phone";
 import { countOf, percentText } from "../components/size";
 import { IconRocket } from "../icons";
 import { useBundleUpload, useVerdict } from "../upload/bundle-upload";
@@ -32,7 +33,7 @@ import {
 	type Way,
 } from "./release-plan";
 import { useBundle, useChannelDevices, useChannels, useCurrent, useRights } from "./use-release";
-import { NothingChosen, RolloutFate, WhoChanges, WhoMayGetIt } from "./who-changes";
+import { leadText, NothingChosen, RolloutFate, WhoChanges, WhoMayGetIt } from "./who-changes";
 import "./release-dialog.css";
 
 const BUNDLE_ERRORS = [
@@ -71,6 +72,7 @@ export default function ReleaseDialog({
 	onClose,
 }: ReleaseDialogProps) {
 	const client = useQueryClient();
+	const isPhone = useIsPhone();
 	const channels = useChannels(appId, givenChannel, seesApp);
 	const [chosenName, setName] = useState(givenChannel);
 	const name = chosenName ?? (channels === undefined ? "" : proposedChannel(channels));
@@ -166,7 +168,9 @@ export default function ReleaseDialog({
 		setTypedVersion(undefined);
 	};
 	const total = isStaged ? whole : preview;
-	const shownPlan = total.plan ?? total.lastPlan;
+	const shownPlan = counts && isComplete && preview.refusal === undefined ? (total.plan ?? total.lastPlan) : undefined;
+	const fate =
+		channel === undefined || version === "" ? null : <RolloutFate name={name} rollout={rollout} effect={effect} />;
 
 	return (
 		<FormDialog
@@ -201,11 +205,14 @@ export default function ReleaseDialog({
 				? { instead: <UploadControl upload={upload} /> }
 				: {})}
 			footnote={
-				needsApproval ? (
-					<span className="soft small">{name} is protected: another person has to approve the release.</span>
-				) : file !== null && !isUploaded ? (
-					<span className="muted small">Uploaded when you release</span>
-				) : null
+				<>
+					{isPhone && shownPlan !== undefined ? <b className="strong">{leadText(shownPlan)}</b> : null}
+					{needsApproval ? (
+						<span className="soft small">{name} is protected: another person has to approve the release.</span>
+					) : file !== null && !isUploaded ? (
+						<span className="muted small">Uploaded when you release</span>
+					) : null}
+				</>
 			}
 			aside={
 				<aside className="release-who" aria-label="Who changes version" aria-live="polite">
@@ -223,7 +230,9 @@ export default function ReleaseDialog({
 					) : null}
 					{isNew ? <p className="soft">Creates the channel {name} for every device of the app.</p> : null}
 					{counts && !(preview.refusal === "rollout_running") ? preview.status : null}
-					{counts && shownPlan !== undefined && isComplete && preview.refusal === undefined ? (
+					{shownPlan === undefined ? (
+						fate
+					) : (
 						<WhoChanges
 							plan={shownPlan}
 							staged={isStaged ? (preview.plan ?? preview.lastPlan) : undefined}
@@ -233,10 +242,8 @@ export default function ReleaseDialog({
 							way={way}
 							firstShareBps={firstShareOf(way, rules, channel)}
 							live={channel?.version?.name}
+							fate={fate}
 						/>
-					) : null}
-					{channel === undefined || version === "" ? null : (
-						<RolloutFate name={name} rollout={rollout} effect={effect} />
 					)}
 					{maySet && !needsApproval && (skipsPackages || preview.refusal === "bundle_incompatible") ? (
 						<Checkbox

@@ -30,6 +30,7 @@ export function WhoChanges({
 	way,
 	firstShareBps,
 	live,
+	fate,
 }: {
 	/** The plan for every device. */
 	readonly plan: Plan;
@@ -42,6 +43,8 @@ export function WhoChanges({
 	readonly way: Way | undefined;
 	readonly firstShareBps: number;
 	readonly live: string | undefined;
+	/** The effect on a running rollout. */
+	readonly fate: ReactNode;
 }) {
 	const moves = movesOf(plan);
 	const moving = sumOf(moves);
@@ -52,15 +55,13 @@ export function WhoChanges({
 		.map(({ version_build, offered }) => ({ name: version_build, devices: offered[version] ?? 0 }))
 		.filter(({ devices }) => devices > 0);
 	const first = staged === undefined ? undefined : sumOf(movesOf(staged));
-	const population = Math.max(plan.channel_devices, moving);
 	return (
 		<div className={isOld ? "release-counts is-old" : "release-counts"} role="status">
 			<div className="stack">
-				<p className="lead">
-					{titleOf(plan.sampled ? plan : { ...plan, devices: population || plan.devices }, moving)}
-				</p>
+				<p className="lead">{leadText(plan)}</p>
 				<p className="soft small">{whenText({ way, first, firstShareBps, moving, name, plan })}</p>
 			</div>
+			{fate}
 			{plan.compatibility === null ? null : <Misfits compatibility={plan.compatibility} />}
 			<Rows
 				title={`Get ${version}, by the version that they run`}
@@ -84,6 +85,13 @@ export function WhoChanges({
 			<Remarks plan={plan} gets={gets} name={name} way={way} live={live} version={version} />
 		</div>
 	);
+}
+
+/** "7,410 of 8,031 devices will change version", of the devices of the channel. */
+export function leadText(plan: Plan): string {
+	const moving = sumOf(movesOf(plan));
+	const population = Math.max(plan.channel_devices, moving) || plan.devices;
+	return titleOf(plan.sampled ? plan : { ...plan, devices: population }, moving);
 }
 
 type Outcome = Plan["outcomes"][number];
@@ -112,15 +120,12 @@ function whenText(of: {
 	readonly plan: Plan;
 }): string {
 	const { way, first, firstShareBps, moving, name, plan } = of;
-	const counted = plan.sampled
-		? `Estimated from ${countOf(plan.devices, "device")}, a random sample of those seen in the last ${EFFECT_DAYS} days.`
-		: `Counts devices seen in the last ${EFFECT_DAYS} days.`;
-	if (plan.devices === 0) return `The next devices of ${name} get it.`;
-	if (moving === 0) return counted;
+	if (plan.channel_devices === 0) return `No device of ${name} was seen lately. The next ones get it.`;
+	if (moving === 0) return "Nothing changes for the devices that were seen lately.";
 	const share = percentText(firstShareBps);
-	if (way === undefined || way === "all" || first === undefined) return `At their next update check. ${counted}`;
-	if (plan.sampled) return `The first step is ${share}. ${counted}`;
-	return `${countText(first)} of them in the first step, ${share}. ${counted}`;
+	if (way === undefined || way === "all" || first === undefined) return "At their next update check.";
+	if (plan.sampled) return `The first step is ${share}.`;
+	return `${countText(first)} of them in the first step, ${share}.`;
 }
 
 /** Rows of counts, the largest first. A sum ends them if there are any. */
@@ -177,7 +182,10 @@ function Remarks({
 	readonly live: string | undefined;
 	readonly version: string;
 }) {
-	const remarks: ReactNode[] = [
+	const remarks: string[] = [
+		plan.sampled
+			? `Estimated from ${countOf(plan.devices, "device")}, a random sample of those seen in the last ${EFFECT_DAYS} days.`
+			: `Counts devices seen in the last ${EFFECT_DAYS} days.`,
 		...(plan.unjudged > 0 ? [`${countOf(plan.unjudged, "device")} reported too little to be included.`] : []),
 		...(live === version ? [`${version} is already live on ${name}.`] : []),
 		...(way === "steps" && live !== undefined && live !== version
@@ -187,11 +195,15 @@ function Remarks({
 			? ["Starting the rollout selects its devices, so the numbers of the first step may differ slightly."]
 			: []),
 	];
-	return remarks.map((remark) => (
-		<p className="muted small" key={String(remark)}>
-			{remark}
-		</p>
-	));
+	return (
+		<div className="stack">
+			{remarks.map((remark) => (
+				<p className="muted small" key={remark}>
+					{remark}
+				</p>
+			))}
+		</div>
+	);
 }
 
 /** A zip that is not uploaded yet cannot be judged by the server. */
