@@ -70,7 +70,7 @@ describe.skipIf(chromium === undefined)("the first run", () => {
 		const started = page.getByRole("link", { name: "Get started" });
 		await started.waitFor();
 
-		expect(await release(visitor, "Upload and release", "1.0.1")).toBeLessThanOrEqual(MOST_CLICKS);
+		expect(await release(visitor, "Release", "1.0.1")).toBeLessThanOrEqual(MOST_CLICKS);
 		await reads("created production with 1.0.1");
 		await done(visitor, "Release it to a channel").waitFor();
 		await page.getByRole("img", { name: "QR code that opens 1.0.1 in your app" }).waitFor();
@@ -97,7 +97,7 @@ describe.skipIf(chromium === undefined)("the first run", () => {
 		await reads("released 1.0.2 to production");
 		await expect.poll(offered).toBe("1.0.2");
 		// The confirmation of the release covers no button on a phone.
-		await reads("1.0.2 is now live on production.");
+		await reads("Released 1.0.2 to production.");
 		await page.getByRole("button", { name: "Roll back to 1.0.1 on production" }).click();
 		const dialog = page.getByRole("dialog");
 		await dialog.getByText("1 of 1 device will change version").waitFor();
@@ -147,6 +147,8 @@ describe.skipIf(chromium === undefined)("the first run", () => {
 		await done(visitor, "Upload a bundle").waitFor();
 		expect(await done(visitor, "Release it to a channel").count()).toBe(0);
 		await page.getByRole("button", { name: "Release 1.0.1 to production" }).click();
+		await page.getByRole("dialog").getByRole("heading", { name: "Release to production" }).waitFor();
+		await page.getByRole("dialog").getByRole("button", { name: "Release 1.0.1 to production" }).click();
 		await done(visitor, "Release it to a channel").waitFor();
 		const [channel] = (await product.api("GET", `/channel?app_id=${appId}`)).body;
 		expect(channel).toMatchObject({ name: "production", public: true, version: { name: "1.0.1" }, is_preview: false });

@@ -82,10 +82,12 @@ describe.skipIf(chromium === undefined)("groups in the dashboard", () => {
 		await member.open(`${at}/apps`, "Apps");
 		await member.page.getByRole("link", { name: "beta", exact: true }).click();
 		await member.page.getByRole("heading", { level: 1, name: "beta" }).waitFor();
-		await button("Promote bundle", member).click();
+		await button("Release", member).click();
 		await member.page.getByRole("combobox", { name: "Bundle" }).fill("1.1.0");
-		await member.page.getByRole("dialog").getByRole("button", { name: "Promote bundle" }).click();
-		await member.page.getByText("1.1.0 is now live on beta.").waitFor();
+		// The rollout of beta makes it a decision, and a role on one channel may count no devices.
+		await member.page.getByRole("radio", { name: "Every device at once" }).check();
+		await member.page.getByRole("dialog").getByRole("button", { name: "Release 1.1.0 to beta" }).click();
+		await member.page.getByText("Released 1.1.0 to beta.").waitFor();
 		await member.page.goto(`${stage.origin}/dashboard/apps/${stage.app}/channels/production`);
 		await member.page.getByRole("alert").waitFor();
 	});

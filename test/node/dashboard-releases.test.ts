@@ -27,7 +27,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 	const dialogButton = (name: string) => admin.page.getByRole("dialog").getByRole("button", { name, exact: true });
 	const choose = async (label: string, version: string) => {
 		await admin.page.getByRole("combobox", { name: label }).fill(version);
-		await admin.page.getByRole("option", { name: version, exact: true }).click();
+		await admin.page.getByRole("option", { name: version }).first().click();
 	};
 
 	test("creates a channel, changes it and lists the changes", async () => {
@@ -55,14 +55,14 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await expectSound(admin);
 	});
 
-	test("promotes a bundle after showing which devices would get it, and rolls back", async () => {
+	test("releases a bundle after showing which devices would get it, and rolls back", async () => {
 		await admin.open(`/apps/${stage.app}/channels/production`, "production");
-		await button("Promote bundle").click();
+		await button("Release").click();
 		await choose("Bundle", "1.1.0");
 		await admin.page.getByText("6 of 6 devices will change version").waitFor();
 		expect(await channelNamed("production")).toMatchObject({ version: { name: "1.0.0" } });
 		await expectSound(admin);
-		await dialogButton("Promote bundle").click();
+		await dialogButton("Release 1.1.0 to production").click();
 		await admin.page.getByText("released 1.1.0 to every device").waitFor();
 		expect(await channelNamed("production")).toMatchObject({ version: { name: "1.1.0" } });
 		await button("Roll back to 1.0.0").click();
@@ -116,11 +116,11 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 	test("rolls a bundle out to a share, raises it, pauses it and rolls it back", async () => {
 		await uploadProductBundle(stage.product, stage.app, "1.3.0");
 		await admin.open(`/apps/${stage.app}/channels/pr-128`, "pr-128");
-		await button("Promote bundle").click();
+		await button("Release").click();
 		await choose("Bundle", "1.3.0");
-		await admin.page.getByLabel("A share of the devices").check();
+		await admin.page.getByRole("radio", { name: "To a share of the devices" }).check();
 		await admin.page.getByLabel("Share of devices, in %").fill("20");
-		await button("Start rollout").click();
+		await button("Release 1.3.0 to pr-128").click();
 		await admin.page.getByText("Rolling out 1.3.0 to 20 %").waitFor();
 		await button("Change share").click();
 		await admin.page.getByLabel("Share of devices, in %").fill("50");
@@ -211,7 +211,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 			.locator("input[type=file]")
 			.setInputFiles({ name: "app.zip", mimeType: "application/zip", buffer: zipOf(0) });
 		await admin.page.getByLabel("Version").fill("2.0.0");
-		await admin.page.getByLabel("Comment").fill(HOSTILE);
+		await admin.page.getByLabel("Note (optional)").fill(HOSTILE);
 		await expectSound(admin);
 		await dialogButton("Upload bundle").click();
 		await admin.page.getByRole("heading", { level: 1, name: "2.0.0" }).waitFor();

@@ -80,14 +80,15 @@ describe.skipIf(chromium === undefined)("roles in the dashboard", () => {
 		await expectSound(member);
 		await page.getByRole("link", { name: "beta", exact: true }).click();
 		await page.getByRole("heading", { level: 1, name: "beta" }).waitFor();
-		await button("Promote bundle", member).click();
+		await button("Release", member).click();
 		await page.getByRole("combobox", { name: "Bundle" }).fill("9.9.9");
-		await page.getByRole("dialog").getByRole("button", { name: "Promote bundle" }).click();
+		await page.getByRole("radio", { name: "Every device at once" }).check();
+		await page.getByRole("dialog").getByRole("button", { name: "Release 9.9.9 to beta" }).click();
 		await page.getByText(/no bundle with this version/).waitFor();
 		await page.getByRole("combobox", { name: "Bundle" }).fill("1.1.0");
 		await expectSound(member);
-		await page.getByRole("dialog").getByRole("button", { name: "Promote bundle" }).click();
-		await page.getByText("1.1.0 is now live on beta.").waitFor();
+		await page.getByRole("dialog").getByRole("button", { name: "Release 1.1.0 to beta" }).click();
+		await page.getByText("Released 1.1.0 to beta.").waitFor();
 		expect(await liveOn("beta")).toBe("1.1.0");
 		await expectSound(member);
 		await expectFitsPhone(member);
@@ -127,10 +128,10 @@ describe.skipIf(chromium === undefined)("roles in the dashboard", () => {
 		await dialog().getByRole("button", { name: "Add role" }).click();
 		await dialog().waitFor({ state: "detached" });
 		await member.open(`/apps/${stage.app}/channels/beta`, "beta");
-		await button("Promote bundle", member).waitFor();
+		await button("Release", member).waitFor();
 		await member.open(`/apps/${stage.app}/channels/production`, "production");
 		await member.page.waitForLoadState("networkidle");
-		expect(await button("Promote bundle", member).count()).toBe(0);
+		expect(await button("Release", member).count()).toBe(0);
 		expect(await button("Edit channel", member).count()).toBe(0);
 		member.leave();
 	});
@@ -194,7 +195,7 @@ describe.skipIf(chromium === undefined)("roles in the dashboard", () => {
 		expect((await stage.product.api("POST", "/channel", release, key)).status).toBe(200);
 		expect((await stage.product.api("POST", "/channel", { ...release, channel: "production" }, key)).status).toBe(404);
 		await member.open(`/apps/${stage.app}/channels/beta`, "beta");
-		await button("Promote bundle", member).waitFor();
+		await button("Release", member).waitFor();
 
 		await admin.open(`${at}/roles`, "Roles");
 		await button("Change Shipper").click();
@@ -212,7 +213,7 @@ describe.skipIf(chromium === undefined)("roles in the dashboard", () => {
 		await expect.poll(async () => (await stage.product.api("POST", "/channel", release, key)).status).toBe(403);
 		await member.page.reload();
 		await button("Edit channel", member).waitFor();
-		expect(await button("Promote bundle", member).count()).toBe(0);
+		expect(await button("Release", member).count()).toBe(0);
 		member.leave();
 	});
 

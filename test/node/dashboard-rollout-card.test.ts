@@ -155,21 +155,21 @@ describe.skipIf(chromium === undefined)("a rollout in the dashboard", () => {
 		test("offers to count new devices before a rollout starts, and shows how many are new", async () => {
 			await setChannel({ rollback: true, rolloutCountNewDevices: false, rolloutSteps: null }, "production", FIRST_DAY);
 			await openCard();
-			await button("Promote bundle").click();
+			await button("Release").click();
 			await choose("2.4.0");
-			await admin.page.getByLabel(/^Automatic steps of 1, 5, 25 and 100 %/).check();
+			await admin.page.getByRole("radio", { name: /^In steps: 5, 25, 100/ }).check();
 			await admin.page.getByText("9 of 9 devices of this channel were first seen today.").waitFor();
 			await admin.page.getByLabel("Count new devices towards rollout health").check();
 			await inDialog()
-				.getByText(/will change version$/)
+				.getByText(/devices will change version$/)
 				.waitFor();
 			await expectSound(admin);
-			await button("Start rollout").click();
+			await button("Release 2.4.0 to production").click();
 			await closed();
 			expect(await channelNamed("production", FIRST_DAY)).toMatchObject({
 				rolloutCountNewDevices: true,
-				rolloutSteps: [1, 5, 25, 100],
-				rolloutPercentageBps: 100,
+				rolloutSteps: [5, 25, 100],
+				rolloutPercentageBps: 500,
 			});
 		});
 	});

@@ -1,5 +1,5 @@
 /**
- * Rollouts and promotions as a person reads them in the dashboard: the count before a public
+ * Rollouts and releases as a person reads them in the dashboard: the count before a public
  * channel changes, and the effect on a running rollout. Each message of the page is compared with
  * what devices get.
  */
@@ -34,21 +34,21 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 
 	const inDialog = (visitor = admin) => visitor.page.getByRole("dialog");
 	const button = (name: string | RegExp, visitor = admin) => visitor.page.getByRole("button", { name, exact: true });
-	const promoteButton = (visitor = admin) => inDialog(visitor).getByRole("button", { name: "Promote bundle" });
+	const releaseButton = (visitor = admin) => inDialog(visitor).getByRole("button", { name: /^Release/ });
 	const choose = async (version: string, visitor = admin) => {
 		await visitor.page.getByRole("combobox", { name: "Bundle" }).fill(version);
-		await visitor.page.getByRole("option", { name: version, exact: true }).click();
+		await visitor.page.getByRole("option", { name: version }).first().click();
 	};
-	const openPromotion = async (channel = "production", visitor = admin) => {
+	const openRelease = async (channel = "production", visitor = admin) => {
 		await visitor.open(`/apps/${stage.app}/channels/${channel}`, channel);
-		await button("Promote bundle", visitor).click();
+		await button("Release", visitor).click();
 		// Steps are preselected until few devices are known to be on the channel.
-		await visitor.page.getByLabel("All devices of the channel, immediately").check();
+		await visitor.page.getByRole("radio", { name: "Every device at once" }).check();
 	};
 	const closed = (visitor = admin) => inDialog(visitor).waitFor({ state: "detached" });
 	const WHAT_IF = "**/channel/what_if";
 
-	describe("promoting to a public channel", () => {
+	describe("releasing to a public channel", () => {
 		test("waits until the devices are counted, and counts again when the form changes", async () => {
 			const { page } = admin;
 			/** Counts wait until the returned function is called. */
@@ -61,25 +61,39 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 				return release;
 			};
 			const release = await holdCounts();
-			await openPromotion();
-			expect(await promoteButton().isDisabled()).toBe(true);
+			await openRelease();
+			expect(await releaseButton().isDisabled()).toBe(true);
 			await choose("1.1.0");
 			await page.getByText("Counting the devices that will change version").waitFor();
-			expect(await promoteButton().isDisabled()).toBe(true);
+			expect(await releaseButton().isDisabled()).toBe(true);
 			release();
 			await page.getByText("6 of 6 devices will change version").waitFor();
-			await page.getByText("6 devices: get 1.1.0").waitFor();
+			// Four devices run 1.0.0, two the store build.
+			await inDialog()
+				.getByRole("listitem")
+				.filter({ hasText: /^from 1\.0\.04$/ })
+				.waitFor();
+			await inDialog()
+				.getByRole("listitem")
+				.filter({ hasText: /^from Store build2$/ })
+				.waitFor();
 			await page.unroute(WHAT_IF);
-			expect(await promoteButton().isDisabled()).toBe(false);
+			expect(await releaseButton().isDisabled()).toBe(false);
 			await expectSound(admin);
 			const releaseAgain = await holdCounts();
 			await choose("2.0.0");
-			expect(await promoteButton().isDisabled()).toBe(true);
+			expect(await releaseButton().isDisabled()).toBe(true);
 			releaseAgain();
 			await page.getByText("No device will change version").waitFor();
 			await page.unroute(WHAT_IF);
-			await page.getByText("6 devices on production do not get it:").waitFor();
-			await page.getByText("the channel allows no new major version.").waitFor();
+			await inDialog()
+				.getByRole("listitem")
+				.filter({ hasText: /^the channel allows no new major version6$/ })
+				.waitFor();
+			await inDialog()
+				.getByRole("listitem")
+				.filter({ hasText: /^Devices on production6$/ })
+				.waitFor();
 			expect((await channelNamed("production")).version.name).toBe("1.0.0");
 			await button("Cancel").click();
 		});
@@ -87,21 +101,21 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 		test("can be confirmed when the count fails", async () => {
 			const { page } = admin;
 			await page.route(WHAT_IF, (route) => route.abort());
-			await openPromotion();
+			await openRelease();
 			await choose("1.1.0");
 			await page.getByText("Could not count the devices").waitFor();
-			expect(await promoteButton().isDisabled()).toBe(true);
+			expect(await releaseButton().isDisabled()).toBe(true);
 			await expectSound(admin);
 			await page.getByLabel("Continue without knowing how many devices will change version").check();
-			expect(await promoteButton().isDisabled()).toBe(false);
+			expect(await releaseButton().isDisabled()).toBe(false);
 			// The confirmation for one bundle does not carry over to another.
 			await choose("1.3.0");
 			await page.getByText("Could not count the devices").waitFor();
-			expect(await promoteButton().isDisabled()).toBe(true);
+			expect(await releaseButton().isDisabled()).toBe(true);
 			await page.unroute(WHAT_IF);
 			await button("Try again").click();
 			await page.getByText("6 of 6 devices will change version").waitFor();
-			expect(await promoteButton().isDisabled()).toBe(false);
+			expect(await releaseButton().isDisabled()).toBe(false);
 			await button("Cancel").click();
 			admin.complaints.length = 0;
 		});
@@ -112,31 +126,31 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			await page.clock.install();
 			closeWhenLeft(page);
 			await page.route(WHAT_IF, () => new Promise(() => {}));
-			await openPromotion("production", visitor);
+			await openRelease("production", visitor);
 			await choose("1.1.0", visitor);
 			await page.getByText("Counting the devices that will change version").waitFor();
 			await page.clock.runFor(9_000);
 			await page.getByText("Counting takes longer than usual").waitFor();
-			expect(await promoteButton(visitor).isDisabled()).toBe(true);
+			expect(await releaseButton(visitor).isDisabled()).toBe(true);
 			await page.getByLabel("Continue without knowing how many devices will change version").check();
-			expect(await promoteButton(visitor).isDisabled()).toBe(false);
+			expect(await releaseButton(visitor).isDisabled()).toBe(false);
 			visitor.leave();
 		});
 
 		test("shows why the change would be refused, and stays disabled", async () => {
-			await openPromotion();
+			await openRelease();
 			await admin.page.getByRole("combobox", { name: "Bundle" }).fill("9.9.9");
 			await inDialog().getByRole("alert").getByText("The app has no bundle with this version").waitFor();
-			expect(await promoteButton().isDisabled()).toBe(true);
+			expect(await releaseButton().isDisabled()).toBe(true);
 			expect(await admin.page.getByLabel(/^Continue without/).count()).toBe(0);
 			await button("Cancel").click();
 		});
 
 		test("does not wait on a private channel", async () => {
 			await admin.page.route(WHAT_IF, (route) => route.abort());
-			await openPromotion("beta");
+			await openRelease("beta");
 			await choose("1.3.0");
-			await expect.poll(() => promoteButton().isDisabled()).toBe(false);
+			await expect.poll(() => releaseButton().isDisabled()).toBe(false);
 			await admin.page.unroute(WHAT_IF);
 			await button("Cancel").click();
 			admin.complaints.length = 0;
@@ -169,19 +183,19 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			return [...new Set(answers)].sort();
 		};
 		/** Other isolates see a change after a few seconds at most; this one immediately. */
-		const promote = async (action = "Promote bundle") => {
+		const submit = async (action: string | RegExp = /^Release/) => {
 			await counted();
 			await inDialog().getByRole("button", { name: action, exact: true }).click();
 			await closed();
 		};
 
-		test("is finished by promoting its own bundle", async () => {
+		test("is finished by releasing its own bundle", async () => {
 			await start();
-			await openPromotion();
+			await openRelease();
 			await choose("1.1.0");
 			await title();
 			await admin.page.getByText("This finishes the rollout of 1.1.0: it becomes the live bundle").waitFor();
-			await promote();
+			await submit();
 			expect(await rolloutOf("production")).toMatchObject({
 				state: "none",
 				stableVersion: "1.1.0",
@@ -190,14 +204,14 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			expect(await checks()).toEqual(["1.1.0"]);
 		});
 
-		test("ends when another bundle is promoted, as the dialog says", async () => {
+		test("ends when another bundle is released, as the dialog says", async () => {
 			await start();
-			await openPromotion();
+			await openRelease();
 			await choose("1.3.0");
 			await admin.page.getByText("The rollout of 1.1.0 ends: devices that run 1.1.0 get 1.3.0").waitFor();
 			await expectSound(admin);
 			await expectFitsPhone(admin);
-			await promote();
+			await submit();
 			expect(await rolloutOf("production")).toMatchObject({
 				state: "none",
 				stableVersion: "1.3.0",
@@ -208,11 +222,12 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 
 		test("is not replaced below 100 %, as the dialog says", async () => {
 			await start();
-			await openPromotion();
+			await openRelease();
 			await choose("1.3.0");
-			await admin.page.getByLabel("A share of the devices").check();
 			await admin.page.getByText("The rollout of 1.1.0 has reached 50 %: finish it or roll it back before").waitFor();
-			expect(await inDialog().getByRole("button", { name: "Start rollout" }).isDisabled()).toBe(true);
+			for (const way of [/^In steps/, /^To a share/]) {
+				expect(await admin.page.getByRole("radio", { name: way }).isDisabled(), String(way)).toBe(true);
+			}
 			await inDialog().getByRole("button", { name: "Cancel" }).click();
 			await closed();
 			expect(await rolloutOf("production")).toMatchObject({ state: "running", version: "1.1.0", percentageBps: 5_000 });
@@ -220,24 +235,24 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 
 		test("continues when its own bundle is given another share, and is steered with a count before each step", async () => {
 			await start();
-			await openPromotion();
+			await openRelease();
 			await choose("1.1.0");
-			await admin.page.getByLabel("A share of the devices").check();
+			await admin.page.getByRole("radio", { name: "To a share of the devices" }).check();
 			await admin.page.getByLabel("Share of devices, in %").fill("60");
 			await admin.page.getByText("its share changes from 50 % to 60 %.").waitFor();
 			const { rollout_id } = await rolloutOf("production");
-			await promote("Start rollout");
+			await submit();
 			expect(await rolloutOf("production")).toMatchObject({ state: "running", percentageBps: 6_000, rollout_id });
 
 			await button("Change share").click();
 			expect(await button("Set share").isDisabled()).toBe(true);
 			await admin.page.getByLabel("Share of devices, in %").fill("100");
-			await promote("Set share");
+			await submit("Set share");
 			await admin.page.getByText("Rolling out 1.1.0 to 100 %").waitFor();
 			await admin.page.getByText("Ready to finish").waitFor();
-			await button("Make 1.1.0 live").click();
+			await button("Finish…").click();
 			await counted();
-			await inDialog().getByRole("button", { name: "Make 1.1.0 live" }).click();
+			await inDialog().getByRole("button", { name: "Finish 1.1.0" }).click();
 			await closed();
 			expect(await rolloutOf("production")).toMatchObject({ state: "none", previous: { endedAs: "promoted" } });
 

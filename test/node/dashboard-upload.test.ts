@@ -189,16 +189,12 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		await choose(makeZip("4.5.0"));
 		await submit().click();
 		await admin.page.getByRole("heading", { level: 1, name: "4.5.0" }).waitFor();
-		await button("Release bundle").click();
+		await button("Release").click();
+		const dialog = admin.page.getByRole("dialog");
+		await dialog.getByRole("heading", { name: "Release to production" }).waitFor();
 		await expectSound(admin);
-		await admin.page
-			.getByRole("dialog")
-			.getByRole("button", { name: /^production/ })
-			.click();
-		await expect
-			.poll(() => admin.page.getByRole("dialog").getByRole("combobox", { name: "Bundle" }).inputValue())
-			.toBe("4.5.0");
-		await admin.page.getByRole("dialog").getByRole("button", { name: "Promote bundle" }).click();
+		expect(await dialog.getByRole("combobox", { name: "Bundle" }).inputValue()).toBe("4.5.0");
+		await dialog.getByRole("button", { name: "Release 4.5.0 to production" }).click();
 		const live = async () =>
 			(await stage.product.api("GET", `/channel?app_id=${stage.app}&channel=production`)).body.version.name;
 		await expect.poll(live).toBe("4.5.0");
@@ -261,12 +257,14 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		await packages.getByText("Other version").waitFor();
 		await page.getByText("fits refuses this bundle").waitFor();
 		await expectSound(admin);
-		await button("Release bundle").click();
-		await page.getByRole("dialog").getByRole("button", { name: /^fits/ }).click();
+		await button("Release").click();
+		await page.getByRole("dialog").getByLabel("Channel").selectOption("fits");
 		await page.getByRole("dialog").getByText("@capacitor/camera 7.1.0 (live: 7.0.2)").waitFor();
-		expect(await page.getByRole("dialog").getByRole("button", { name: "Promote bundle" }).isDisabled()).toBe(true);
+		expect(await page.getByRole("dialog").getByRole("button", { name: "Release 4.8.0 to fits" }).isDisabled()).toBe(
+			true,
+		);
 		await page.getByLabel(/^Release it anyway/).check();
-		await page.getByRole("dialog").getByRole("button", { name: "Promote bundle" }).click();
+		await page.getByRole("dialog").getByRole("button", { name: "Release 4.8.0 to fits" }).click();
 		const channel = async () => (await product.api("GET", `/channel?app_id=${stage.app}&channel=fits`)).body;
 		await expect.poll(async () => (await channel()).version.name).toBe("4.8.0");
 		expect((await channel()).requireCompatibleBundle).toBe(false);

@@ -1,6 +1,7 @@
-/** Sentences of the rollout card and the promote dialog, for each state that they describe. */
+/** Sentences of the rollout card and the release dialog, for each state that they describe. */
 import { describe, expect, test } from "vitest";
 import { shareText } from "../../dashboard/src/components/size";
+import { rolloutEffect } from "../../dashboard/src/release-dialog/release-plan";
 import {
 	countsText,
 	nextStepText,
@@ -8,7 +9,6 @@ import {
 	type RolloutAnswer,
 	rateText,
 	rateTitle,
-	rolloutEffect,
 } from "../../dashboard/src/screens/rollouts/rollout-texts";
 
 const NOW_MS = Date.parse("2026-11-22T08:00:00Z");

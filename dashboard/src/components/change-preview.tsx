@@ -9,15 +9,13 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
 import { EFFECT_DAYS } from "../../../src/domain/defaults";
-import { refusalWords } from "../../../src/domain/updates/refusals";
-import { type AnswerOf, ask, CapstanError, type RequestOf } from "../api";
+import { ask, CapstanError, type RequestOf } from "../api";
 import { Problem } from "./answer";
+import { movesOf, type Plan, titleOf, unreachedOf } from "./change-counts";
 import { Misfits } from "./native-packages";
-import { countOf, countText, shareText } from "./size";
+import { countOf } from "./size";
 
 type ChangeBody = RequestOf<"POST /channel/what_if">["body"];
-type Plan = AnswerOf<"POST /channel/what_if">;
-type Decided = Plan["outcomes"][number]["after"];
 
 /** Debounce while a version is typed. */
 const TYPING_MS = 350;
@@ -29,26 +27,31 @@ const REFUSALS = [
 	"bundle_incompatible",
 	"bundle_not_found",
 	"bundle_not_ready",
+	"bundle_not_signed",
 	"channel_delta_required",
 	"channel_has_no_platform",
 	"channel_zip_required",
 	"invalid_request",
 	"missing_rollout_version",
+	"rollout_running",
 	"setting_not_supported",
 ];
 
-interface ChangePreview {
+interface CountedChange {
 	/** Whether the change may be sent now. */
 	readonly isReady: boolean;
 	/** The count for the current form; undefined until it is known. */
 	readonly plan: Plan | undefined;
+	/** The count for the form as it was before, until the current one is known. */
+	readonly lastPlan: Plan | undefined;
 	/** Code of the error that the change itself would get. */
 	readonly refusal: string | undefined;
-	readonly view: ReactNode;
+	/** The counting itself: that it runs, why it failed, and how to continue without it. */
+	readonly status: ReactNode;
 }
 
 /** @param body null while the form is incomplete */
-export function useChangePreview(body: ChangeBody | null, isRequired: boolean): ChangePreview {
+export function useChangePlan(body: ChangeBody | null, isRequired: boolean): CountedChange {
 	const wanted = body === null ? "" : JSON.stringify(body);
 	const [counted] = useDebouncedValue(wanted, TYPING_MS);
 	const [withoutCount, setWithoutCount] = useState("");
@@ -56,6 +59,9 @@ export function useChangePreview(body: ChangeBody | null, isRequired: boolean): 
 		queryKey: ["POST /channel/what_if", "preview", counted],
 		queryFn: () => ask("POST /channel/what_if", { body: JSON.parse(counted) as ChangeBody }),
 		enabled: counted !== "",
+		// Old numbers stay until the new ones are known, but never those of another channel.
+		placeholderData: (previous, query) =>
+			channelOf(String(query?.queryKey[2] ?? "")) === channelOf(counted) ? previous : undefined,
 		// Never stale, because each count draws a new rollout cohort and the numbers would move while the
 		// user reads them.
 		staleTime: Number.POSITIVE_INFINITY,
@@ -64,7 +70,8 @@ export function useChangePreview(body: ChangeBody | null, isRequired: boolean): 
 	});
 	const isCounting = wanted !== "" && (counted !== wanted || query.isFetching);
 	const isSlow = useIsLongerThan(SLOW_MS, isCounting ? wanted : "");
-	const plan = counted === wanted && wanted !== "" && !query.isFetching ? query.data : undefined;
+	const isCurrent = counted === wanted && wanted !== "" && !query.isFetching;
+	const plan = isCurrent && !query.isPlaceholderData ? query.data : undefined;
 	const error = counted === wanted && !query.isFetching ? query.error : null;
 	const isRefused = error instanceof CapstanError && REFUSALS.includes(error.code);
 	const mayContinue = !isRefused && (error !== null || isSlow) && plan === undefined;
@@ -72,11 +79,12 @@ export function useChangePreview(body: ChangeBody | null, isRequired: boolean): 
 	return {
 		isReady: wanted !== "" && !isRefused && (!isRequired || plan !== undefined || continues),
 		plan,
+		lastPlan: wanted === "" || error !== null ? undefined : query.data,
 		refusal: isRefused ? error.code : undefined,
-		view: (
-			<div aria-live="polite" className="sec">
+		status: (
+			<>
 				{isCounting ? (
-					<Group gap="sm" role="status">
+					<Group gap="sm" role="status" wrap="nowrap">
 						<Loader size="xs" aria-hidden="true" />
 						<Text size="sm" c="dimmed">
 							{isSlow
@@ -96,8 +104,6 @@ export function useChangePreview(body: ChangeBody | null, isRequired: boolean): 
 						</Stack>
 					</Alert>
 				) : null}
-				{plan?.compatibility == null ? null : <Misfits compatibility={plan.compatibility} />}
-				{plan === undefined ? null : <Counted plan={plan} channel={body?.channel ?? ""} />}
 				{isRequired && mayContinue ? (
 					<Checkbox
 						mt="xs"
@@ -106,6 +112,23 @@ export function useChangePreview(body: ChangeBody | null, isRequired: boolean): 
 						onChange={(event) => setWithoutCount(event.currentTarget.checked ? wanted : "")}
 					/>
 				) : null}
+			</>
+		),
+	};
+}
+
+const channelOf = (wanted: string) => (wanted === "" ? "" : (JSON.parse(wanted) as ChangeBody).channel);
+
+/** With the counts as a note. */
+export function useChangePreview(body: ChangeBody | null, isRequired: boolean) {
+	const { isReady, plan, status } = useChangePlan(body, isRequired);
+	return {
+		isReady,
+		view: (
+			<div aria-live="polite" className="sec">
+				{plan?.compatibility == null ? null : <Misfits compatibility={plan.compatibility} />}
+				{plan === undefined ? null : <Counted plan={plan} channel={body?.channel ?? ""} />}
+				{status}
 			</div>
 		),
 	};
@@ -168,47 +191,4 @@ function Counted({ plan, channel }: { readonly plan: Plan; readonly channel: str
 			</Stack>
 		</Alert>
 	);
-}
-
-function titleOf({ devices, sampled }: Plan, moving: number): string {
-	if (devices === 0) return `No device was seen in the last ${EFFECT_DAYS} days`;
-	if (moving === 0) return "No device will change version";
-	return sampled
-		? `About ${shareText(moving, devices)} of the devices will change version`
-		: `${countText(moving)} of ${countOf(devices, "device")} will change version`;
-}
-
-const isSameVersion = (one: Decided, other: Decided) => one.outcome === other.outcome && one.version === other.version;
-
-/** Devices that change version at their next check, largest groups first. */
-function movesOf({ outcomes }: Plan) {
-	const moves = new Map<string, { readonly key: string; readonly text: string; devices: number }>();
-	for (const { before, after, devices } of outcomes) {
-		if (after.outcome === "none" || isSameVersion(before, after)) continue;
-		const to = after.outcome === "builtin" ? "back to the store build" : `get ${after.version}`;
-		const instead =
-			before.outcome === "none"
-				? ""
-				: before.outcome === "builtin"
-					? " instead of the store build"
-					: ` instead of ${before.version}`;
-		const text = `${to}${instead}`;
-		const move = moves.get(text) ?? { key: text, text, devices: 0 };
-		move.devices += devices;
-		moves.set(text, move);
-	}
-	return [...moves.values()].sort((left, right) => right.devices - left.devices);
-}
-
-/** Devices of the channel that a rule or an error keeps from its bundle, by reason. */
-function unreachedOf({ outcomes }: Plan, channel: string) {
-	const reasons = new Map<string, number>();
-	for (const { after, devices } of outcomes) {
-		if (after.channel !== channel || (after.kind !== "blocked" && after.kind !== "failed")) continue;
-		const reason = refusalWords(after.error ?? "");
-		reasons.set(reason, (reasons.get(reason) ?? 0) + devices);
-	}
-	return [...reasons]
-		.map(([reason, devices]) => ({ reason, devices }))
-		.sort((left, right) => right.devices - left.devices);
 }

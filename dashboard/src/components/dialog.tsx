@@ -1,25 +1,73 @@
 /**
- * A modal dialog, mounted only while it is open. When it closes, the focus returns to the element
- * that opened it, or to the content if that element no longer exists. If another dialog is open,
- * the focus stays there.
+ * A modal dialog, mounted only while it is open. Its first field has the focus, and Escape closes
+ * the top dialog only and does nothing else on the page. While something would be lost (`isDirty`)
+ * every way out asks first. When it closes, the focus returns to the element that opened it, or to
+ * the content if that element no longer exists. If another dialog is open, the focus stays there.
  */
-import { Modal, type ModalProps } from "@mantine/core";
-import { useEffect, useState } from "react";
+import { Button, Group, Modal, type ModalProps, Text } from "@mantine/core";
+import { createContext, useContext, useEffect, useRef, useState } from "react";
 
 /** Open dialogs, the top one last. Escape closes only the top one. */
 const open: object[] = [];
 
-export function Dialog({ onClose, ...props }: Omit<ModalProps, "opened" | "returnFocus">) {
+const CloseContext = createContext<(() => void) | undefined>(undefined);
+
+/** Closes the dialog around the component, and asks first if something would be lost. */
+export const useCloseDialog = () => useContext(CloseContext);
+
+const FIELD = ":is(input, select, textarea):not(:disabled, [type=hidden], [type=file], [type=checkbox], [type=radio])";
+
+/** The library focuses what has this attribute, and else the first control: the close button. */
+const FOCUS_MARK = "data-autofocus";
+
+/** The first field, or the first button of a dialog without fields. */
+function markFirstField(content: HTMLElement | null): void {
+	if (content === null || content.querySelector(`[${FOCUS_MARK}]`) !== null) return;
+	(content.querySelector(FIELD) ?? content.querySelector("button:not(:disabled)"))?.setAttribute(FOCUS_MARK, "");
+}
+
+export function Dialog({
+	onClose,
+	isDirty = false,
+	closeOnEscape = true,
+	children,
+	...props
+}: Omit<ModalProps, "opened" | "returnFocus"> & {
+	/** Whether closing would lose typed text or a chosen file. */
+	readonly isDirty?: boolean;
+}) {
 	const [opener] = useState(() => document.activeElement);
 	const [self] = useState(() => ({}));
+	const [isAsking, setAsking] = useState(false);
+	const close = () => {
+		if (open.at(-1) !== self) return;
+		if (isDirty) setAsking(true);
+		else onClose();
+	};
+	const closing = useRef(close);
+	closing.current = close;
 	useEffect(() => {
 		open.push(self);
 		return () => void open.splice(open.indexOf(self), 1);
 	}, [self]);
+	useEffect(() => {
+		// A list that is open inside the dialog closes by itself, and marks its field.
+		const onKey = (event: KeyboardEvent) => {
+			const isTaken =
+				event.target instanceof Element && event.target.getAttribute("data-mantine-stop-propagation") === "true";
+			if (event.key !== "Escape" || event.isComposing || event.defaultPrevented || isTaken) return;
+			if (open.at(-1) !== self) return;
+			event.preventDefault();
+			if (closeOnEscape) closing.current();
+		};
+		window.addEventListener("keydown", onKey, { capture: true });
+		return () => window.removeEventListener("keydown", onKey, { capture: true });
+	}, [self, closeOnEscape]);
 	useEffect(
 		() => () => {
 			requestAnimationFrame(() => {
-				if (document.querySelector("[role=dialog]") !== null) return;
+				const others = [...document.querySelectorAll("[role=dialog]")];
+				if (others.length > 0 && !others.some((other) => other.contains(opener))) return;
 				const target = opener?.isConnected === true ? opener : document.getElementById("content");
 				if (target instanceof HTMLElement) target.focus({ preventScroll: true });
 			});
@@ -27,13 +75,29 @@ export function Dialog({ onClose, ...props }: Omit<ModalProps, "opened" | "retur
 		[opener],
 	);
 	return (
-		<Modal
-			opened
-			returnFocus={false}
-			onClose={() => {
-				if (open.at(-1) === self) onClose();
-			}}
-			{...props}
-		/>
+		<Modal opened returnFocus={false} closeOnEscape={false} onClose={close} {...props}>
+			<CloseContext.Provider value={close}>
+				<div className="dialog-content" ref={markFirstField}>
+					{children}
+				</div>
+			</CloseContext.Provider>
+			{isAsking ? <Discard onKeep={() => setAsking(false)} onDiscard={onClose} /> : null}
+		</Modal>
+	);
+}
+
+function Discard({ onKeep, onDiscard }: { readonly onKeep: () => void; readonly onDiscard: () => void }) {
+	return (
+		<Dialog onClose={onKeep} title="Discard what you entered?" size="sm">
+			<Text size="sm">The text and the file in this dialog are not kept.</Text>
+			<Group justify="flex-end" mt="md">
+				<Button variant="default" disabled={false} data-autofocus onClick={onKeep}>
+					Keep editing
+				</Button>
+				<Button color="red" disabled={false} onClick={onDiscard}>
+					Discard
+				</Button>
+			</Group>
+		</Dialog>
 	);
 }

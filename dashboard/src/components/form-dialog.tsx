@@ -4,12 +4,14 @@
  * typed.
  */
 import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { type DragEvent, type ReactNode, useEffect, useRef, useState } from "react";
 import { IconAlertTriangle } from "../icons";
 import { Problem } from "./answer";
-import { Dialog } from "./dialog";
+import { Dialog, useCloseDialog } from "./dialog";
 import { useIsOnline } from "./online";
 import { Spot } from "./timeline";
+
+const WIDE_PX = 912;
 
 interface FormProps {
 	readonly title: string;
@@ -20,8 +22,23 @@ interface FormProps {
 	readonly waiting?: string;
 	readonly isReady?: boolean;
 	readonly error?: Error | null;
+	/** Whether closing would lose typed text or a chosen file. */
+	readonly isDirty?: boolean;
 	readonly onClose: () => void;
 	readonly children: ReactNode;
+}
+
+/** A wide form has a second column beside its fields, with what the form will do. */
+interface WideProps {
+	readonly aside?: ReactNode;
+	/** One sentence beside the buttons. */
+	readonly footnote?: ReactNode;
+	/** A button in the place of "Cancel", which closes without a question. */
+	readonly stop?: ReactNode;
+	/** Drawn in the place of the submit button, while it has nothing to do. */
+	readonly instead?: ReactNode;
+	readonly icon?: ReactNode;
+	readonly onDrop?: (event: DragEvent) => void;
 }
 
 export function FormDialog({
@@ -31,11 +48,18 @@ export function FormDialog({
 	waiting,
 	isReady = true,
 	isDestructive = false,
+	isDirty = false,
 	error,
+	aside,
+	footnote,
+	stop,
+	instead,
+	icon,
+	onDrop,
 	onSubmit,
 	onClose,
 	children,
-}: FormProps & { readonly isDestructive?: boolean; readonly onSubmit: () => void }) {
+}: FormProps & WideProps & { readonly isDestructive?: boolean; readonly onSubmit: () => void }) {
 	const isOnline = useIsOnline();
 	const form = useRef<HTMLFormElement>(null);
 	useEffect(() => {
@@ -43,9 +67,38 @@ export function FormDialog({
 		// it.
 		if (!isPending) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
 	}, [isPending]);
+	const fields = (
+		<Stack>
+			{children}
+			{error === undefined || error === null ? null : <Problem error={error} />}
+			{isPending && waiting !== undefined ? (
+				<Text size="sm" role="status">
+					{waiting}
+				</Text>
+			) : null}
+		</Stack>
+	);
+	const buttons = (
+		<Group justify="flex-end" gap="sm">
+			{stop ?? <Cancel isFirst={isDestructive} />}
+			{instead ?? (
+				<Button
+					type="submit"
+					{...(isDestructive ? { color: "red" } : {})}
+					leftSection={icon}
+					loading={isPending}
+					disabled={!isReady || !isOnline}
+				>
+					{action}
+				</Button>
+			)}
+		</Group>
+	);
 	return (
 		<Dialog
 			onClose={onClose}
+			isDirty={isDirty && !isPending}
+			{...(aside === undefined ? {} : { className: "wide-dialog" })}
 			title={
 				isDestructive ? (
 					<span className="row">
@@ -56,39 +109,48 @@ export function FormDialog({
 					title
 				)
 			}
-			size="lg"
+			size={aside === undefined ? "lg" : WIDE_PX}
 		>
 			<form
 				ref={form}
+				{...(onDrop === undefined ? {} : { onDrop, onDragOver: (event: DragEvent) => event.preventDefault() })}
 				onSubmit={(event) => {
 					event.preventDefault();
-					if (isReady && isOnline) onSubmit();
+					if (isReady && isOnline && !isPending && instead === undefined) onSubmit();
 				}}
 			>
-				<Stack>
-					{children}
-					{error === undefined || error === null ? null : <Problem error={error} />}
-					{isPending && waiting !== undefined ? (
-						<Text size="sm" role="status">
-							{waiting}
-						</Text>
-					) : null}
-					<Group justify="flex-end">
-						<Button variant="subtle" disabled={false} onClick={onClose}>
-							Cancel
-						</Button>
-						<Button
-							type="submit"
-							{...(isDestructive ? { color: "red" } : {})}
-							loading={isPending}
-							disabled={!isReady || !isOnline}
-						>
-							{action}
-						</Button>
-					</Group>
-				</Stack>
+				{aside === undefined ? (
+					<Stack>
+						{fields}
+						{buttons}
+					</Stack>
+				) : (
+					<>
+						<div className="wide-columns">
+							<div>{fields}</div>
+							{aside}
+						</div>
+						<footer>
+							<div className="grow stack">{footnote}</div>
+							{buttons}
+						</footer>
+					</>
+				)}
 			</form>
 		</Dialog>
+	);
+}
+
+function Cancel({ isFirst }: { readonly isFirst: boolean }) {
+	return (
+		<Button
+			variant="subtle"
+			disabled={false}
+			onClick={useCloseDialog()}
+			{...(isFirst ? { "data-autofocus": true } : {})}
+		>
+			Cancel
+		</Button>
 	);
 }
 

@@ -127,13 +127,31 @@ function useAppEntries(appId: string | undefined, orgId: string | undefined, isO
 			to: `${appPath(appId)}?do=start`,
 		},
 		...(mayRelease
+			? [
+					{
+						group: "Actions",
+						label: "Release…",
+						words: "bundle zip upload promote deploy publish",
+						icon: IconRocket,
+						to: `${appPath(appId)}?do=release`,
+					},
+					...bundles.map(({ name }) => ({
+						group: "Actions",
+						label: `Release ${name}…`,
+						words: "bundle promote deploy publish",
+						icon: IconRocket,
+						to: `${bundlePath(appId, name)}?do=release`,
+					})),
+				]
+			: []),
+		...(mayRelease
 			? channels.flatMap(({ name, is_preview }) => [
 					{
 						group: "Actions",
-						label: `Release a bundle to ${name}`,
-						words: "promote deploy",
+						label: `Release to ${name}…`,
+						words: "bundle promote deploy publish",
 						icon: IconRocket,
-						to: `${channelPath(appId, name)}?do=promote`,
+						to: `${channelPath(appId, name)}?do=release`,
 					},
 					...(is_preview
 						? []

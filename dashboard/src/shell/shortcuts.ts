@@ -25,6 +25,7 @@ export const SHORTCUTS: readonly { readonly title: string; readonly shortcuts: r
 		shortcuts: [
 			{ keys: [SEARCH_KEY], text: "Search and act" },
 			{ keys: ["?"], text: "This help" },
+			{ keys: ["R"], text: "Release what the page shows" },
 			{ keys: ["/"], text: "Go to the filter of the list" },
 			{ keys: ["Esc"], text: "Close, or go back to the list" },
 		],
@@ -110,6 +111,7 @@ export function useShortcuts({
 		const single: Readonly<Record<string, () => void>> = {
 			"?": () => setOverlay("help"),
 			"/": focusFilter,
+			r: () => document.querySelector<HTMLElement>("main [data-release]:not(:disabled)")?.click(),
 			j: () => moveRow(1),
 			k: () => moveRow(-1),
 			c: copyId,

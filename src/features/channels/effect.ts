@@ -69,6 +69,11 @@ export const storeBuildsSchema = v.array(
 /** The most frequent store builds; an app has few, and anybody can report others. */
 const MOST_STORE_BUILDS = 50;
 
+/** Devices that the change gives another version, by the one that they run. */
+export const fromVersionsSchema = v.array(v.strictObject({ version_name: v.string(), devices: v.number() }));
+/** The most frequent versions, as with store builds. */
+const MOST_VERSIONS = 50;
+
 interface EffectApp {
 	readonly appId: AppId;
 	readonly publicAppId: string;
@@ -180,7 +185,8 @@ export function effectOf(
 		sampled: more || afterDevice !== undefined,
 		next: more ? (page.at(-1)?.device_id ?? null) : null,
 		store_builds: countStoreBuilds(after, publicAppId, judged, channel),
-		outcomes: counted.map(({ first_seen_today: _, ...outcome }) => outcome),
+		from_versions: sumVersions(counted),
+		outcomes: counted.map(({ first_seen_today: _, versions: __, ...outcome }) => outcome),
 	};
 }
 
@@ -244,6 +250,8 @@ interface Outcome {
 	readonly changed: boolean;
 	devices: number;
 	first_seen_today: number;
+	/** Devices by the version that they run. */
+	readonly versions: Map<string, number>;
 	readonly examples: string[];
 }
 
@@ -265,14 +273,33 @@ function countOutcomes(
 			changed: JSON.stringify(pair.before) !== JSON.stringify(pair.after),
 			devices: 0,
 			first_seen_today: 0,
+			versions: new Map<string, number>(),
 			examples: [],
 		};
 		if (known === undefined) outcomes.set(key, outcome);
 		outcome.devices += 1;
+		const version = device.version_name ?? BUILTIN;
+		outcome.versions.set(version, (outcome.versions.get(version) ?? 0) + 1);
 		if (device.created_at_ms >= todayMs) outcome.first_seen_today += 1;
 		if (outcome.examples.length < MOST_EXAMPLES) outcome.examples.push(device.device_id);
 	}
 	return [...outcomes.values()].sort((left, right) => right.devices - left.devices);
+}
+
+/**
+ * Versions that devices leave because of the change, the most frequent first. A device that would
+ * get the same bundle without it is not counted.
+ */
+function sumVersions(outcomes: readonly Outcome[]): v.InferOutput<typeof fromVersionsSchema> {
+	const sums = new Map<string, number>();
+	for (const { before, after, versions } of outcomes) {
+		if (after.outcome === "none" || (before.outcome === after.outcome && before.version === after.version)) continue;
+		for (const [version, devices] of versions) sums.set(version, (sums.get(version) ?? 0) + devices);
+	}
+	return [...sums]
+		.map(([version_name, devices]) => ({ version_name, devices }))
+		.sort((one, other) => other.devices - one.devices)
+		.slice(0, MOST_VERSIONS);
 }
 
 /** The most frequent first. */

@@ -14,7 +14,7 @@ import type { AppSnapshot } from "../../snapshots/app-snapshot";
 import { channelBody } from "./body";
 import { compatibilityAnswer, compatibilityFields, compatibilityOfChange, refuseIncompatible } from "./compatibility";
 import { differenceOf } from "./difference";
-import { outcomesSchema, readEffect, storeBuildsSchema } from "./effect";
+import { fromVersionsSchema, outcomesSchema, readEffect, storeBuildsSchema } from "./effect";
 import { formRequired } from "./guards";
 import { channelChangeReads, requestOf } from "./reads";
 import { drawn } from "./values";
@@ -26,7 +26,7 @@ export const whatIf = endpoint({
 	summary: "Show which devices would get another answer if a channel were changed",
 	description: [
 		`The body is that of POST /channel, with \`days\`: each device that was seen in the last \`days\` (${EFFECT_DAYS} by default) is decided with the channels as they are and as they would be, and counted under both answers. An answer without an update has its \`error\` and \`kind\`: \`up_to_date\`, \`blocked\` by a rule of the channel, or \`failed\`. Nothing is written.`,
-		"`channel_devices` are the devices that the channel decides after the change, and `store_builds` counts them by the version of their store build: how many are offered which bundle, are up to date, or are refused and why. `first_seen_today` of them are new today (UTC): a rollout that starts today does not count them unless `rolloutCountNewDevices` is on.",
+		"`channel_devices` are the devices that the channel decides after the change, and `store_builds` counts them by the version of their store build: how many are offered which bundle, are up to date, or are refused and why. `from_versions` counts the devices that the change gives another version by the version that they run. `first_seen_today` of them are new today (UTC): a rollout that starts today does not count them unless `rolloutCountNewDevices` is on.",
 		"One request reads 5,000 devices in the order of their ids, which are random, so the counts of a large fleet are a fair sample (`sampled`). Send `next` as `after` to read the following devices; the counts of all answers add up to the fleet. A new rollout draws its devices when it starts, so its counts are those of one draw (`cohort_is_drawn_anew`). `compatibility` compares the native packages of the bundle that the change brings with those of the live bundle, as GET /bundle/compatibility does.",
 	].join("\n\n"),
 	body: v.object({
@@ -60,6 +60,7 @@ export const whatIf = endpoint({
 		next: v.nullable(v.string()),
 		cohort_is_drawn_anew: v.boolean(),
 		store_builds: storeBuildsSchema,
+		from_versions: fromVersionsSchema,
 		compatibility: v.nullable(v.strictObject(compatibilityFields)),
 		outcomes: outcomesSchema,
 	}),
@@ -95,6 +96,7 @@ export const whatIf = endpoint({
 					refused: { disable_auto_update_under_native: 2 },
 				},
 			],
+			from_versions: [{ version_name: "1.3.0", devices: 1100 }],
 			compatibility: {
 				version: "1.4.0",
 				live_version: "1.3.0",

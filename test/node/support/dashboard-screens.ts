@@ -79,13 +79,13 @@ export const SCREENS: readonly PicturedScreen[] = [
 		},
 	},
 	{
-		name: "channel-promote",
+		name: "channel-release",
 		path: ofApp("channels/production"),
 		async prepare(page) {
-			await page.getByRole("button", { name: "Promote bundle" }).click();
+			await page.getByRole("button", { name: "Release", exact: true }).click();
 			await page.getByRole("combobox", { name: "Bundle" }).fill("1.1.0");
 			await page.keyboard.press("Escape");
-			await page.getByText("will change version").waitFor();
+			await page.getByText("devices will change version").waitFor();
 		},
 	},
 	{
@@ -150,8 +150,8 @@ export const SCREENS: readonly PicturedScreen[] = [
 		name: "bundle-release",
 		path: ofApp("bundles/1.1.0"),
 		async prepare(page) {
-			await page.getByRole("button", { name: "Release bundle" }).click();
-			await page.getByRole("button", { name: /^production/ }).waitFor();
+			await page.getByRole("button", { name: "Release", exact: true }).click();
+			await page.getByText("devices will change version").waitFor();
 		},
 	},
 	{

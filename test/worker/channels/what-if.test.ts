@@ -7,6 +7,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { DAY_MS } from "../../../src/domain/time";
 import { databaseText } from "../support/database-text";
+import { type LeftVersion, tally, versionsLeft } from "../support/left-versions";
 import { reportsOf } from "../support/reports";
 import {
 	createTestApp,
@@ -91,13 +92,6 @@ async function answers(): Promise<Map<string, string>> {
 		answers.set(device.device_id, answer.error ?? answer.version);
 	}
 	return answers;
-}
-
-/** Number of devices for each pair of answers before and after. */
-function tally(pairs: Iterable<readonly [pair: string, devices: number]>): Record<string, number> {
-	const counted: Record<string, number> = {};
-	for (const [pair, devices] of pairs) counted[pair] = (counted[pair] ?? 0) + devices;
-	return counted;
 }
 
 const choice = <Value>(...values: Value[]) => fc.option(fc.constantFrom(...values), { nil: undefined });
@@ -187,6 +181,9 @@ describe("POST /channel/what_if", () => {
 					fleet.map(({ device_id }) => [`${beforeThat.get(device_id)} -> ${afterThat.get(device_id)}`, 1]),
 				);
 				expect(predicted).toEqual(really);
+				const left: LeftVersion[] = foretold.body.from_versions;
+				const foretoldLeft = tally(left.map(({ version_name, devices }) => [version_name, devices]));
+				expect(foretoldLeft).toEqual(tally(versionsLeft(fleet, VERSIONS, beforeThat, afterThat)));
 				expect(foretold.body).toMatchObject({ devices: 60, unjudged: 0, sampled: false, next: null });
 				for (const outcome of outcomes) {
 					expect(outcome.changed).toBe(JSON.stringify(outcome.before) !== JSON.stringify(outcome.after));

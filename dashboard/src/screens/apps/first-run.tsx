@@ -5,19 +5,17 @@
 import { Button, SegmentedControl } from "@mantine/core";
 import type { DragEvent, ReactNode } from "react";
 import { lazy, Suspense, useState } from "react";
-import { useAsk, useChange } from "../../api";
+import { useAsk } from "../../api";
 import { versionText } from "../../charts/version-text";
-import { Problem } from "../../components/answer";
 import { Dot } from "../../components/badge";
 import { Card, Note } from "../../components/card";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
-import { notify } from "../../components/notify";
 import { AddSample } from "../../components/sample-app";
 import { CodeBlock } from "../../components/secret";
 import { sizeText } from "../../components/size";
 import type { FirstSteps } from "../../first-steps";
-import { IconCheck, IconUpload } from "../../icons";
+import { IconCheck, IconRocket } from "../../icons";
 import { appPath, devicePath } from "../../paths";
 import { initCommand } from "../connect/connect-texts";
 import "./first-run.css";
@@ -25,7 +23,13 @@ import "./first-run.css";
 /** Draws codes, which few first steps need. */
 const OpenOnPhone = lazy(() => import("./open-on-phone"));
 
-/** The one that "Upload and release" proposes as well. */
+/** The preselection of the release dialog. */
+export interface Releasing {
+	readonly file?: File | null;
+	readonly version?: string;
+}
+
+/** The one that the release dialog proposes as well. */
 const FIRST_CHANNEL = "production";
 
 export function Step({
@@ -74,8 +78,8 @@ export function FirstStepsCard({
 	readonly name: string;
 	readonly steps: FirstSteps;
 	readonly mayRelease: boolean;
-	/** Opens the dialog, with a file that was dropped. */
-	readonly onRelease: (file: File | null) => void;
+	/** Opens the release dialog. */
+	readonly onRelease: (releasing: Releasing) => void;
 	/** For a card that was asked for although every step is done. */
 	readonly onClose?: () => void;
 }) {
@@ -84,9 +88,8 @@ export function FirstStepsCard({
 	const stateOf = (isDone: boolean, isNext: boolean) => (isDone ? "done" : isNext ? "now" : "waiting");
 	const drop = (event: DragEvent) => {
 		event.preventDefault();
-		onRelease(event.dataTransfer.files[0] ?? null);
+		onRelease({ file: event.dataTransfer.files[0] ?? null });
 	};
-	const release = useChange("POST /channel", () => notify(`${bundle?.name} is now live on ${FIRST_CHANNEL}.`));
 	return (
 		<Card
 			isPadded={false}
@@ -126,8 +129,8 @@ export function FirstStepsCard({
 					{...(bundle === undefined && mayRelease ? { onDrop: drop } : {})}
 					action={
 						bundle === undefined && mayRelease ? (
-							<Button leftSection={<Icon of={IconUpload} size="s" />} onClick={() => onRelease(null)}>
-								Upload and release
+							<Button leftSection={<Icon of={IconRocket} size="s" />} data-release onClick={() => onRelease({})}>
+								Release
 							</Button>
 						) : undefined
 					}
@@ -144,14 +147,7 @@ export function FirstStepsCard({
 					state={stateOf(hasRelease, bundle !== undefined)}
 					action={
 						bundle !== undefined && !hasRelease && mayRelease ? (
-							<Button
-								loading={release.isPending}
-								onClick={() =>
-									release.mutate({
-										body: { app_id: appId, channel: FIRST_CHANNEL, version: bundle.name, public: true },
-									})
-								}
-							>
+							<Button data-release onClick={() => onRelease({ version: bundle.name })}>
 								Release {bundle.name} to {FIRST_CHANNEL}
 							</Button>
 						) : undefined
@@ -160,7 +156,6 @@ export function FirstStepsCard({
 					{hasRelease ? null : (
 						<span className="said">The channel {FIRST_CHANNEL} reaches every device of the app.</span>
 					)}
-					{release.isError ? <Problem error={release.error} /> : null}
 				</Step>
 				<Step number={5} title="See it on a device" state={stateOf(device !== undefined, hasRelease)}>
 					{device === undefined ? (

@@ -3,7 +3,7 @@
  * with the way back.
  */
 import { Button } from "@mantine/core";
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import { versionTones } from "../../../../src/charts/palette";
 import { isSampleAppId } from "../../../../src/domain/sample-app";
 import { DAY_MS } from "../../../../src/domain/time";
@@ -29,13 +29,12 @@ import { useFirstSteps } from "../../first-steps";
 import { IconChevronRight, IconRocket } from "../../icons";
 import { channelPath, releasePath } from "../../paths";
 import { useAppMay } from "../../permissions";
+import { ReleaseDialog } from "../../release-dialog";
 import { useReleases } from "../../releases";
 import type { AppScreenProps } from "../../screen-props";
-import { FirstStepsCard } from "./first-run";
+import { FirstStepsCard, type Releasing } from "./first-run";
 import { laneOf } from "./release-lanes";
 import { Releases } from "./releases";
-
-const UploadAndRelease = lazy(() => import("../bundles/upload"));
 
 const HEALTH_DAYS = 7;
 const LANE_DAYS = 14;
@@ -46,14 +45,15 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
 	const channels = useAllPages("GET /channel", { query: { app_id: appId } }, { everyMs: LOOK_AGAIN_MS });
 	const may = useAppMay(appId, orgId);
-	const [releasing, setReleasing] = useState<{ readonly file: File | null } | undefined>();
+	const [releasing, setReleasing] = useState<Releasing | undefined>();
 	const name = app.data?.name ?? appId;
 	const [isAsked, setAsked] = useState(false);
 	useDo("start", () => setAsked(true));
 	const steps = useFirstSteps(appId, "card", isAsked);
 	const isSample = isSampleAppId(appId);
 	// Before the first release the checklist has the button.
-	const mayRelease = may("app.upload_bundle") === true && (channels.data?.length ?? 0) > 0;
+	const mayRelease = may("channel.promote_bundle") === true && (channels.data?.length ?? 0) > 0;
+	useDo("release", () => setReleasing({}), mayRelease);
 	return (
 		<Screen
 			title={name}
@@ -61,7 +61,7 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 			note={<CopyChip value={appId} isWhole />}
 			actions={
 				mayRelease ? (
-					<Button leftSection={<Icon of={IconRocket} />} onClick={() => setReleasing({ file: null })}>
+					<Button leftSection={<Icon of={IconRocket} />} data-release onClick={() => setReleasing({})}>
 						Release
 					</Button>
 				) : undefined
@@ -75,7 +75,7 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 					name={name}
 					steps={steps}
 					mayRelease={may("app.upload_bundle") === true && may("channel.promote_bundle") === true}
-					onRelease={(file) => setReleasing({ file })}
+					onRelease={setReleasing}
 					{...(steps.isDone === true ? { onClose: () => setAsked(false) } : {})}
 				/>
 			) : null}
@@ -83,15 +83,7 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 				{(all) => (all.length > 0 ? <Released appId={appId} orgId={orgId} channels={all} /> : null)}
 			</Answer>
 			{releasing === undefined ? null : (
-				<Suspense>
-					<UploadAndRelease
-						appId={appId}
-						orgId={orgId}
-						file={releasing.file}
-						mayRelease={may("channel.promote_bundle") === true}
-						onClose={() => setReleasing(undefined)}
-					/>
-				</Suspense>
+				<ReleaseDialog appId={appId} orgId={orgId} {...releasing} onClose={() => setReleasing(undefined)} />
 			)}
 		</Screen>
 	);

@@ -2,17 +2,16 @@
  * One bundle: its figures, notes, channels, native packages and files, a comparison with another
  * bundle, release, download and deletion.
  */
-import { Button, Stack, Text } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { ask, useAsk, useChange, usePage } from "../../api";
+import { ask, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { KeyValues } from "../../components/card";
-import type { Channel } from "../../components/channel-badges";
 import { CopyChip } from "../../components/copy-chip";
-import { Dialog } from "../../components/dialog";
+import { useDo } from "../../components/do";
 import { FailedUpdates } from "../../components/failed-updates";
 import { Confirm } from "../../components/form-dialog";
 import { Icon } from "../../components/icon";
@@ -23,11 +22,11 @@ import { Empty, Screen } from "../../components/screen";
 import { countOf, sizeText } from "../../components/size";
 import { Time } from "../../components/time";
 import { useBundleDeletionPlan } from "../../dry-runs";
-import { IconDownload } from "../../icons";
+import { IconDownload, IconRocket } from "../../icons";
 import { appPath, channelPath } from "../../paths";
 import { useAppMay } from "../../permissions";
+import { ReleaseDialog } from "../../release-dialog";
 import type { AppItemProps } from "../../screen-props";
-import { Promote } from "../channels/promote";
 import { BundleFigures } from "./bundle-figures";
 import { BundleHealth } from "./bundle-health";
 import { BundleLive } from "./bundle-live";
@@ -69,6 +68,8 @@ function Details({
 	const may = useAppMay(appId, orgId);
 	const [isDeleting, setDeleting] = useState(false);
 	const [isReleasing, setReleasing] = useState(false);
+	const mayRelease = may("channel.promote_bundle") === true;
+	useDo("release", () => setReleasing(true), mayRelease);
 	const download = useDownload(appId, bundle.name);
 	return (
 		<Screen
@@ -76,8 +77,10 @@ function Details({
 			note={<Channels appId={appId} channels={bundle.channels} />}
 			actions={
 				<>
-					{may("channel.promote_bundle") === true ? (
-						<Button onClick={() => setReleasing(true)}>Release bundle</Button>
+					{mayRelease ? (
+						<Button leftSection={<Icon of={IconRocket} />} data-release onClick={() => setReleasing(true)}>
+							Release
+						</Button>
 					) : null}
 					<Button
 						variant="default"
@@ -123,7 +126,7 @@ function Details({
 			<FileList appId={appId} version={bundle.name} />
 			<Compare appId={appId} bundle={bundle} />
 			{isReleasing ? (
-				<Release appId={appId} orgId={orgId} version={bundle.name} onClose={() => setReleasing(false)} />
+				<ReleaseDialog appId={appId} orgId={orgId} version={bundle.name} onClose={() => setReleasing(false)} />
 			) : null}
 			{isDeleting ? <DeleteBundle appId={appId} bundle={bundle} onClose={() => setDeleting(false)} /> : null}
 		</Screen>
@@ -157,60 +160,6 @@ function Channels({ appId, channels }: { readonly appId: string; readonly channe
 				</TextLink>
 			))}
 		</div>
-	);
-}
-
-/** Asks for the channel, then opens the promote dialog with the bundle filled in. */
-function Release({
-	appId,
-	orgId,
-	version,
-	onClose,
-}: {
-	readonly appId: string;
-	readonly orgId: string | undefined;
-	readonly version: string;
-	readonly onClose: () => void;
-}) {
-	const [channel, setChannel] = useState<Channel | undefined>();
-	const channels = usePage("GET /channel", { query: { app_id: appId } }, 0);
-	const may = useAppMay(appId, orgId);
-	if (channel !== undefined) {
-		const maySet = may("channel.update_settings") === true;
-		return <Promote appId={appId} channel={channel} version={version} maySet={maySet} onClose={onClose} />;
-	}
-	return (
-		<Dialog onClose={onClose} title={`Release ${version}`} size="lg">
-			<Answer query={channels} what="channels">
-				{({ items, hasNext }) => (
-					<Stack>
-						<Text size="sm">
-							{items.length === 0
-								? "This app has no channels yet. A channel decides which bundle its devices get, so create one first."
-								: "Choose the channel whose devices get this bundle. A preview shows the affected devices first."}
-						</Text>
-						{items.map((each) => (
-							<Button
-								key={each.id}
-								variant="default"
-								justify="space-between"
-								rightSection={
-									<Text span size="xs" c="dimmed">
-										{each.version === null ? "No bundle yet" : `Now ${each.version.name}`}
-									</Text>
-								}
-								onClick={() => setChannel(each)}
-							>
-								{each.name}
-							</Button>
-						))}
-						{hasNext || items.length === 0 ? (
-							<TextLink to={appPath(appId, "channels")}>{hasNext ? "View all channels" : "Create channel"}</TextLink>
-						) : null}
-					</Stack>
-				)}
-			</Answer>
-		</Dialog>
 	);
 }
 

@@ -114,7 +114,7 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 			</Answer>
 			{dialog === "upload" && orgId !== undefined ? (
 				<Suspense fallback={<Loading what="the upload" />}>
-					<Upload appId={appId} orgId={orgId} onlyUpload onClose={close} />
+					<Upload appId={appId} orgId={orgId} onClose={close} />
 				</Suspense>
 			) : null}
 			{dialog === "clean" ? <DeleteUnused appId={appId} onClose={close} /> : null}

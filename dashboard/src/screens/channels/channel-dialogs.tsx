@@ -6,16 +6,16 @@ import { useChange } from "../../api";
 import type { Channel } from "../../components/channel-badges";
 import { notify } from "../../components/notify";
 import { RollBack } from "../../components/roll-back";
+import { ReleaseDialog } from "../../release-dialog";
 import { ChannelForm } from "./channel-form";
-import { Promote } from "./promote";
 
-export type ChannelDialog = "promote" | "rollback" | "edit";
+export type ChannelDialog = "release" | "rollback" | "edit";
 
 export function ChannelDialogs({
 	appId,
 	channel,
 	dialog,
-	maySet,
+	orgId,
 	seesApp = true,
 	onClose,
 }: {
@@ -23,7 +23,7 @@ export function ChannelDialogs({
 	readonly channel: Channel;
 	/** The open one. */
 	readonly dialog: ChannelDialog;
-	readonly maySet: boolean;
+	readonly orgId: string | undefined;
 	readonly seesApp?: boolean;
 	readonly onClose: () => void;
 }) {
@@ -31,8 +31,8 @@ export function ChannelDialogs({
 		notify(`Channel ${channel.name} saved.`);
 		onClose();
 	});
-	if (dialog === "promote") {
-		return <Promote appId={appId} channel={channel} maySet={maySet} seesApp={seesApp} onClose={onClose} />;
+	if (dialog === "release") {
+		return <ReleaseDialog appId={appId} orgId={orgId} channel={channel.name} seesApp={seesApp} onClose={onClose} />;
 	}
 	if (dialog === "rollback") {
 		const isInRollout = channel.rolloutEnabled && channel.rollout_version !== null;

@@ -8,10 +8,12 @@ import { Card, Properties } from "../../components/card";
 import { ChannelBadges, type Channel as ChannelOf, platformsOf } from "../../components/channel-badges";
 import { ChannelProblems } from "../../components/channel-problems";
 import { useDo } from "../../components/do";
+import { Icon } from "../../components/icon";
 import type { Outcome } from "../../components/release-timeline";
 import { RolloutNotice } from "../../components/rollout-notice";
 import { Screen } from "../../components/screen";
 import { Time, utcDay } from "../../components/time";
+import { IconRocket } from "../../icons";
 import { useChannelMay } from "../../permissions";
 import { actorOf, useReleases } from "../../releases";
 import type { AppItemProps } from "../../screen-props";
@@ -69,7 +71,7 @@ function Details({
 	const close = () => setDialog(undefined);
 	const may = useChannelMay(appId, orgId, channel.id);
 	const [mayPromote, maySet] = [may("channel.promote_bundle") === true, may("channel.update_settings") === true];
-	useDo("promote", () => setDialog("promote"), mayPromote);
+	useDo("release", () => setDialog("release"), mayPromote);
 	useDo("rollback", () => setDialog("rollback"), mayPromote);
 	const outcomes = useOutcomes(appId, channel.name);
 	const history = useReleases(appId, { channel: channel.name });
@@ -112,7 +114,11 @@ function Details({
 			}
 			actions={
 				<>
-					{mayPromote ? <Button onClick={() => setDialog("promote")}>Promote bundle</Button> : null}
+					{mayPromote ? (
+						<Button leftSection={<Icon of={IconRocket} />} data-release onClick={() => setDialog("release")}>
+							Release
+						</Button>
+					) : null}
 					{maySet && (!channel.protected || may("app.update_user_roles") === true) ? (
 						<Button variant="default" onClick={() => setDialog("edit")}>
 							Edit channel
@@ -154,7 +160,7 @@ function Details({
 				mayReadChanges={may("app.read_audit") === true}
 			/>
 			{dialog === undefined || dialog === "delete" ? null : (
-				<ChannelDialogs appId={appId} channel={channel} dialog={dialog} maySet={maySet} onClose={close} />
+				<ChannelDialogs appId={appId} orgId={orgId} channel={channel} dialog={dialog} onClose={close} />
 			)}
 			{dialog === "delete" ? <DeleteChannel appId={appId} channel={channel} onClose={close} /> : null}
 		</Screen>

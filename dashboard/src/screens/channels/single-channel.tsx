@@ -9,9 +9,11 @@ import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Card, Properties } from "../../components/card";
 import { type Channel, ChannelBadges } from "../../components/channel-badges";
+import { Icon } from "../../components/icon";
 import { Screen } from "../../components/screen";
 import { percentText } from "../../components/size";
 import { Time } from "../../components/time";
+import { IconRocket } from "../../icons";
 import { useChannelMay } from "../../permissions";
 import type { AppItemProps } from "../../screen-props";
 import { type ChannelDialog, ChannelDialogs } from "./channel-dialogs";
@@ -51,7 +53,11 @@ function Details({
 			}
 			actions={
 				<>
-					{mayPromote ? <Button onClick={() => setDialog("promote")}>Promote bundle</Button> : null}
+					{mayPromote ? (
+						<Button leftSection={<Icon of={IconRocket} />} data-release onClick={() => setDialog("release")}>
+							Release
+						</Button>
+					) : null}
 					{mayPromote ? (
 						<Button variant="default" onClick={() => setDialog("rollback")}>
 							Roll back
@@ -77,14 +83,7 @@ function Details({
 				/>
 			</Card>
 			{dialog === undefined ? null : (
-				<ChannelDialogs
-					appId={appId}
-					channel={channel}
-					dialog={dialog}
-					maySet={maySet}
-					seesApp={false}
-					onClose={close}
-				/>
+				<ChannelDialogs appId={appId} channel={channel} dialog={dialog} orgId={orgId} seesApp={false} onClose={close} />
 			)}
 		</Screen>
 	);

@@ -57,7 +57,7 @@ export function ReleaseActs({
 				) : null}
 				{state === "paused" ? (
 					<>
-						<Button leftSection={<Icon of={IconRocket} size="s" />} onClick={() => onRelease()}>
+						<Button leftSection={<Icon of={IconRocket} size="s" />} data-release onClick={() => onRelease()}>
 							Release a fix…
 						</Button>
 						<Button
@@ -88,12 +88,22 @@ export function ReleaseActs({
 					</>
 				) : null}
 				{state === "live" ? (
-					<Button variant="default" leftSection={<Icon of={IconRocket} size="s" />} onClick={() => onRelease()}>
+					<Button
+						variant="default"
+						leftSection={<Icon of={IconRocket} size="s" />}
+						data-release
+						onClick={() => onRelease()}
+					>
 						Release another bundle…
 					</Button>
 				) : null}
 				{(state === "replaced" || state === "rolled_back") && version !== null && !bundle_deleted ? (
-					<Button variant="default" leftSection={<Icon of={IconRocket} size="s" />} onClick={() => onRelease(version)}>
+					<Button
+						variant="default"
+						leftSection={<Icon of={IconRocket} size="s" />}
+						data-release
+						onClick={() => onRelease(version)}
+					>
 						Release {version} again…
 					</Button>
 				) : null}

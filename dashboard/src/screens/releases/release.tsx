@@ -4,7 +4,7 @@
  * what mails, webhooks and commands link to.
  */
 import { Button } from "@mantine/core";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { useEffect, useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";
@@ -18,6 +18,7 @@ import { Screen } from "../../components/screen";
 import { IconAlertTriangle, IconCheck, IconLink } from "../../icons";
 import { channelPath, releasePath } from "../../paths";
 import { useChannelMay } from "../../permissions";
+import { ReleaseDialog } from "../../release-dialog";
 import type { AppReleaseProps } from "../../screen-props";
 import { ReleaseActs } from "./release-acts";
 import { ReleaseChanges } from "./release-changes";
@@ -28,8 +29,6 @@ import { ReleaseSteps } from "./release-steps";
 import { failedText, headline, healthOf, nameOf, type Release, roundedShare, stateBadge } from "./release-texts";
 import "../rollouts/rollouts.css";
 import "./release.css";
-
-const Promote = lazy(async () => ({ default: (await import("../channels/promote")).Promote }));
 
 const LOOK_AGAIN_MS = 5_000;
 const OPEN: readonly Release["state"][] = ["rolling_out", "ready_to_finish", "paused"];
@@ -139,15 +138,13 @@ function Details({
 				</div>
 			</div>
 			{releasing === undefined || channel === undefined ? null : (
-				<Suspense>
-					<Promote
-						appId={appId}
-						channel={channel}
-						version={releasing.version}
-						maySet={may("channel.update_settings") === true}
-						onClose={() => setReleasing(undefined)}
-					/>
-				</Suspense>
+				<ReleaseDialog
+					appId={appId}
+					orgId={orgId}
+					channel={channel.name}
+					version={releasing.version}
+					onClose={() => setReleasing(undefined)}
+				/>
 			)}
 		</Screen>
 	);

@@ -1,6 +1,5 @@
 /**
- * Actions on a rollout: pause and resume it, change its share, make its bundle live, or roll it
- * back.
+ * Actions on a rollout: pause and resume it, change its share, finish it, or roll it back.
  */
 
 import { Button, NumberInput, Text } from "@mantine/core";
@@ -52,7 +51,7 @@ export function RolloutActions({
 					Change share
 				</Button>
 				<Button size="xs" variant="default" onClick={() => setAsking("finish")}>
-					{percentage === 100 ? `Make ${version} live` : "Roll out to 100 %"}
+					{percentage === 100 ? "Finish…" : "Finish now…"}
 				</Button>
 				<Button
 					size="xs"
@@ -150,14 +149,14 @@ export function FinishRollout({ appId, channel, version, onClose }: OfRollout) {
 	const body = { app_id: appId, channel: channel.name, promoteToStable: true };
 	const preview = useChangePreview(body, channel.public);
 	const change = useChange("POST /channel", (answer) => {
-		notifyChannelChange(answer, `${version} is now live on ${channel.name}.`);
+		notifyChannelChange(answer, `Finished the rollout of ${version}: it is live on ${channel.name}.`);
 		onClose();
 	});
 	const stable = channel.version?.name;
 	return (
 		<FormDialog
-			title={`Make ${version} live for all devices?`}
-			action={`Make ${version} live`}
+			title={`Finish the rollout of ${version}?`}
+			action={`Finish ${version}`}
 			isPending={change.isPending}
 			isReady={preview.isReady}
 			error={change.error}

@@ -6,50 +6,6 @@ import type { AnswerOf } from "../../../../src/client/client";
 import { countOf, countText, percentText, shareText } from "../../components/size";
 
 export type RolloutAnswer = AnswerOf<"GET /channel/rollout">;
-type Channel = Extract<AnswerOf<"GET /channel">, readonly unknown[]>[number];
-
-export type Way = "all" | "share" | "steps";
-
-interface PlannedPromotion {
-	readonly version: string;
-	readonly way: Way;
-	readonly percentage: number;
-	/** Also ends the current rollout. */
-}
-
-/** The effect of a promotion on the channel's current rollout; undefined if there is none. */
-export function rolloutEffect(
-	channel: Pick<
-		Channel,
-		"version" | "rollout_version_info" | "rolloutEnabled" | "rolloutPausedAt" | "rolloutPercentageBps"
-	>,
-	{ version, way, percentage }: PlannedPromotion,
-): string | undefined {
-	const rollout = channel.rollout_version_info?.name;
-	if (rollout === undefined) return undefined;
-	const share = percentText(channel.rolloutPercentageBps);
-	const isPaused = channel.rolloutPausedAt !== null;
-	if (way === "all") {
-		if (version === rollout) {
-			return `This finishes the rollout of ${rollout}: it becomes the live bundle, and every device gets it.`;
-		}
-		return `The rollout of ${rollout} ends: devices that run ${rollout} get ${version} at their next check.`;
-	}
-	if (version !== rollout) {
-		if (!channel.rolloutEnabled) return `This replaces the rollout of ${rollout}, which is switched off.`;
-		if (!isPaused && channel.rolloutPercentageBps === 10_000) {
-			return `${rollout} is rolled out to every device: it becomes the stable bundle, and the rollout of ${version} starts.`;
-		}
-		return `The rollout of ${rollout} has reached ${share}: finish it or roll it back before you start the rollout of ${version}.`;
-	}
-	const paused = isPaused ? " It stays paused until you resume it." : "";
-	if (way === "steps") {
-		return `The rollout of ${rollout} continues with the same devices: it stays at ${share} and grows from there.${paused}`;
-	}
-	const lowered =
-		percentage * 100 < channel.rolloutPercentageBps ? ` Devices that run ${rollout} already keep it.` : "";
-	return `The rollout of ${rollout} continues with the same devices: its share changes from ${share} to ${percentText(percentage * 100)}.${lowered}${paused}`;
-}
 
 /** Devices that count, by their last report. */
 export function countsText({ served, installed, failed, silent }: RolloutAnswer["devices"]): string {

@@ -95,7 +95,7 @@ export function Rollout({
 								) : null}
 								{answer.readyToFinish ? (
 									<Note tone="info" title="Ready to finish">
-										Every device gets {answer.version} at its next check. Make it live to end the rollout.
+										Every device gets {answer.version} at its next check. Finish the rollout to make it the live bundle.
 									</Note>
 								) : null}
 								<RateIntervals rollout={answer} live={live} />

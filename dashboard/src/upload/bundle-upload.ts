@@ -4,7 +4,7 @@
  */
 import { useEffect, useRef, useState } from "react";
 import { DetailedError, Upload as TusUpload } from "tus-js-client";
-import { ask } from "../../api";
+import { ask } from "../api";
 import { checkBundleFile, type FileVerdict } from "./bundle-file";
 
 /** Two of the server's 8 MiB segments per request. */
@@ -122,6 +122,8 @@ export function useBundleUpload(appId: string, orgId: string | undefined, onDone
 		},
 	};
 }
+
+export type BundleUpload = ReturnType<typeof useBundleUpload>;
 
 /** Result of checking the chosen file; undefined while the check runs. */
 export function useVerdict(file: File | null): FileVerdict | undefined {

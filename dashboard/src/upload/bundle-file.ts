@@ -5,14 +5,14 @@
  * The file is read in slices and unpacked as a stream, so the page stays responsive and memory
  * stays flat for zips of any size.
  */
-import { checkBundleArchive } from "../../../../src/domain/bundles/archive";
+import { checkBundleArchive } from "../../../src/domain/bundles/archive";
 import {
 	type ArchiveEntry,
 	type ArchiveSource,
 	contentOffset,
 	METHOD_DEFLATE,
-} from "../../../../src/domain/bundles/archive-directory";
-import { BundleArchiveError } from "../../../../src/domain/bundles/archive-errors";
+} from "../../../src/domain/bundles/archive-directory";
+import { BundleArchiveError } from "../../../src/domain/bundles/archive-errors";
 
 const CALL = "notifyAppReady";
 const SCRIPT = /\.(?:[cm]?js|html?)$/i;
