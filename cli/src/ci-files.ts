@@ -8,6 +8,7 @@ import { join, relative } from "node:path";
 import { type CiFacts, KEY_SECRET } from "../../src/client/ci-facts";
 import { CI_SYSTEMS, type CiSystem, ciFiles } from "../../src/client/ci-workflow";
 import { PACKAGE_MANAGERS } from "../../src/client/package-managers";
+import { packageAddress } from "./api";
 import { buildOf } from "./build-order";
 import { type Run, text } from "./command";
 import { usage } from "./failure";
@@ -60,12 +61,10 @@ interface Wanted {
 	readonly project: Project;
 	readonly origin: string;
 	readonly appId: string;
-	/** Address of the command that the jobs run. */
-	readonly command: string;
 }
 
-/** @throws {Failure} `invalid_option` */
-export async function ciOf(run: Run, { project, origin, appId, command }: Wanted): Promise<Ci> {
+/** @throws {Failure} `invalid_option`, and what `packageAddress` throws */
+export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promise<Ci> {
 	const named = text(run.options, "ci");
 	if (named !== undefined && named !== "none" && !isCiSystem(named)) {
 		throw usage("invalid_option", `--ci must be github, gitlab or none; it is "${named}".`, { field: "ci" });
@@ -83,6 +82,7 @@ export async function ciOf(run: Run, { project, origin, appId, command }: Wanted
 		const note = `No workflow was written, because ${host} is neither GitHub nor GitLab. Pass --ci github or --ci gitlab if it is; ${origin}/docs/ci has jobs of other systems.`;
 		return { ...NONE, notes: [note] };
 	}
+	const command = await packageAddress(origin, run.version);
 	const repository = await repositoryOf(run, system);
 	const branch = await branchOf(run, repository);
 	const installation = await installationOf(checkout);

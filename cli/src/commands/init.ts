@@ -7,7 +7,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { CapstanError } from "../../../src/client/client";
-import { connect, dashboardPage, packageAddress } from "../api";
+import { connect, dashboardPage } from "../api";
 import { type Ci, ciOf } from "../ci-files";
 import { type Command, type Run, text } from "../command";
 import { type Configuration, configure } from "../configuration";
@@ -47,8 +47,7 @@ export const init: Command = {
 		}
 		const isDryRun = run.options["dry-run"] === true;
 		const configuration = configure(project, origin, appId);
-		const command = await packageAddress(origin);
-		const ci = await ciOf(run, { project, origin, appId, command });
+		const ci = await ciOf(run, { project, origin, appId });
 		const changes = [...(configuration.change === undefined ? [] : [configuration.change]), ...ci.changes];
 		for (const { path, before, after } of changes) {
 			run.terminal.line(`${run.terminal.style("bold", path)}${before === "" ? " (new)" : ""}`);
