@@ -40,6 +40,8 @@ export interface Ci {
 	/** The folder of the project in the repository. */
 	readonly folder: string;
 	readonly branch: string | undefined;
+	/** As in the facts of the jobs. */
+	readonly platform: CiFacts["platform"];
 	readonly changes: readonly FileChange[];
 	readonly kept: readonly string[];
 	readonly notes: readonly string[];
@@ -51,6 +53,7 @@ const NONE = {
 	path: undefined,
 	folder: "",
 	branch: undefined,
+	platform: undefined,
 	changes: [],
 	kept: [],
 };
@@ -87,11 +90,13 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 	const branch = await branchOf(run, repository);
 	const installation = await installationOf(checkout);
 	const stages = system === "gitlab" ? await stagesOf(checkout.root) : undefined;
+	const platform = project.hasBoth && project.kind !== "none" ? project.kind : undefined;
 	const facts: CiFacts = {
 		origin,
 		command,
 		appId,
 		folder: checkout.folder,
+		...(platform === undefined ? {} : { platform }),
 		webDir: project.webDir ?? "dist",
 		branch: branch.name,
 		installation,
@@ -140,7 +145,7 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 		}
 	}
 	const path = (await placeOf(run.directory))?.path;
-	return { system, repository, path, folder: checkout.folder, branch: branch.name, changes, kept, notes };
+	return { system, repository, path, folder: checkout.folder, branch: branch.name, platform, changes, kept, notes };
 }
 
 /** Whether the files differ in the version of the command only. */

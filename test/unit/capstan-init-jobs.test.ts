@@ -12,6 +12,7 @@ import { parse } from "yaml";
 import { runCommand } from "../../cli/src/run";
 import { createMachine, type GithubStep, type GitlabJob, runGithubJob, runGitlabJob } from "./support/ci-machine";
 import { COMMAND, stubCommandServer } from "./support/command-server";
+import { PAIRS } from "./support/made-up-pairs";
 import { GITHUB, GITLAB, project, REPOSITORIES, type Repository, ROOT } from "./support/made-up-repositories";
 import { WORKSPACES } from "./support/made-up-workspaces";
 
@@ -87,17 +88,20 @@ const commit = (root: string, state: Repository["git"]) => {
 	git(root, "commit", "-qm", "Add the jobs");
 };
 
-describe.each([...REPOSITORIES, ...WORKSPACES])("the jobs for %s", (_, repository, expected) => {
+describe.each([...REPOSITORIES, ...WORKSPACES, ...PAIRS])("the jobs for %s", (_, repository, expected) => {
 	const { at = "", words = [], git: state } = repository;
 	const { file = ROOT, branch = "main" } = expected;
 	const [folder, webDir] = expected.publish ?? ["", "dist"];
+	const meant = expected.platform === undefined ? "" : ` --platform ${expected.platform}`;
 
 	test("build, release and preview in a clone of the repository", async () => {
 		const root = created(repository);
 		const { code, errors, out } = await init(join(root, at), "--json", ...words);
 		expect(code, errors + out).toBe(0);
 		expect(JSON.parse(out)).toMatchObject({ branch: branch });
-		expect(JSON.parse(out).changed.map((path: string) => join(at, path))).toContain(file);
+		const changed = JSON.parse(out).changed.map((path: string) => join(at, path));
+		expect(changed).toContain(file);
+		if (expected.isByHand === true) expect(changed).toEqual([file]);
 		commit(root, state);
 		const { run, text } = runner(root, file);
 
@@ -107,7 +111,7 @@ describe.each([...REPOSITORIES, ...WORKSPACES])("the jobs for %s", (_, repositor
 		const release = run("release");
 		expect(release.code, release.errors).toBe(0);
 		expect(release.log.at(-1)).toBe(
-			`${folder}|npx --yes ${SERVER}${COMMAND} release ${webDir} --server ${SERVER} --app com.acme.shop`,
+			`${folder}|npx --yes ${SERVER}${COMMAND} release ${webDir} --server ${SERVER} --app com.acme.shop${meant}`,
 		);
 		const preview = run("preview", { GITLAB_TOKEN: "token" });
 		expect(preview.code, preview.errors).toBe(0);
