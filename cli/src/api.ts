@@ -177,18 +177,21 @@ export async function eachOf<Item>(
 export const dashboardPage = ({ origin }: Pick<Server, "origin">, ...path: readonly string[]): string =>
 	`${origin}/dashboard/${path.map(encodeURIComponent).join("/")}`;
 
-const PACKAGE_LIMIT_MS = 3_000;
-
 /**
- * The address of the server's package of this command whose content never changes. The address that
- * redirects there stands for it where the server does not answer.
+ * The address of the server's newest package of this command, whose bytes never change. Jobs name
+ * it, so that they run the same command after an upgrade of the server.
+ * @throws {Failure} `server_unreachable`; `not_capstan` if the server offers no command
  */
-export async function packageAddress(origin: string): Promise<string> {
-	const newest = `${origin}/capstan.tgz`;
-	const options = { method: "HEAD", redirect: "manual", signal: AbortSignal.timeout(PACKAGE_LIMIT_MS) } as const;
-	const answer = await fetch(newest, options).catch(() => undefined);
-	const location = answer?.headers.get("location") ?? newest;
-	if (!URL.canParse(location, origin)) return newest;
-	const found = new URL(location, origin);
-	return found.origin === origin && /^\/command\/capstan-[\w.+-]+\.tgz$/.test(found.pathname) ? found.href : newest;
+export async function packageAddress(origin: string, version: string): Promise<string> {
+	const { send } = connect(origin, undefined, version);
+	const location = (await send(`${origin}/capstan.tgz`, { method: "HEAD" })).headers.get("location") ?? "";
+	const path = URL.canParse(location, origin) ? new URL(location, origin).pathname : "";
+	// The server may know another name of itself than the one that reaches it.
+	if (/^\/command\/capstan-[\w.+-]+\.tgz$/.test(path)) return origin + path;
+	throw new Failure(
+		"not_capstan",
+		`${origin} offers no capstan command, which the jobs would run. Check the address and any proxy, or pass --ci none.`,
+		EXIT.unreachable,
+		{ server: origin },
+	);
 }

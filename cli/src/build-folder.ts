@@ -45,7 +45,7 @@ export const sha256 = (bytes: Uint8Array | string) => createHash("sha256").updat
 /** The app links of Android and iOS are in it. */
 const WELL_KNOWN = ".well-known";
 /** Their content is compressed already. */
-const COMPRESSED =
+export const COMPRESSED =
 	/\.(?:7z|avif|br|bz2|gif|gz|heic|jpe?g|m4[av]|mkv|mov|mp[34]|og[agv]|opus|pdf|png|webm|webp|woff2?|xz|zip|zst)$/i;
 
 const isHidden = (name: string) => name.split("/").some((part) => part.startsWith(".") && part !== WELL_KNOWN);

@@ -8,6 +8,7 @@ import { join, relative } from "node:path";
 import { type CiFacts, KEY_SECRET } from "../../src/client/ci-facts";
 import { CI_SYSTEMS, type CiSystem, ciFiles } from "../../src/client/ci-workflow";
 import { PACKAGE_MANAGERS } from "../../src/client/package-managers";
+import { packageAddress } from "./api";
 import { buildOf } from "./build-order";
 import { type Run, text } from "./command";
 import { usage } from "./failure";
@@ -39,6 +40,8 @@ export interface Ci {
 	/** The folder of the project in the repository. */
 	readonly folder: string;
 	readonly branch: string | undefined;
+	/** As in the facts of the jobs. */
+	readonly platform: CiFacts["platform"];
 	readonly changes: readonly FileChange[];
 	readonly kept: readonly string[];
 	readonly notes: readonly string[];
@@ -50,6 +53,7 @@ const NONE = {
 	path: undefined,
 	folder: "",
 	branch: undefined,
+	platform: undefined,
 	changes: [],
 	kept: [],
 };
@@ -60,12 +64,10 @@ interface Wanted {
 	readonly project: Project;
 	readonly origin: string;
 	readonly appId: string;
-	/** Address of the command that the jobs run. */
-	readonly command: string;
 }
 
-/** @throws {Failure} `invalid_option` */
-export async function ciOf(run: Run, { project, origin, appId, command }: Wanted): Promise<Ci> {
+/** @throws {Failure} `invalid_option`, and what `packageAddress` throws */
+export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promise<Ci> {
 	const named = text(run.options, "ci");
 	if (named !== undefined && named !== "none" && !isCiSystem(named)) {
 		throw usage("invalid_option", `--ci must be github, gitlab or none; it is "${named}".`, { field: "ci" });
@@ -83,15 +85,18 @@ export async function ciOf(run: Run, { project, origin, appId, command }: Wanted
 		const note = `No workflow was written, because ${host} is neither GitHub nor GitLab. Pass --ci github or --ci gitlab if it is; ${origin}/docs/ci has jobs of other systems.`;
 		return { ...NONE, notes: [note] };
 	}
+	const command = await packageAddress(origin, run.version);
 	const repository = await repositoryOf(run, system);
 	const branch = await branchOf(run, repository);
 	const installation = await installationOf(checkout);
 	const stages = system === "gitlab" ? await stagesOf(checkout.root) : undefined;
+	const platform = project.hasBoth && project.kind !== "none" ? project.kind : undefined;
 	const facts: CiFacts = {
 		origin,
 		command,
 		appId,
 		folder: checkout.folder,
+		...(platform === undefined ? {} : { platform }),
 		webDir: project.webDir ?? "dist",
 		branch: branch.name,
 		installation,
@@ -140,7 +145,7 @@ export async function ciOf(run: Run, { project, origin, appId, command }: Wanted
 		}
 	}
 	const path = (await placeOf(run.directory))?.path;
-	return { system, repository, path, folder: checkout.folder, branch: branch.name, changes, kept, notes };
+	return { system, repository, path, folder: checkout.folder, branch: branch.name, platform, changes, kept, notes };
 }
 
 /** Whether the files differ in the version of the command only. */

@@ -1,17 +1,24 @@
 /**
  * The settings of the updater in a project's configuration, as `capstan init` writes them. A value
  * that the file computes is left alone and named, so that a person sets it; the rest of the file is
- * edited all the same.
+ * edited all the same. With `--config none` nothing is edited and everything is named.
  */
 import type { FileChange } from "./ci-files";
 import type { Project } from "./project";
-import { NotEditable, type SettingChange, withoutSetting, withSettings, withSettingsAt } from "./source-object";
+import {
+	type Literal,
+	NotEditable,
+	type SettingChange,
+	withoutSetting,
+	withSettings,
+	withSettingsAt,
+} from "./source-object";
 
 export interface Configuration {
 	/** Undefined if nothing is to be written. */
 	readonly change: FileChange | undefined;
-	/** Values that a person must set. */
-	readonly byHand: readonly SettingChange[];
+	/** Values that a person must set; undefined for one to remove. */
+	readonly byHand: readonly { readonly path: readonly string[]; readonly value: Literal | undefined }[];
 	/** Why, for people. */
 	readonly reason: string;
 }
@@ -20,8 +27,7 @@ const CLEARTEXT = ["server", "cleartext"];
 
 export function configure(project: Project, origin: string, appId: string): Configuration {
 	const { config, kind } = project;
-	const wanted =
-		kind === "electron" ? electronSettings(project, origin, appId) : capacitorSettings(project, origin, appId);
+	const wanted = settingsOf(project, origin, appId);
 	if (config?.root === undefined) {
 		const reason =
 			config === undefined
@@ -46,6 +52,23 @@ export function configure(project: Project, origin: string, appId: string): Conf
 	if (hasStrayCleartext(project, origin)) text = withoutSetting(text, isJson, CLEARTEXT);
 	return { change: text === config.text ? undefined : { path, before: config.text, after: text }, byHand, reason };
 }
+
+/** The same for a configuration that must not change: everything that it lacks is for a person. */
+export function configureByHand(project: Project, origin: string, appId: string): Configuration {
+	const { config } = project;
+	const isSet = (each: SettingChange) =>
+		config?.root === undefined
+			? isWritten(config?.text ?? "", each)
+			: project.setting(...each.path) === each.value || isWritten(config.text, each);
+	const byHand = [
+		...settingsOf(project, origin, appId).filter((each) => !isSet(each)),
+		...(hasStrayCleartext(project, origin) ? [{ path: CLEARTEXT, value: undefined }] : []),
+	];
+	return { change: undefined, byHand, reason: `${config?.path ?? "The configuration"} was not changed.` };
+}
+
+const settingsOf = (project: Project, origin: string, appId: string) =>
+	project.kind === "electron" ? electronSettings(project, origin, appId) : capacitorSettings(project, origin, appId);
 
 /** Plain HTTP was allowed for a local server, and the app now has one with HTTPS. */
 const hasStrayCleartext = (project: Project, origin: string) =>

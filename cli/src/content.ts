@@ -9,12 +9,14 @@ import { type Encryption, encryptionWith, privateKeyOf } from "./encryption";
 import { usage } from "./failure";
 import { type NativePackages, nativePackagesOf } from "./native-packages";
 import type { Project } from "./project";
+import { PLATFORM_OPTION } from "./settings";
 import { counted } from "./terminal";
 import { checksumOf, type Form } from "./upload";
 
 const FORMS: readonly Form[] = ["delta", "zip", "all"];
 
 export const CONTENT_OPTIONS: Readonly<Record<string, Option>> = {
+	...PLATFORM_OPTION,
 	package: { type: "string", value: "form", help: "delta, zip or all; default: delta, for Electron zip" },
 	"private-key": { type: "string", value: "file", help: "Encrypt with this key; default: .capgo_key_v2" },
 	"no-encryption": { type: "boolean", help: "Do not encrypt" },

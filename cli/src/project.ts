@@ -1,7 +1,7 @@
 /**
  * The project in a directory: a Capacitor configuration, or the place where an Electron app creates
  * its updater, with the values that commands need. Configuration files are read as text and never
- * executed.
+ * executed. One directory may hold both; then the command, the app or the installed updater decides.
  */
 import { readdir, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
@@ -29,9 +29,16 @@ export interface ConfigFile {
 	readonly root: ObjectLiteral | undefined;
 }
 
+export const PLATFORMS = ["capacitor", "electron"] as const;
+export type Platform = (typeof PLATFORMS)[number];
+
 export interface Project {
 	readonly directory: string;
-	readonly kind: "capacitor" | "electron" | "none";
+	readonly kind: Platform | "none";
+	/** Both are here. */
+	readonly hasBoth: boolean;
+	/** Both are here, and nothing says which one is meant. */
+	readonly isAmbiguous: boolean;
 	readonly config: ConfigFile | undefined;
 	readonly appId: string | undefined;
 	readonly appName: string | undefined;
@@ -52,25 +59,36 @@ interface PackageJson {
 	readonly devDependencies?: Readonly<Record<string, string>>;
 }
 
-export async function readProject(directory: string): Promise<Project> {
+/** The project that is meant where a directory holds two. */
+export interface Meant {
+	readonly platform?: Platform | undefined;
+	readonly appId?: string | undefined;
+}
+
+export async function readProject(directory: string, meant: Meant = {}): Promise<Project> {
 	const { version, dependencies, devDependencies, name } =
 		(await readJsonObject<PackageJson>(directory, "package.json")) ?? {};
 	const packages = { ...dependencies, ...devDependencies };
 	const capacitor = await capacitorConfig(directory);
 	const usesElectron = packages["@capgo/electron-updater"] !== undefined || packages.electron !== undefined;
-	const config = capacitor ?? (usesElectron ? await electronConfig(directory) : undefined);
-	const kind = capacitor !== undefined ? "capacitor" : usesElectron ? "electron" : "none";
-	const setting = (...path: readonly string[]) =>
-		config?.root === undefined ? undefined : readLiteral(config.text, config.root, path);
+	const electron = usesElectron || meant.platform === "electron" ? await electronConfig(directory) : undefined;
+	const hasBoth = capacitor !== undefined && usesElectron;
+	const known = meant.platform ?? (hasBoth ? decided(meant.appId, packages, capacitor, electron) : undefined);
+	const kind = known ?? (capacitor !== undefined ? "capacitor" : usesElectron ? "electron" : "none");
+	const config = kind === "electron" ? electron : capacitor;
+	const setting = (...path: readonly string[]) => read(config, ...path);
 	const plugin = (field: string) =>
 		textOf(kind === "electron" ? setting(field) : setting("plugins", "CapacitorUpdater", field));
 	return {
 		directory,
 		kind,
+		hasBoth,
+		isAmbiguous: hasBoth && known === undefined,
 		config,
 		appId: plugin("appId") ?? textOf(setting("appId")),
 		appName: textOf(setting("appName")) ?? name,
-		webDir: textOf(setting("webDir")) ?? (await buildFolder(directory)),
+		// Electron's updater names no folder, and in one directory both usually have the same build.
+		webDir: textOf(setting("webDir")) ?? textOf(read(capacitor, "webDir")) ?? (await buildFolder(directory)),
 		server: originOf(plugin("localApi")) ?? originOf(plugin("updateUrl")),
 		packageVersion: version,
 		storeVersions: await storeVersionsOf(directory, {
@@ -84,6 +102,29 @@ export async function readProject(directory: string): Promise<Project> {
 		setting,
 	};
 }
+
+const read = (config: ConfigFile | undefined, ...path: readonly string[]) =>
+	config?.root === undefined ? undefined : readLiteral(config.text, config.root, path);
+
+/** By the app that is named, and then by the only updater that is installed. */
+function decided(
+	appId: string | undefined,
+	packages: Readonly<Record<string, string>>,
+	capacitor: ConfigFile | undefined,
+	electron: ConfigFile | undefined,
+): Platform | undefined {
+	const isCapacitor = read(capacitor, "appId") === appId;
+	const isElectron = read(electron, "appId") === appId;
+	if (appId !== undefined && isCapacitor !== isElectron) return isCapacitor ? "capacitor" : "electron";
+	const [ofCapacitor, ofElectron] = PLATFORMS.map((name) => packages[UPDATERS[name]] !== undefined);
+	return ofCapacitor === ofElectron ? undefined : ofCapacitor ? "capacitor" : "electron";
+}
+
+/** The packages of the updaters. */
+export const UPDATERS: Readonly<Record<Platform, string>> = {
+	capacitor: "@capgo/capacitor-updater",
+	electron: "@capgo/electron-updater",
+};
 
 const textOf = (value: Literal | undefined) => (typeof value === "string" && value !== "" ? value : undefined);
 

@@ -87,7 +87,7 @@ export async function trustRepository(
 	appId: string,
 	system: CiSystem,
 	{ issuer, ids }: Repository,
-	jobs: { readonly branch: string; readonly folder: string },
+	jobs: Parameters<typeof jobClaims>[2],
 ): Promise<Trust> {
 	try {
 		const known = await api("GET /publisher", { query: { app_id: appId } });

@@ -5,11 +5,11 @@
 import { readFileSync } from "node:fs";
 import { connect, type Server } from "./api";
 import { ciJobOf } from "./ci-job";
-import { type Run, text } from "./command";
+import { type Option, type Run, text } from "./command";
 import { readCredentials } from "./credentials";
 import { EXIT, Failure, usage } from "./failure";
 import { keylessKey, type Stages } from "./keyless";
-import { originOf, type Project, readProject } from "./project";
+import { originOf, PLATFORMS, type Platform, type Project, readProject } from "./project";
 
 /** Named without a scheme; a server of `npm start` has no certificate. */
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])(:|\/|$)/i;
@@ -19,6 +19,24 @@ export interface Settings {
 	readonly server: Server;
 	readonly appId: string;
 }
+
+/** For a directory with two projects. */
+export const PLATFORM_OPTION: Readonly<Record<string, Option>> = {
+	platform: { type: "string", value: "name", help: "capacitor or electron, if the directory has both" },
+};
+
+/** @throws {Failure} `invalid_option` */
+export function platformOf(run: Run): Platform | undefined {
+	const named = text(run.options, "platform");
+	const platform = PLATFORMS.find((each) => each === named);
+	if (named === undefined || platform !== undefined) return platform;
+	const problem = `--platform must be ${PLATFORMS.join(" or ")}; it is "${named}".`;
+	throw usage("invalid_option", problem, { field: "platform" });
+}
+
+/** The project here; the options of the command say which one of two is meant. */
+export const projectOf = (run: Run, platform: Platform | undefined): Promise<Project> =>
+	readProject(run.directory, { platform, appId: text(run.options, "app") ?? run.environment.CAPSTAN_APP });
 
 export async function serverOrigin(run: Run, project: Project): Promise<string> {
 	const named = text(run.options, "server") ?? run.environment.CAPSTAN_SERVER;
@@ -88,8 +106,8 @@ export async function givenKey(run: Run, origin: string): Promise<string | undef
 }
 
 /** @param stages those of the publishers that may give a keyless job its key */
-export async function resolve(run: Run, stages: Stages = []): Promise<Settings> {
-	const project = await readProject(run.directory);
+export async function resolve(run: Run, stages: Stages = [], platform?: Platform): Promise<Settings> {
+	const project = await projectOf(run, platform);
 	const origin = await serverOrigin(run, project);
 	const appId = appOf(run, project);
 	const key = (await givenKey(run, origin)) ?? (await keylessKey(run, origin, appId, stages));

@@ -3,12 +3,12 @@
  * both. Devices see nothing of it until a channel points to the bundle, so a run that ends anywhere
  * leaves nothing visible, and the next run starts over or continues.
  */
-import { readFile } from "node:fs/promises";
+import { open, readFile } from "node:fs/promises";
 import { promisify } from "node:util";
-import { brotliCompress } from "node:zlib";
+import { brotliCompress, brotliCompressSync, constants } from "node:zlib";
 import { CapstanError, type RequestOf } from "../../src/client/client";
 import { eachOf, type Server } from "./api";
-import { type Build, type BuildFile, sha256 } from "./build-folder";
+import { type Build, type BuildFile, COMPRESSED, sha256 } from "./build-folder";
 import type { Encryption } from "./encryption";
 import { Failure } from "./failure";
 import type { NativePackages } from "./native-packages";
@@ -43,7 +43,15 @@ const FILES_AT_ONCE = 6;
 const MOST_ROUNDS = 3;
 /** Smaller files gain nothing from compression; the stock CLI has the same limit. */
 const LEAST_COMPRESSED_BYTES = 8192;
+/** The server unpacks no more of a file to check it. */
+const MOST_COMPRESSED_BYTES = 32 * 1024 * 1024;
+/** Larger files are compressed a little less, in a tenth of the time. */
+const MOST_BEST_BYTES = 2 * 1024 * 1024;
+const SAMPLE_BYTES = 64 * 1024;
+/** A sample that shrinks less is of a content that is compressed already. */
+const LEAST_GAIN = 0.05;
 const compress = promisify(brotliCompress);
+const quality = (level: number) => ({ params: { [constants.BROTLI_PARAM_QUALITY]: level } });
 
 /**
  * The checksum of a bundle: of its zip, or of its content if it has none. Encrypted bundles seal
@@ -93,7 +101,8 @@ interface Entry {
 /** Sends the manifest; the server names the files that it lacks. */
 async function uploadFiles({ server, app, version, build, encryption, progress }: UploadRequest): Promise<Uploaded> {
 	const root = `orgs/${app.owner_org}/apps/${app.app_id}/delta/`;
-	const entries = await Promise.all(build.files.map((file) => entryOf(root, file, encryption)));
+	const entries: Entry[] = [];
+	for (const file of build.files) entries.push(await entryOf(root, file, encryption));
 	const body = {
 		app_id: app.app_id,
 		name: version,
@@ -132,7 +141,7 @@ async function uploadFiles({ server, app, version, build, encryption, progress }
 async function entryOf(root: string, file: BuildFile, encryption: Encryption | undefined): Promise<Entry> {
 	// Devices take .br off every name and decompress the file, so a file that has this ending anyway
 	// is compressed again.
-	const isCompressed = file.name.endsWith(".br") || file.sizeBytes >= LEAST_COMPRESSED_BYTES;
+	const isCompressed = file.name.endsWith(".br") || (await shrinks(file));
 	const file_name = isCompressed ? `${file.name}.br` : file.name;
 	const file_hash = encryption === undefined ? file.sha256 : encryption.seal(file.sha256);
 	const path = file_name.split("/").map(encodeURIComponent).join("/");
@@ -142,12 +151,26 @@ async function entryOf(root: string, file: BuildFile, encryption: Encryption | u
 	return { file, file_name, file_hash, s3_path: `${root}${folder}${sha256(file.sha256)}_${path}` };
 }
 
+/** Depends on the content and the name alone, so that an unchanged file keeps its place. */
+async function shrinks({ name, path, sizeBytes }: BuildFile): Promise<boolean> {
+	if (sizeBytes < LEAST_COMPRESSED_BYTES || sizeBytes > MOST_COMPRESSED_BYTES || COMPRESSED.test(name)) return false;
+	if (sizeBytes <= SAMPLE_BYTES) return true;
+	const file = await open(path);
+	try {
+		const { buffer } = await file.read(Buffer.alloc(SAMPLE_BYTES), 0, SAMPLE_BYTES, Math.floor(sizeBytes / 2));
+		return brotliCompressSync(buffer, quality(4)).length < SAMPLE_BYTES * (1 - LEAST_GAIN);
+	} finally {
+		await file.close();
+	}
+}
+
 async function storedBytesOf(
 	{ file, file_name }: Entry,
 	encryption: Encryption | undefined,
 ): Promise<Uint8Array<ArrayBuffer>> {
 	const plain = await readFile(file.path);
-	const bytes = file_name === file.name ? Uint8Array.from(plain) : Uint8Array.from(await compress(plain));
+	const level = plain.length > MOST_BEST_BYTES ? 9 : 11;
+	const bytes = Uint8Array.from(file_name === file.name ? plain : await compress(plain, quality(level)));
 	return encryption === undefined ? bytes : encryption.encrypt(bytes);
 }
 

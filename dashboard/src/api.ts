@@ -230,12 +230,13 @@ export type { AnswerOf, RequestOf };
  * The address of the server's `capstan` command for files that stay, such as CI jobs: its content
  * never changes.
  */
-export function useCommandAddress(): string {
-	const newest = `${location.origin}/capstan.tgz`;
-	const { data } = useQuery({
+export const useCommandAddress = () =>
+	useQuery({
 		queryKey: ["command address"],
-		queryFn: async () => (await fetch(newest, { method: "HEAD" })).url,
+		queryFn: async () => {
+			const { ok, url } = await fetch(`${location.origin}/capstan.tgz`, { method: "HEAD" });
+			if (!ok) throw new Error("The server offers no command.");
+			return url;
+		},
 		staleTime: Number.POSITIVE_INFINITY,
 	});
-	return data ?? newest;
-}

@@ -28,6 +28,8 @@ export interface CiFacts {
 	readonly appId: string;
 	/** Folder of the project in the repository; empty for its root. */
 	readonly folder: string;
+	/** The project of a directory that has a Capacitor and an Electron project. */
+	readonly platform?: "capacitor" | "electron";
 	/** Build folder, relative to the project. */
 	readonly webDir: string;
 	/** Releases come from it. */

@@ -43,13 +43,14 @@ const FINE: Readonly<Record<Published, number | undefined>> = {
 };
 
 export function publishStep(facts: CiFacts, name: Published, more = ""): Step {
-	const { origin, command, appId, webDir, folder } = facts;
+	const { origin, command, appId, webDir, folder, platform } = facts;
 	const build = name === "preview close" ? "" : ` ${shellWord(webDir)}`;
+	const meant = platform === undefined || name === "preview close" ? "" : ` --platform ${platform}`;
 	const fine = FINE[name] === undefined ? "" : ` || [ $? -eq ${FINE[name]} ]`;
 	return {
 		// The job that closes a preview has no files.
 		folder: name === "preview close" ? "" : folder,
-		command: `npx --yes ${command} ${name}${build} --server ${origin} --app ${shellWord(appId)}${more}${fine}`,
+		command: `npx --yes ${command} ${name}${build} --server ${origin} --app ${shellWord(appId)}${meant}${more}${fine}`,
 	};
 }
 

@@ -23,12 +23,19 @@ export interface CiFile {
 	readonly included?: string;
 }
 
-/** The name of the files and jobs of a project, which its folder makes unique in the repository. */
-export const jobName = (folder: string) =>
-	`capstan${folder === "" ? "" : `-${folder.replace(/[^A-Za-z0-9.]+/g, "-").replace(/^-|-$/g, "")}`}`;
+/**
+ * The name of the files and jobs of a project, which its folder makes unique in the repository. In a
+ * directory with two projects, that of Capacitor has the name that it would have alone.
+ */
+export const jobName = ({ folder, platform }: Pick<CiFacts, "folder" | "platform">) =>
+	[
+		"capstan",
+		...(folder === "" ? [] : [folder.replace(/[^A-Za-z0-9.]+/g, "-").replace(/^-|-$/g, "")]),
+		...(platform === "electron" ? [platform] : []),
+	].join("-");
 
 export function ciFiles(system: CiSystem, facts: CiFacts): readonly CiFile[] {
-	const name = jobName(facts.folder);
+	const name = jobName(facts);
 	if (system === "github")
 		return [{ path: `.github/workflows/${name}.yml`, content: githubWorkflow({ ...facts, name }) }];
 	const path = `.gitlab/${name}.yml`;
@@ -45,10 +52,10 @@ export function ciFiles(system: CiSystem, facts: CiFacts): readonly CiFile[] {
 export function jobClaims(
 	system: CiSystem,
 	stage: "promote" | "preview",
-	{ branch, folder }: Pick<CiFacts, "branch" | "folder">,
+	{ branch, ...project }: Pick<CiFacts, "branch" | "folder" | "platform">,
 ): Readonly<Record<string, string>> {
 	const releases = `refs/heads/${branch}`;
 	if (system === "gitlab") return stage === "promote" ? { ref_path: releases, ref_protected: "true" } : {};
-	const workflow = `${jobName(folder)}.yml`;
+	const workflow = `${jobName(project)}.yml`;
 	return { workflow_ref: stage === "promote" ? `${workflow}@${releases}` : workflow };
 }

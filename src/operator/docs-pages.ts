@@ -66,6 +66,12 @@ const plain = (text: string) =>
 		.replaceAll("&amp;", "&");
 
 /**
+ * The address of the command in jobs, below that of the server; the served page shows that of the
+ * server's newest.
+ */
+export const EXAMPLE_COMMAND = /\/command\/capstan-0\.1\.0-5d41402abc4b2a76\.tgz/g;
+
+/**
  * The addresses by which examples name the server; src/pages/docs.js shows that of the server that
  * serves the page instead.
  */
@@ -79,6 +85,7 @@ function html(markdown: string): string {
 			(_, level: string, text: string) => `<h${level} id="${anchorOf(plain(text))}">${text}</h${level}>`,
 		)
 		.replaceAll(EXAMPLE_SERVERS, "<span data-server>$&</span>")
+		.replaceAll(EXAMPLE_COMMAND, "<span data-command>$&</span>")
 		.replaceAll("cat .capstan/admin.key", "cat <span data-key>.capstan/admin.key</span>")
 		.replaceAll("<table>", '<div class="table"><table>')
 		.replaceAll("</table>", "</table></div>");

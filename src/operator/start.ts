@@ -45,6 +45,15 @@ function takenByNpm(): readonly string[] {
 	return FOR_NPM.filter((option) => process.env[`npm_config_${option.slice(2).replaceAll("-", "_")}`] === "true");
 }
 
+/**
+ * Whether `npm start --lan` started this: to npm that is -l, -a and -n, so the option itself never
+ * arrives. It is named and not obeyed, because a person may have set both of the others for good.
+ */
+const hasNpmReadLan = (): boolean =>
+	process.env.npm_lifecycle_event === "start" &&
+	process.env.npm_config_long === "true" &&
+	process.env.npm_config_all === "true";
+
 function readPort(): number {
 	const text = process.env.PORT ?? "";
 	if (text === "") return DEFAULT_PORT;
@@ -104,6 +113,8 @@ function announce(capstan: Announcement, isInBackground: boolean): void {
 		console.log(`\n${qrCode(networkUrl)}`);
 	} else if (process.env.HOST !== undefined || [...process.argv, ...takenByNpm()].includes("--lan")) {
 		fact("Phones", "no local network found that a phone could share");
+	} else if (hasNpmReadLan()) {
+		fact("Phones", "npm start -- --lan serves the local network", "npm has a meaning of its own for --lan without --");
 	}
 	if (signInLink === null) {
 		console.log("\nNo operator account found. Create one with npm start -- --new-admin-key.\n");

@@ -19,6 +19,18 @@ for (const place of document.querySelectorAll("main [data-key]")) {
 	if (isSecure) place.textContent = ".capstan/deployed-admin.key";
 }
 
+// Jobs name the address of the command that never changes its bytes.
+const commands = document.querySelectorAll("main [data-command]");
+if (commands.length > 0) {
+	fetch("/capstan.tgz", { method: "HEAD" }).then(
+		({ url }) => {
+			const path = /\/command\/capstan-[\w.+-]+\.tgz$/.exec(url)?.[0];
+			if (path !== undefined) for (const place of commands) place.textContent = path;
+		},
+		() => undefined,
+	);
+}
+
 let index;
 const load = () => {
 	index ??= fetch("/docs-assets/search.json").then((response) => response.json());

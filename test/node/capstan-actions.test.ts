@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { type CapstanProject, createCapstanProject } from "./support/capstan-cli";
-import { runAction, runComponent } from "./support/ci-steps";
+import { commandOf, runAction, runComponent } from "./support/ci-steps";
 import { createProductApp, type Product, sharedProduct } from "./support/product";
 import { MACHINE_PATH } from "./support/tools";
 
@@ -30,7 +30,13 @@ const received = async (appId: string) => {
 describe("the release action", () => {
 	test("releases, and hands on version, channel and status", async () => {
 		const { appId, project } = await newProject();
-		const inputs = { server: `${product.url}/`, token: product.adminKey, folder: "dist", version: "3.0.0" };
+		const inputs = {
+			server: `${product.url}/`,
+			command: await commandOf(product),
+			token: product.adminKey,
+			folder: "dist",
+			version: "3.0.0",
+		};
 		const run = await runAction("release", inputs, { ...project, environment: { PATH: MACHINE_PATH } });
 		expect(run.code, run.log).toBe(0);
 		expect(run.outputs).toEqual({ version: "3.0.0", channel: "production", status: "live", "proposal-url": "" });
@@ -41,6 +47,11 @@ describe("the release action", () => {
 		expect(refused.code).not.toBe(0);
 		expect(refused.log).toContain("::error title=Capstan::");
 		await expect(project.read("owned")).rejects.toThrow("ENOENT");
+		const unnamed = await runAction("release", { ...inputs, command: "" }, project);
+		expect([unnamed.code, unnamed.log]).toEqual([
+			2,
+			expect.stringContaining(`/capstan.tgz of ${product.url} redirects to`),
+		]);
 	});
 
 	test("succeeds with a warning and the link if the release waits for approval", async () => {
@@ -52,7 +63,11 @@ describe("the release action", () => {
 			protected: true,
 			requires_approval: true,
 		});
-		const run = await runAction("release", { server: product.url, token: product.adminKey }, project);
+		const run = await runAction(
+			"release",
+			{ server: product.url, command: await commandOf(product), token: product.adminKey },
+			project,
+		);
 		expect(run.code, run.log).toBe(0);
 		expect(run.outputs).toMatchObject({
 			status: "waiting_for_approval",
@@ -66,7 +81,7 @@ describe("the release action", () => {
 test("the GitLab component releases, and a release that waits for approval does not fail the pipeline", async () => {
 	const { appId, project } = await newProject();
 	const place = { ...project, environment: { CAPSTAN_TOKEN: product.adminKey } };
-	const inputs = { server: product.url, app: appId, build: "echo built" };
+	const inputs = { server: product.url, command: await commandOf(product), app: appId, build: "echo built" };
 	const run = await runComponent("release", inputs, {
 		...place,
 		environment: { ...place.environment, PATH: MACHINE_PATH },

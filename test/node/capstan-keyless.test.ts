@@ -6,7 +6,7 @@ import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type CapstanProject, createCapstanProject } from "./support/capstan-cli";
 import { type CiProvider, startCiProvider } from "./support/ci-provider";
-import { runAction, runComponent } from "./support/ci-steps";
+import { commandOf, runAction, runComponent } from "./support/ci-steps";
 import { createProductApp, type Product, sharedProduct } from "./support/product";
 
 let product: Product;
@@ -89,13 +89,13 @@ describe("a GitHub job", () => {
 		await product.api("POST", "/channel", { app_id: appId, channel: "production", public: true });
 		provider.claims = tokenOf(claims);
 		const place = { ...project, environment: jobOf(claims.repository) };
-		const run = await runAction("release", { server: product.url }, place);
+		const run = await runAction("release", { server: product.url, command: await commandOf(product) }, place);
 		expect(run.code, run.log).toBe(0);
 		expect(provider.audiences.at(-1)).toBe(product.url);
 		for (const secret of [provider.bearer, "cap_", "eyJ"]) expect(run.log).not.toContain(secret);
 		expect(await received(appId)).toBe("1.0.1");
 		provider.claims = tokenOf(newRepository());
-		const refused = await runAction("release", { server: product.url }, place);
+		const refused = await runAction("release", { server: product.url, command: await commandOf(product) }, place);
 		expect(refused.code).toBe(4);
 		expect(refused.log).toContain("no_matching_publisher");
 	});
@@ -162,7 +162,11 @@ test("a GitLab job releases with the token of id_tokens, encrypted, so that each
 		sha: "b".repeat(40),
 	});
 	const environment = { CI: "true", GITLAB_CI: "true", CAPSTAN_ID_TOKEN };
-	const run = await runComponent("release", { server: product.url, build: "echo built" }, { ...project, environment });
+	const run = await runComponent(
+		"release",
+		{ server: product.url, command: await commandOf(product), build: "echo built" },
+		{ ...project, environment },
+	);
 	expect(run.code, run.log).toBe(0);
 	expect(run.log).toContain("encrypted");
 	expect(run.log).not.toContain(CAPSTAN_ID_TOKEN);

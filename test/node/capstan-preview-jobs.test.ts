@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { type CapstanProject, createCapstanProject } from "./support/capstan-cli";
 import { type CiProvider, startCiProvider } from "./support/ci-provider";
-import { runAction, runComponent, type StepRun } from "./support/ci-steps";
+import { commandOf, runAction, runComponent, type StepRun } from "./support/ci-steps";
 import { runExamples } from "./support/examples";
 import { createProductApp, type Product, sharedProduct } from "./support/product";
 
@@ -113,7 +113,12 @@ describe("the preview action", () => {
 			...(isFork === true ? {} : identity),
 		};
 		const facts = { "github.token": provider.bearer, "github.event.pull_request.state": state };
-		return runAction("preview", { server: `${product.url}/`, ...inputs }, { ...project, environment }, facts);
+		return runAction(
+			"preview",
+			{ server: `${product.url}/`, command: await commandOf(product), ...inputs },
+			{ ...project, environment },
+			facts,
+		);
 	}
 
 	test("uploads and comments for each push, and closes with the pull request", async () => {
@@ -165,7 +170,7 @@ describe("the preview action", () => {
 
 test("the GitLab component uploads and keeps one note, and its stop job closes the preview", async () => {
 	const { appId, project } = await newProject("gitlab", { project_id: "4712", namespace_id: "43" });
-	const inputs = { server: product.url, app: appId, build: "echo built" };
+	const inputs = { server: product.url, command: await commandOf(product), app: appId, build: "echo built" };
 	const run = (more: Readonly<Record<string, string>>, job?: string) => {
 		const CAPSTAN_ID_TOKEN = provider.token(product.url, {
 			project_id: "4712",

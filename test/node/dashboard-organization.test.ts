@@ -6,6 +6,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
+import { commandOf } from "./support/ci-steps";
 import { deviceId, HOSTILE, newStage, type Stage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 import { uploadProductBundle } from "./support/product";
@@ -171,7 +172,8 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.page.getByText("Waiting for the first upload").waitFor();
 		await admin.page.getByText(`"updateUrl": "${stage.origin}/updates"`).waitFor();
 		await admin.page.getByText(`capstan.tgz init --server ${stage.origin} --app ${appId} --ci github`).waitFor();
-		await admin.page.getByText("preview upload dist --server").waitFor();
+		const { pathname } = new URL(await commandOf(stage.product));
+		await admin.page.getByText(`npx --yes ${stage.origin}${pathname} preview upload dist --server`).waitFor();
 		await expectSound(admin);
 		await admin.page.getByLabel("Command").selectOption("capgo");
 		await admin.page.getByText(`bundle upload ${appId}`).waitFor();

@@ -4,6 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { chromium, leave, openPage } from "./support/browser";
+import { commandOf } from "./support/ci-steps";
 import { PAGE_SERVER } from "./support/guide-blocks";
 import { type Product, sharedProduct } from "./support/product";
 
@@ -22,6 +23,9 @@ describe.skipIf(chromium === undefined)("/docs in a browser", () => {
 		expect(text).not.toContain(PAGE_SERVER);
 		await page.goto(`${product.url}/docs/ci`);
 		expect(await page.locator("main").innerText()).toContain("https://updates.example.com");
+		// The address of the command is the one that this server keeps.
+		const { pathname } = new URL(await commandOf(product));
+		await page.getByText(`npx --yes $URL${pathname} preview upload`).waitFor();
 		leave(page);
 	});
 

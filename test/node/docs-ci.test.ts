@@ -12,9 +12,10 @@ import { Response } from "miniflare";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { CLI_FILE } from "../../src/operator/cli-package";
+import { EXAMPLE_COMMAND } from "../../src/operator/docs-pages";
 import { CLI, createCliProject } from "../proof/clients/capgo-cli";
 import { IS_PROOF } from "../proof-sample";
-import { runAction, runComponent } from "./support/ci-steps";
+import { commandOf, runAction, runComponent } from "./support/ci-steps";
 import { difference, examplesOf, jsonValues, runExamples } from "./support/examples";
 import { GITHUB_JOB, type LocalIssuer, startLocalIssuer } from "./support/local-issuer";
 import { createProductApp, type Product, startProduct } from "./support/product";
@@ -44,10 +45,10 @@ beforeAll(async () => {
 	await writeTools(tools);
 	await mkdir(join(product.directory, ".capstan"));
 	await writeFile(join(product.directory, ".capstan/admin.key"), `${product.adminKey}\n`);
-	page = (await readFile(PATH, "utf8")).replaceAll(
-		/http:\/\/127\.0\.0\.1:8787|https:\/\/updates\.example\.com/g,
-		product.url,
-	);
+	// As the served page does.
+	page = (await readFile(PATH, "utf8"))
+		.replaceAll(/http:\/\/127\.0\.0\.1:8787|https:\/\/updates\.example\.com/g, product.url)
+		.replaceAll(EXAMPLE_COMMAND, new URL(await commandOf(product)).pathname);
 	const examples = examplesOf(page);
 	const printed = await runExamples(examples, { directory: product.directory, path: tools });
 	for (const [index, { line, shown }] of examples.entries()) {

@@ -2,8 +2,10 @@
  * `npm start -- --lan` and HOST: which addresses a run serves, and that a phone downloads from the
  * address that it asked.
  */
-import { readFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { hostToServe, networkAddresses } from "../../src/operator/network";
 import { serveCapstan } from "../../src/operator/serve";
@@ -82,6 +84,20 @@ describe("npm start in the network", () => {
 			await run.stop();
 		},
 	);
+
+	test("npm start --lan, which npm reads as -l -a -n, names the form that serves the network", async () => {
+		const folder = await mkdtemp(join(scene.directory(), "npm-"));
+		const start = 'node -p "JSON.stringify(process.env)"';
+		await writeFile(join(folder, "package.json"), JSON.stringify({ scripts: { start } }));
+		const { stdout } = await promisify(execFile)("npm", ["--silent", "start", "--lan"], { cwd: folder });
+		const given = Object.entries(JSON.parse(stdout) as Record<string, string>).filter(([name]) =>
+			name.startsWith("npm_"),
+		);
+		const run = scene.start({ ...Object.fromEntries(given), CAPSTAN_STATE: await scene.copiedState() });
+		await run.until(LAST_LINE);
+		expect(run.output()).toContain("npm start -- --lan");
+		await run.stop();
+	});
 
 	test("HOST=0.0.0.0 is the same as --lan", () => {
 		expect(hostToServe("0.0.0.0", false)).toBe(hostToServe("", true));

@@ -11,6 +11,7 @@ import { invocationOf } from "../../cli/src/invocation";
 import { readProject } from "../../cli/src/project";
 import { runCommand } from "../../cli/src/run";
 import { withoutSetting } from "../../cli/src/source-object";
+import { stubCommandServer } from "./support/command-server";
 
 const SERVER = "https://updates.example.com";
 const directories: string[] = [];
@@ -39,7 +40,7 @@ async function run(directory: string, words: readonly string[], invocation?: str
 const PACKAGE = { "package.json": '{ "scripts": { "build": "vite build" } }' };
 
 describe("init --app", () => {
-	beforeEach(() => vi.stubGlobal("fetch", () => Promise.reject(new TypeError("no network"))));
+	beforeEach(stubCommandServer);
 	afterEach(() => vi.unstubAllGlobals());
 
 	test.each([

@@ -11,12 +11,13 @@ import { parse } from "yaml";
 import { withInclude } from "../../cli/src/gitlab-file";
 import { runCommand } from "../../cli/src/run";
 import { yamlList } from "../../cli/src/yaml-list";
+import { stubCommandServer } from "./support/command-server";
 import { project } from "./support/made-up-repositories";
 
 const temporary = mkdtempSync(join(tmpdir(), "capstan-gitlab-"));
 afterAll(() => rmSync(temporary, { recursive: true }));
 // No provider is asked.
-beforeEach(() => vi.stubGlobal("fetch", () => Promise.reject(new TypeError("no network"))));
+beforeEach(stubCommandServer);
 afterEach(() => vi.unstubAllGlobals());
 
 const OURS = ".gitlab/capstan.yml";

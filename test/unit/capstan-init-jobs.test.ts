@@ -11,6 +11,8 @@ import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vit
 import { parse } from "yaml";
 import { runCommand } from "../../cli/src/run";
 import { createMachine, type GithubStep, type GitlabJob, runGithubJob, runGitlabJob } from "./support/ci-machine";
+import { COMMAND, stubCommandServer } from "./support/command-server";
+import { PAIRS } from "./support/made-up-pairs";
 import { GITHUB, GITLAB, project, REPOSITORIES, type Repository, ROOT } from "./support/made-up-repositories";
 import { WORKSPACES } from "./support/made-up-workspaces";
 
@@ -20,7 +22,7 @@ afterAll(() => rmSync(temporary, { recursive: true }));
 const machine = createMachine(join(temporary, "machine"));
 
 // No provider is asked.
-beforeEach(() => vi.stubGlobal("fetch", () => Promise.reject(new TypeError("no network"))));
+beforeEach(stubCommandServer);
 afterEach(() => vi.unstubAllGlobals());
 
 let count = 0;
@@ -86,17 +88,20 @@ const commit = (root: string, state: Repository["git"]) => {
 	git(root, "commit", "-qm", "Add the jobs");
 };
 
-describe.each([...REPOSITORIES, ...WORKSPACES])("the jobs for %s", (_, repository, expected) => {
+describe.each([...REPOSITORIES, ...WORKSPACES, ...PAIRS])("the jobs for %s", (_, repository, expected) => {
 	const { at = "", words = [], git: state } = repository;
 	const { file = ROOT, branch = "main" } = expected;
 	const [folder, webDir] = expected.publish ?? ["", "dist"];
+	const meant = expected.platform === undefined ? "" : ` --platform ${expected.platform}`;
 
 	test("build, release and preview in a clone of the repository", async () => {
 		const root = created(repository);
 		const { code, errors, out } = await init(join(root, at), "--json", ...words);
 		expect(code, errors + out).toBe(0);
 		expect(JSON.parse(out)).toMatchObject({ branch: branch });
-		expect(JSON.parse(out).changed.map((path: string) => join(at, path))).toContain(file);
+		const changed = JSON.parse(out).changed.map((path: string) => join(at, path));
+		expect(changed).toContain(file);
+		if (expected.isByHand === true) expect(changed).toEqual([file]);
 		commit(root, state);
 		const { run, text } = runner(root, file);
 
@@ -106,11 +111,11 @@ describe.each([...REPOSITORIES, ...WORKSPACES])("the jobs for %s", (_, repositor
 		const release = run("release");
 		expect(release.code, release.errors).toBe(0);
 		expect(release.log.at(-1)).toBe(
-			`${folder}|npx --yes ${SERVER}/capstan.tgz release ${webDir} --server ${SERVER} --app com.acme.shop`,
+			`${folder}|npx --yes ${SERVER}${COMMAND} release ${webDir} --server ${SERVER} --app com.acme.shop${meant}`,
 		);
 		const preview = run("preview", { GITLAB_TOKEN: "token" });
 		expect(preview.code, preview.errors).toBe(0);
-		expect(preview.log.at(-1)).toContain(`${folder}|npx --yes ${SERVER}/capstan.tgz preview upload ${webDir} --server`);
+		expect(preview.log.at(-1)).toContain(`${folder}|npx --yes ${SERVER}${COMMAND} preview upload ${webDir} --server`);
 		expect(preview.log.at(-1)).toContain("--post-comment");
 		expect(preview.outputs).toBe(`CAPSTAN_PREVIEW_URL=${SERVER}/p#1\n`);
 		const end = run("preview-end", { GITLAB_TOKEN: "token" });
@@ -148,12 +153,27 @@ describe.each([
 		expect(run(job, { CAPSTAN_EXIT: exitCode }).code).toBe(code);
 	});
 
+	test("are not written without the address of the command, and nothing else is", async () => {
+		const answers = [
+			[() => Promise.reject(new TypeError("fetch failed")), "server_unreachable"],
+			[async () => new Response("<h1>Sign in</h1>"), "not_capstan"],
+		] as const;
+		for (const [fetch, error] of answers) {
+			vi.stubGlobal("fetch", fetch);
+			const files = project("", { "package-lock.json": "{}" });
+			const root = created({ files, remote });
+			const { code, out } = await init(root, "--json");
+			expect([code, JSON.parse(out).error.code]).toEqual([5, error]);
+			expect(git(root, "status", "--porcelain")).toBe("");
+		}
+	});
+
 	test("are updated to another version of the command, and kept once a person changed them", async () => {
 		const root = created({ files: project("", { "package-lock.json": "{}" }), remote });
 		await init(root);
 		const path = join(root, file);
 		const text = readFileSync(path, "utf8");
-		writeFileSync(path, text.replaceAll(`${SERVER}/capstan.tgz`, `${SERVER}/capstan-0.0.9-0a1b2c3d4e5f.tgz`));
+		writeFileSync(path, text.replaceAll(COMMAND, "/command/capstan-0.0.9-0a1b2c3d4e5f6a7b.tgz"));
 		expect(JSON.parse((await init(root, "--json")).out)).toMatchObject({ changed: [file], kept: [] });
 		expect(readFileSync(path, "utf8")).toBe(text);
 		writeFileSync(path, `${text}# Ours.\n`);

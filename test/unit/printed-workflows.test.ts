@@ -41,7 +41,7 @@ const written = (Object.keys(PACKAGE_MANAGERS) as ManagerName[]).map((manager) =
 	const installation = { manager, pinned: undefined, folder: "web", lock: PACKAGE_MANAGERS[manager].locks[0] };
 	const [file] = ciFiles("github", {
 		origin,
-		command: `${origin}/capstan-1.0.0-0a1b2c3d4e5f.tgz`,
+		command: `${origin}/command/capstan-1.0.0-0a1b2c3d4e5f6a7b.tgz`,
 		appId: "com.example.app",
 		folder: "web/app",
 		webDir: "dist",

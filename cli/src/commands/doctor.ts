@@ -11,8 +11,8 @@ import { type Command, type Run, text } from "../command";
 import { privateKeyOf, publicKeyText } from "../encryption";
 import { EXIT, failureOf } from "../failure";
 import { addCommand } from "../package-manager";
-import { type Project, readProject } from "../project";
-import { givenKey, otherServer, serverOrigin } from "../settings";
+import type { Project } from "../project";
+import { givenKey, otherServer, PLATFORM_OPTION, platformOf, projectOf, serverOrigin } from "../settings";
 import { counted } from "../terminal";
 
 export interface Finding {
@@ -33,10 +33,10 @@ export const doctor: Command = {
 	usage: "doctor",
 	summary: "Check the project, the server and the key, with a remedy for each problem.",
 	mostWords: 0,
-	options: {},
+	options: PLATFORM_OPTION,
 	examples: ["capstan doctor", "capstan doctor --json"],
 	async run(run) {
-		const project = await readProject(run.directory);
+		const project = await projectOf(run, platformOf(run));
 		const findings: Finding[] = [
 			...(await projectFindings(project)),
 			...(await buildFindings(project)),

@@ -2,21 +2,22 @@
  * `capstan init`: points the updater of a Capacitor or Electron project at the server, creates the
  * app there and writes CI jobs. It shows each difference, changes only what differs, and never
  * replaces a workflow that a person changed. What it cannot edit it names, and does the rest all
- * the same.
+ * the same; with `--config none` it leaves the configuration alone and names everything.
  */
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { CapstanError } from "../../../src/client/client";
-import { connect, dashboardPage, packageAddress } from "../api";
+import { connect, dashboardPage } from "../api";
 import { type Ci, ciOf } from "../ci-files";
 import { type Command, type Run, text } from "../command";
-import { type Configuration, configure } from "../configuration";
+import { type Configuration, configure, configureByHand } from "../configuration";
 import { EXIT, usage } from "../failure";
 import { lineDifference } from "../line-difference";
 import { addCommand, execCommand } from "../package-manager";
-import { type Project, readProject } from "../project";
+import { PLATFORMS, type Project, UPDATERS } from "../project";
 import { type Trust, trustRepository } from "../repository";
-import { givenKey, serverOrigin } from "../settings";
+import { givenKey, PLATFORM_OPTION, platformOf, projectOf, serverOrigin } from "../settings";
+import { question } from "../terminal-question";
 
 export const init: Command = {
 	name: "init",
@@ -26,19 +27,20 @@ export const init: Command = {
 	options: {
 		name: { type: "string", value: "name", help: "Name of the app; default: appName of capacitor.config" },
 		organization: { type: "string", value: "name", help: "Organization of a new app, if the key reaches several" },
+		...PLATFORM_OPTION,
+		config: { type: "string", value: "none", help: "none: change no configuration, and print what to set in it" },
 		ci: { type: "string", value: "system", help: "github, gitlab or none; default: by the repository" },
 		branch: { type: "string", value: "name", help: "Branch that is released; default: the main branch" },
 		"dry-run": { type: "boolean", help: "Show what would change, and change nothing" },
 	},
-	examples: ["capstan init --server https://updates.example.com", "capstan init --ci none --dry-run"],
+	examples: [
+		"capstan init --server https://updates.example.com",
+		"capstan init --ci none --dry-run",
+		"capstan init --config none --app com.example.app --platform capacitor",
+	],
 	async run(run) {
-		const project = await readProject(run.directory);
-		if (project.kind === "none") {
-			throw usage(
-				"project_not_found",
-				"There is no Capacitor or Electron project here: no capacitor.config, and no electron in package.json. Run this in your project.",
-			);
-		}
+		const isByHand = isConfigurationLeft(run);
+		const project = await meantProject(run, isByHand);
 		const origin = await serverOrigin(run, project);
 		const appId = text(run.options, "app") ?? project.appId;
 		if (appId === undefined) {
@@ -46,9 +48,8 @@ export const init: Command = {
 			throw usage("missing_app", message, { field: "app" });
 		}
 		const isDryRun = run.options["dry-run"] === true;
-		const configuration = configure(project, origin, appId);
-		const command = await packageAddress(origin);
-		const ci = await ciOf(run, { project, origin, appId, command });
+		const configuration = (isByHand ? configureByHand : configure)(project, origin, appId);
+		const ci = await ciOf(run, { project, origin, appId });
 		const changes = [...(configuration.change === undefined ? [] : [configuration.change]), ...ci.changes];
 		for (const { path, before, after } of changes) {
 			run.terminal.line(`${run.terminal.style("bold", path)}${before === "" ? " (new)" : ""}`);
@@ -79,7 +80,48 @@ export const init: Command = {
 	},
 };
 
-const byHandLine = ({ path, value }: Configuration["byHand"][number]) => `${path.join(".")}: ${JSON.stringify(value)}`;
+/** @throws {Failure} `invalid_option` */
+function isConfigurationLeft({ options }: Run): boolean {
+	const named = text(options, "config");
+	if (named === undefined || named === "none") return named === "none";
+	throw usage("invalid_option", `--config must be none, or absent; it is "${named}".`, { field: "config" });
+}
+
+/**
+ * The project to set up; of two in one directory, the one that a person names.
+ * @throws {Failure} `project_not_found`, `project_ambiguous`
+ */
+async function meantProject(run: Run, isByHand: boolean): Promise<Project> {
+	const platform = platformOf(run);
+	const found = await projectOf(run, undefined);
+	const project = platform === undefined ? found : await projectOf(run, platform);
+	// A configuration that no file of a known name holds can be set by hand.
+	const isHere = found.kind === project.kind || found.hasBoth || isByHand;
+	if (project.kind === "none" || !isHere) {
+		const missing = {
+			none: "There is no Capacitor or Electron project here: no capacitor.config, and no electron in package.json.",
+			capacitor: "There is no Capacitor project here: no capacitor.config.",
+			electron: "There is no Electron project here: no electron in package.json.",
+		}[project.kind];
+		const remedy = isByHand
+			? "Run this in your project, or name what it is with --platform capacitor or --platform electron."
+			: "Run this in your project.";
+		throw usage("project_not_found", `${missing} ${remedy}`);
+	}
+	if (!project.isAmbiguous) return project;
+	const both = `This directory has a Capacitor project (${project.config?.path}) and an Electron project (electron in package.json).`;
+	const answer = await question(run.terminal, `${both} Which one? [${PLATFORMS.join("/")}] `);
+	const chosen = PLATFORMS.find((each) => each === answer);
+	if (chosen !== undefined) return projectOf(run, chosen);
+	throw usage(
+		"project_ambiguous",
+		`${both} Name one with --platform capacitor or --platform electron; run init once for each.`,
+		{ field: "platform", platforms: PLATFORMS },
+	);
+}
+
+const byHandLine = ({ path, value }: Configuration["byHand"][number]) =>
+	value === undefined ? `${path.join(".")}: remove it` : `${path.join(".")}: ${JSON.stringify(value)}`;
 
 function byHandLines({ byHand, reason }: Configuration): string[] {
 	if (byHand.length === 0) return [];
@@ -101,11 +143,15 @@ async function trustOf(
 ): Promise<Trust | undefined> {
 	const key = await givenKey(run, origin);
 	const isThere = app === "exists" || app === "created";
-	const { system, repository, branch, folder } = ci;
+	const { system, repository, branch, folder, platform } = ci;
 	if (!isThere || key === undefined || system === undefined || repository === undefined || branch === undefined) {
 		return undefined;
 	}
-	return trustRepository(connect(origin, key, run.version), appId, system, repository, { branch, folder });
+	return trustRepository(connect(origin, key, run.version), appId, system, repository, {
+		branch,
+		folder,
+		...(platform === undefined ? {} : { platform }),
+	});
 }
 
 function trustLines(
@@ -194,7 +240,7 @@ async function report(
 	}
 	terminal.line(states[app]);
 	if (app !== "exists" && app !== "created") return;
-	const plugin = project.kind === "electron" ? "@capgo/electron-updater" : "@capgo/capacitor-updater";
+	const plugin = UPDATERS[project.kind === "electron" ? "electron" : "capacitor"];
 	// Capacitor copies the build, so it must be there before.
 	const steps = [
 		...(project.dependencies[plugin] === undefined ? [await addCommand(directory, plugin)] : []),

@@ -14,7 +14,7 @@ import { buildOf, CONTENT_OPTIONS, type Content, contentOf } from "../content";
 import { EXIT, Failure, failureOf, previewEnded } from "../failure";
 import { closedText, type ListedPreview, markerOf, openText, type Preview, type PreviewPage } from "../preview-text";
 import { PULL_REQUEST_OPTIONS, type PullRequest, pullRequestOf } from "../pull-request";
-import { resolve, type Settings } from "../settings";
+import { platformOf, resolve, type Settings } from "../settings";
 import { counted, sizeText } from "../terminal";
 import { type Uploaded, uploadBundle } from "../upload";
 
@@ -178,7 +178,7 @@ const commentAnswer = (comment: Comment | undefined) =>
 /** @throws {Failure} `fork_without_identity` for the job of a fork that has no key */
 async function settingsOf(run: Run, pull: PullRequest): Promise<Settings> {
 	try {
-		return await resolve(run, ["preview"]);
+		return await resolve(run, ["preview"], platformOf(run));
 	} catch (error) {
 		const { code } = failureOf(error);
 		if (!pull.isFromFork || (code !== "missing_key" && code !== "no_matching_publisher")) throw error;

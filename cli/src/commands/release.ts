@@ -33,7 +33,7 @@ import { type ExitCode, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
 import type { Project } from "../project";
 import { type Reach, reachOf, refuseBelowAll, reportedStoreBuilds } from "../reach";
-import { otherServer, resolve, type Settings } from "../settings";
+import { otherServer, platformOf, resolve, type Settings } from "../settings";
 import { counted, sizeText } from "../terminal";
 import { type Uploaded, uploadBundle } from "../upload";
 import { type KnownVersions, nextVersion } from "../version-choice";
@@ -69,7 +69,7 @@ export const release: Command = {
 		refuseKeptRollout(run.options, rollout);
 		const timeoutMs = durationOf(run.options, "timeout", "1h");
 		versionOf(run.options, "bundle");
-		const settings = await resolve(run, RELEASE_STAGES);
+		const settings = await resolve(run, RELEASE_STAGES, platformOf(run));
 		const { server, project, appId } = settings;
 		if (text(run.options, "bundle") === undefined) refuseUnreadable(project);
 		const elsewhere = otherServer(project, server.origin);

@@ -64,14 +64,18 @@ export const commandPackage = endpoint({
 	response: { contentType: PACKAGE, description: "The npm package." },
 	errors: ["not_found"],
 	example: {},
-	async handle({ input, request, edgeCache, waitUntil }) {
+	async handle({ deps, origin, input, request, edgeCache, waitUntil }) {
 		const { file } = input.params;
 		const reader = { host: new URL(request.url).host, waitUntil };
 		const found = FILE_NAME.test(file) ? await edgeCache.whole(reader, commandKey(file)) : null;
 		if (found === null) {
+			const newest = new URL(FOLDER + (await currentName(deps, origin)), origin).href;
 			throw new ApiError(
 				"not_found",
-				"This server has offered no such package; GET /capstan.tgz redirects to the newest.",
+				`This server has offered no such package of the command. The newest is ${newest}`,
+				{
+					moreInfo: { newest },
+				},
 			);
 		}
 		const headers = { "Content-Type": PACKAGE, "Content-Length": String(found.sizeBytes), "Cache-Control": FOREVER };

@@ -12,6 +12,10 @@ import { FAST_PATH } from "./tools";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 
+/** The address of the command that jobs name: the one to which the server redirects. */
+export const commandOf = async ({ url }: { readonly url: string }): Promise<string> =>
+	(await fetch(`${url}/capstan.tgz`, { method: "HEAD" })).url;
+
 export interface StepRun {
 	readonly code: number;
 	readonly log: string;

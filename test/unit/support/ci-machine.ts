@@ -77,7 +77,7 @@ case "$name \${1-}" in
 	"corepack enable") touch "$MACHINE/corepack" ;;
 	"corepack prepare") [ -e "$MACHINE/corepack" ] || fail "is not enabled"; given --activate; touch "$MACHINE/prepared-\${2%@*}" ;;
 	"npx --yes")
-		case "$2" in https://updates.example.com/capstan*.tgz) ;; *) fail "$2" ;; esac
+		case "$2" in https://updates.example.com/command/capstan-*.tgz) ;; *) fail "$2" ;; esac
 		case "$3 $4" in
 			"release "*) need "$4/index.html"; need package.json ;;
 			"preview upload")

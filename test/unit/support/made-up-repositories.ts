@@ -32,6 +32,10 @@ export interface Expected {
 	readonly build: readonly string[];
 	/** The folder of the project, and its build folder. */
 	readonly publish?: readonly [folder: string, webDir: string];
+	/** Named in the jobs of a directory with both. */
+	readonly platform?: "capacitor" | "electron";
+	/** The configuration keeps its content. */
+	readonly isByHand?: boolean;
 }
 
 export const manifest = (more: object = {}) =>

@@ -39,6 +39,22 @@ test("stays at its address when the server is upgraded, and the old address redi
 	expect(current.text).toBe("second");
 });
 
+test("of an unknown version is 404, which names the newest", async () => {
+	const world = await createWorld();
+	const { headers } = await world.request("GET", "/capstan.tgz");
+	const newest = headers.get("location") ?? "";
+	const { status, body } = await world.request("GET", "/command/capstan-9.9.9-0000000000000000.tgz");
+	expect([status, body]).toEqual([
+		404,
+		expect.objectContaining({
+			error: "not_found",
+			message: `This server has offered no such package of the command. The newest is ${newest}`,
+			moreInfo: expect.objectContaining({ newest }),
+		}),
+	]);
+	expect((await world.request("GET", new URL(newest).pathname)).status).toBe(200);
+});
+
 test.each(["/command/capstan-9.9.9-0000000000000000.tgz", "/command/other.tgz", "/command/..%2Fx.tgz"])(
 	"%s was never offered",
 	async (path) => {

@@ -8,6 +8,7 @@ import { useState } from "react";
 import { type CiSystem, ciFiles } from "../../../../src/client/ci-workflow";
 import { CI_KEY_MINUTES, PREVIEW_DAYS } from "../../../../src/domain/defaults";
 import { useCommandAddress, usePage } from "../../api";
+import { Answer } from "../../components/answer";
 import { ButtonLink, TextLink } from "../../components/link";
 import { optionsOf } from "../../components/options";
 import { Section } from "../../components/screen";
@@ -88,17 +89,18 @@ function Choice<Value extends string>({ label, value, options, onChange }: Choic
 function CapstanCi({ appId, system }: Omit<WorkflowProps, "login">) {
 	const { origin } = location;
 	const command = useCommandAddress();
-	const files = ciFiles(system, {
-		origin,
-		command,
-		appId,
-		folder: "",
-		webDir: "dist",
-		branch: "main",
-		installation: { manager: "npm", pinned: undefined, folder: "", lock: "package-lock.json" },
-		build: [{ folder: "", command: "npm run build" }],
-		isEncrypted: false,
-	});
+	const filesWith = (address: string) =>
+		ciFiles(system, {
+			origin,
+			command: address,
+			appId,
+			folder: "",
+			webDir: "dist",
+			branch: "main",
+			installation: { manager: "npm", pinned: undefined, folder: "", lock: "package-lock.json" },
+			build: [{ folder: "", command: "npm run build" }],
+			isEncrypted: false,
+		});
 	return (
 		<>
 			<Text>1. Run this in your project. It writes the workflow, and makes the app trust your repository:</Text>
@@ -119,9 +121,11 @@ function CapstanCi({ appId, system }: Omit<WorkflowProps, "login">) {
 			<ButtonLink to={appPath(appId, "publishers")} variant="default" w="fit-content">
 				Trusted publishers
 			</ButtonLink>
-			{files.map(({ path, content }) => (
-				<CodeBlock key={path} label={path} text={content} />
-			))}
+			<Answer what="the workflow" query={command}>
+				{(address) =>
+					filesWith(address).map(({ path, content }) => <CodeBlock key={path} label={path} text={content} />)
+				}
+			</Answer>
 		</>
 	);
 }
