@@ -234,6 +234,27 @@ CREATE INDEX webhook_deliveries_by_event ON webhook_deliveries (event_id);
 CREATE INDEX webhook_deliveries_by_org ON webhook_deliveries (org_id);
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (next_attempt_at_ms, webhook_id) WHERE state = 'pending';
 
+-- The attempts of a delivery. One of each number: after a replay they overwrite those of the run before. What was sent is not stored, because the
+-- event says it. The answer is text of a stranger: bounded, and without the address's secret parts (src/domain/webhooks/answers.ts).
+CREATE TABLE webhook_attempts (
+  delivery_id TEXT NOT NULL REFERENCES webhook_deliveries (id) ON DELETE CASCADE,
+  -- From 1.
+  number INTEGER NOT NULL,
+  at_ms INTEGER NOT NULL,
+  -- The address at that time without the parts that may be secret.
+  shown_url TEXT NOT NULL,
+  -- 1: the webhook chose records, whose bodies have another form.
+  is_of_records INTEGER NOT NULL CHECK (is_of_records IN (0, 1)),
+  duration_ms INTEGER NOT NULL,
+  -- NULL: no answer.
+  status_code INTEGER,
+  -- NULL: delivered.
+  error TEXT,
+  -- JSON: headers, body, and whether it was cut. NULL: no answer.
+  answer TEXT,
+  PRIMARY KEY (delivery_id, number)
+) STRICT;
+
 -- An app of an organization. `app_id` is the public reverse-domain id, unique across organizations because devices send only that, and in
 -- any case because people type it; `id` is the UUID in bindings. A deleted app's `app_id` is its UUID, and it has a dedicated organization.
 CREATE TABLE apps (

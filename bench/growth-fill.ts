@@ -129,6 +129,8 @@ export function mainRows(scene: GrowthScene, size: GrowthSize): string[] {
 			${series(size.auditEntries / 10)} SELECT ${uuid("e2")}, '${orgId}', '${app}', 'channel.promoted', ${nowMs} - i, '{}' FROM n`,
 		`INSERT INTO webhook_deliveries (id, org_id, webhook_id, event_id, state, attempts, created_at_ms)
 			${series(size.auditEntries / 10)} SELECT ${uuid("e3")}, '${orgId}', ${uuid("e1", "1")}, ${uuid("e2")}, 'delivered', 1, ${nowMs} - i FROM n`,
+		`INSERT INTO webhook_attempts (delivery_id, number, at_ms, shown_url, is_of_records, duration_ms)
+			${series(size.auditEntries / 10)} SELECT ${uuid("e3")}, 1, ${nowMs} - i, 'https://hooks.example.com', 0, 1 FROM n`,
 		`INSERT INTO daily_storage (app_id, day, size_bytes)
 			${series(DAYS)} SELECT '${app}', ${Math.floor(nowMs / DAY_MS)} - i, 1000 FROM n`,
 		`INSERT INTO daily_storage (app_id, day, size_bytes)

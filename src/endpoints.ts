@@ -104,7 +104,7 @@ import { chooseChannel, currentChannel, selectableChannels, unsetChannel } from 
 import { checkUpdate, updatesHealth } from "./features/updates/check";
 import { explainDevice } from "./features/updates/explain";
 import { manifestSize } from "./features/updates/manifest-size";
-import { listDeliveries, replayWebhook, testWebhook } from "./features/webhooks/deliveries";
+import { listAttempts, listDeliveries, replayWebhook, testWebhook } from "./features/webhooks/deliveries";
 import {
 	changeWebhook,
 	createWebhook,
@@ -153,6 +153,7 @@ export const allEndpoints = withCapgoForms([
 	deleteWebhook,
 	rotateWebhookSecret,
 	testWebhook,
+	listAttempts,
 	listDeliveries,
 	replayWebhook,
 	listKeys,

@@ -70,7 +70,12 @@ import type {
 	RolloutDevicesTable,
 	SweepPositionsTable,
 } from "./schema/telemetry";
-import type { WebhookDeliveriesTable, WebhookEventsTable, WebhooksTable } from "./schema/webhooks";
+import type {
+	WebhookAttemptsTable,
+	WebhookDeliveriesTable,
+	WebhookEventsTable,
+	WebhooksTable,
+} from "./schema/webhooks";
 
 export type { Flag } from "../authz/principal";
 export type * from "./schema/delivery";
@@ -93,6 +98,7 @@ export interface Schema {
 	webhooks: WebhooksTable;
 	webhook_events: WebhookEventsTable;
 	webhook_deliveries: WebhookDeliveriesTable;
+	webhook_attempts: WebhookAttemptsTable;
 	apps: AppsTable;
 	changes: ChangesTable;
 	changed_items: ChangedItemsTable;

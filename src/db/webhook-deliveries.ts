@@ -69,6 +69,7 @@ export interface ClaimedDelivery {
 	readonly format: WebhooksTable["format"];
 	readonly description: string;
 	readonly sealed: string;
+	readonly shown_url: string;
 	readonly previous_until_ms: number | null;
 	readonly failing_since_ms: number | null;
 	/** JSON: the events that the webhook chose. */
@@ -110,6 +111,7 @@ export function claimDeliveries(webhookId: string, claim: string, nowMs: number,
 			.innerJoin("webhooks as w", "w.id", "d.webhook_id")
 			.select(["d.id", "d.attempts", "d.event_id", "d.webhook_id", "e.type", "e.at_ms", "e.data", "w.format"])
 			.select(["w.description", "w.sealed", "w.previous_until_ms", "w.failing_since_ms", "w.events", "w.user_id"])
+			.select("w.shown_url")
 			// The organization of the webhook, so a decided tenant.
 			.select((eb) => eb.ref("d.org_id").$castTo<OrgId>().as("org_id"))
 			.where("d.webhook_id", "=", webhookId)
@@ -212,8 +214,9 @@ export type DeliveryRow = Selectable<WebhookDeliveriesTable> & {
 	readonly type: string;
 	readonly at_ms: number;
 	readonly data: string;
-	/** The webhook's description and app. */
+	/** The webhook's description, format and app. */
 	readonly description: string;
+	readonly format: WebhooksTable["format"];
 	readonly app_id: string | null;
 	readonly public_app_id: string | null;
 };
@@ -225,7 +228,7 @@ const deliveries = (orgId: string) =>
 		.innerJoin("webhooks as w", "w.id", "d.webhook_id")
 		.leftJoin("apps as a", (join) => join.onRef("a.id", "=", "w.app_id").onRef("a.owner_org", "=", "w.org_id"))
 		.selectAll("d")
-		.select(["e.type", "e.at_ms", "e.data", "w.description", "w.app_id", "a.app_id as public_app_id"])
+		.select(["e.type", "e.at_ms", "e.data", "w.description", "w.format", "w.app_id", "a.app_id as public_app_id"])
 		.where("d.org_id", "=", orgId)
 		.where("w.org_id", "=", orgId)
 		.where("w.user_id", "is", null);

@@ -161,6 +161,18 @@ CREATE INDEX webhook_deliveries_by_webhook ON webhook_deliveries (webhook_id, cr
 CREATE INDEX webhook_deliveries_by_event ON webhook_deliveries (event_id);
 CREATE INDEX webhook_deliveries_by_org ON webhook_deliveries (org_id);
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (next_attempt_at_ms, webhook_id) WHERE state = 'pending';
+CREATE TABLE webhook_attempts (
+  delivery_id TEXT NOT NULL REFERENCES webhook_deliveries (id) ON DELETE CASCADE,
+  number INTEGER NOT NULL,
+  at_ms INTEGER NOT NULL,
+  shown_url TEXT NOT NULL,
+  is_of_records INTEGER NOT NULL CHECK (is_of_records IN (0, 1)),
+  duration_ms INTEGER NOT NULL,
+  status_code INTEGER,
+  error TEXT,
+  answer TEXT,
+  PRIMARY KEY (delivery_id, number)
+) STRICT;
 CREATE TABLE apps (
   id TEXT PRIMARY KEY,
   app_id TEXT NOT NULL COLLATE NOCASE UNIQUE,

@@ -44,3 +44,15 @@ export interface WebhookDeliveriesTable {
 	last_attempt_at_ms: number | null;
 	created_at_ms: number;
 }
+
+export interface WebhookAttemptsTable {
+	delivery_id: string;
+	number: number;
+	at_ms: number;
+	shown_url: string;
+	is_of_records: 0 | 1;
+	duration_ms: number;
+	status_code: number | null;
+	error: string | null;
+	answer: string | null;
+}

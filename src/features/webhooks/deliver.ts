@@ -13,6 +13,7 @@ import { memberRolesHolding } from "../../authz/member-roles";
 import { type Actor, systemActor } from "../../db/audit/entries";
 import { openDb } from "../../db/client";
 import { mailRecipient } from "../../db/event-mails";
+import { insertAttempt, type WebhookAttempt } from "../../db/webhook-attempts";
 import {
 	type AttemptResult,
 	type ClaimedDelivery,
@@ -23,6 +24,7 @@ import {
 } from "../../db/webhook-deliveries";
 import type { Deps } from "../../deps";
 import { DAY_MS, HOUR_MS } from "../../domain/time";
+import { type KeptAnswer, keptOf, MOST_READ_BYTES, secretsOf } from "../../domain/webhooks/answers";
 import {
 	DISABLED_AFTER_MS,
 	RETRY_DELAYS_MS,
@@ -44,6 +46,8 @@ import { type Format, takesLocalUrls, unseal } from "./record";
 const MOST_AT_ONCE = 5;
 /** Standard Webhooks recommends 15 to 30 seconds. */
 export const TIME_LIMIT_MS = 15_000;
+/** A receiver may never end its body. What it sent until then is kept. */
+export const BODY_TIME_LIMIT_MS = 2_000;
 /** The Queue delays no message for longer; clean-up wakes webhooks after longer delays. */
 const LONGEST_DELAY_MS = 12 * HOUR_MS;
 /** The receiver asks to be sent nothing more. */
@@ -56,6 +60,10 @@ interface Answer {
 	readonly retryAfterMs: number;
 	/** Another attempt would have the same result. */
 	readonly isFinal?: true;
+	/** The part that people see; undefined: the receiver did not answer. */
+	readonly kept?: KeptAnswer;
+	/** When its headers came. */
+	readonly answeredAtMs?: number;
 }
 
 /** @throws {ApiError} `service_unavailable`; the Queue delivers the message again */
@@ -76,6 +84,7 @@ export async function deliverDue(deps: Deps, { webhookId }: WebhookDue): Promise
 		? "the receiver answered 410 Gone"
 		: `every attempt failed for ${Math.floor(DISABLED_AFTER_MS / DAY_MS)} days`;
 	await db.batch([
+		...attempts.flatMap(({ kept }) => (kept === undefined ? [] : [insertAttempt(kept)])),
 		...results.map((result) => settleDelivery(claim, result)),
 		noteFailing(webhookId, failingSinceMs),
 		...(isDisabled ? disableWebhook(clerkOf(deps), nowMs, webhookId, isGone ? "gone" : "failing", explanation) : []),
@@ -98,7 +107,12 @@ const clerkOf = (deps: Deps): Actor => systemActor(deps.newId(), "Capstan");
 async function attempt(
 	deps: Deps,
 	delivery: ClaimedDelivery,
-): Promise<{ readonly result: AttemptResult; readonly answer: Answer }> {
+): Promise<{
+	readonly result: AttemptResult;
+	readonly answer: Answer;
+	/** Undefined: a mail, whose deliveries nobody lists. */
+	readonly kept: WebhookAttempt | undefined;
+}> {
 	const startMs = deps.now();
 	const answer = await send(deps, delivery).catch((error: unknown): Answer => {
 		deps.log("error", "webhook_not_sent", { delivery: delivery.id, cause: causeText(error) });
@@ -112,16 +126,26 @@ async function attempt(
 		answer.isFinal === true ||
 		delayMs === undefined ||
 		delivery.attempts > RETRY_DELAYS_MS.length;
-	return {
-		answer,
-		result: {
-			id: delivery.id,
-			statusCode: answer.statusCode,
-			error: answer.error,
-			durationMs: nowMs - startMs,
-			nextAttemptAtMs: isLast ? null : nowMs + (delayMs ?? 0),
-		},
+	const result = {
+		id: delivery.id,
+		statusCode: answer.statusCode,
+		error: answer.error,
+		durationMs: (answer.answeredAtMs ?? nowMs) - startMs,
+		nextAttemptAtMs: isLast ? null : nowMs + (delayMs ?? 0),
 	};
+	if (delivery.format === "mail") return { answer, result, kept: undefined };
+	const kept = {
+		delivery_id: delivery.id,
+		number: delivery.attempts,
+		at_ms: startMs,
+		shown_url: delivery.shown_url,
+		is_of_records: choosesRecords(JSON.parse(delivery.events)) ? (1 as const) : (0 as const),
+		duration_ms: result.durationMs,
+		status_code: result.statusCode,
+		error: result.error,
+		answer: answer.kept === undefined ? null : JSON.stringify(answer.kept),
+	};
+	return { answer, result, kept };
 }
 
 async function send(deps: Deps, delivery: ClaimedDelivery): Promise<Answer> {
@@ -151,20 +175,46 @@ async function send(deps: Deps, delivery: ClaimedDelivery): Promise<Answer> {
 	try {
 		const response = await Promise.race([fetching, deps.deadline(TIME_LIMIT_MS)]);
 		if (response === undefined) return failed(null, `no answer within ${TIME_LIMIT_MS / 1000} seconds`);
-		// Not awaited: a receiver may never end its body.
-		response.body?.cancel().catch(() => undefined);
-		if (response.status >= 200 && response.status < 300) {
-			return { statusCode: response.status, error: null, retryAfterMs: 0 };
+		const answeredAtMs = deps.now();
+		const { headers: answered, status } = response;
+		const kept = keptOf({ headers: answered, ...(await beginningOf(response, deps)) }, secretsOf(url, headers));
+		if (status >= 200 && status < 300) {
+			return { statusCode: status, error: null, retryAfterMs: 0, kept, answeredAtMs };
 		}
-		const isRedirect = response.status >= 300 && response.status < 400;
-		const error = isRedirect ? "redirects are not followed" : `the receiver answered ${response.status}`;
-		return failed(response.status, error, retryAfterMs(response.headers.get("retry-after"), nowMs));
+		const isRedirect = status >= 300 && status < 400;
+		const error = isRedirect ? "redirects are not followed" : `the receiver answered ${status}`;
+		return { ...failed(status, error, retryAfterMs(answered.get("retry-after"), nowMs)), kept, answeredAtMs };
 	} catch (error) {
 		deps.log("info", "webhook_unreachable", { delivery: delivery.id, cause: causeText(error) });
 		return failed(null, "the receiver could not be reached");
 	} finally {
 		aborted.abort();
 	}
+}
+
+/** The first bytes of a body, as far as they come in time. Never rejects. */
+async function beginningOf(
+	{ body }: Response,
+	{ deadline }: Pick<Deps, "deadline">,
+): Promise<{ readonly bytes: Uint8Array; readonly isWhole: boolean }> {
+	if (body === null) return { bytes: new Uint8Array(), isWhole: true };
+	const reader: ReadableStreamDefaultReader<Uint8Array> = body.getReader();
+	const bytes = new Uint8Array(MOST_READ_BYTES);
+	let length = 0;
+	const read = async () => {
+		for (;;) {
+			const { done, value } = await reader.read();
+			if (done) return true;
+			const part = value.subarray(0, MOST_READ_BYTES - length);
+			bytes.set(part, length);
+			length += part.length;
+			if (part.length < value.length) return false;
+		}
+	};
+	const isWhole = await Promise.race([read().catch(() => false), deadline(BODY_TIME_LIMIT_MS)]);
+	// Not awaited: the receiver may go on sending.
+	reader.cancel().catch(() => undefined);
+	return { bytes: bytes.slice(0, length), isWhole: isWhole === true };
 }
 
 /** A mail to a person who chose the event, and may still read it. */

@@ -1,11 +1,12 @@
 /**
  * Deliveries of a webhook: what was sent, what the receiver answered, replays and tests. Answers of
- * receivers are not kept, because they are text of strangers, and an address that was guessed must
- * not show what answers there.
+ * receivers are text of strangers, of which a bounded part is kept (src/domain/webhooks/answers.ts)
+ * and shown to those alone who may set the webhook's address.
  */
 import * as v from "valibot";
 import { auditStatement } from "../../db/audit/entries";
 import { guard } from "../../db/client";
+import { attemptsOf } from "../../db/webhook-attempts";
 import {
 	type DeliveryRow,
 	deliveriesOf,
@@ -15,13 +16,23 @@ import {
 	testDelivery,
 } from "../../db/webhook-deliveries";
 import { webhookById, webhookIs } from "../../db/webhooks";
+import { keptAnswer, MOST_ANSWER_BYTES } from "../../domain/webhooks/answers";
 import { eventSentence } from "../../domain/webhooks/events";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { countFetch } from "../../http/limits/requests";
 import { pageBounds, pageReply } from "../../http/paging";
 import { nullableRfc3339, nullableTime, optional, pageNumber, rfc3339, text, time, uuid } from "../../http/schemas";
-import { auditedApp, deliveryNotFound, EXAMPLE_ORG_ID, EXAMPLE_WEBHOOK, TAG, webhookNotFound } from "./record";
+import { linkOf, shownRequest } from "./formats";
+import {
+	auditedApp,
+	deliveryNotFound,
+	EXAMPLE_ORG_ID,
+	EXAMPLE_WEBHOOK,
+	type Format,
+	TAG,
+	webhookNotFound,
+} from "./record";
 import { webhookChanged } from "./routes";
 import { deliveryAccess, webhookAccess } from "./scope";
 
@@ -111,6 +122,85 @@ export const listDeliveries = endpoint({
 	},
 });
 
+const attemptSchema = v.strictObject({
+	number: v.number(),
+	at: time,
+	request: v.strictObject({
+		method: v.literal("POST"),
+		url: v.string(),
+		headers: v.record(v.string(), v.string()),
+		body: v.string(),
+	}),
+	status_code: v.nullable(v.number()),
+	duration_ms: v.number(),
+	error: v.nullable(v.string()),
+	response: v.nullable(keptAnswer),
+});
+
+export const listAttempts = endpoint({
+	method: "GET",
+	path: "/webhook/delivery/attempts",
+	tag: TAG,
+	summary: "List the attempts of a delivery with request and response, oldest first",
+	description: [
+		"Attempts are kept as long as their delivery; after a replay they replace those of the same number.",
+		"`request` has no signatures, and `url` is shown as in GET /webhook.",
+		`\`response\` has a few headers and the first ${MOST_ANSWER_BYTES} bytes of the body, in which parts of the webhook's address, signatures and private addresses are replaced by \`*\`; it is null if the receiver did not answer.`,
+	].join(" "),
+	access: deliveryAccess("query"),
+	query: v.object({ orgId: uuid, id: text(64) }),
+	response: v.strictObject({ delivery: deliverySchema, attempts: v.array(attemptSchema) }),
+	errors: ["delivery_not_found"],
+	example: {
+		query: { orgId: EXAMPLE_ORG_ID, id: EXAMPLE_DELIVERY.id },
+		response: {
+			delivery: EXAMPLE_DELIVERY,
+			attempts: [
+				{
+					number: 1,
+					at: "2026-11-21T08:00:01.000Z",
+					request: {
+						method: "POST" as const,
+						url: "https://hooks.example.com/…",
+						headers: { "content-type": "application/json", "webhook-id": EXAMPLE_DELIVERY.event_id },
+						body: '{"type":"channel.promoted"}',
+					},
+					status_code: 204,
+					duration_ms: 120,
+					error: null,
+					response: { headers: {}, body: "", truncated: false },
+				},
+			],
+		},
+	},
+	load: ({ query }) => ({
+		delivery: deliveryById(query.orgId, query.id),
+		attempts: attemptsOf(query.orgId, query.id),
+	}),
+	async handle({ deps, loaded }) {
+		const row = loaded.delivery[0];
+		if (row === undefined) throw deliveryNotFound();
+		const event = { id: row.event_id, type: row.type, atMs: row.at_ms, data: row.data };
+		const link = linkOf(event, deps.config.publicUrl);
+		return {
+			delivery: deliveryAnswer(row),
+			attempts: loaded.attempts.map((attempt) => {
+				const shape = { link, isOfRecords: attempt.is_of_records === 1 };
+				const { headers, body } = shownRequest(row.format as Format, event, attempt.at_ms, shape);
+				return {
+					number: attempt.number,
+					at: rfc3339(attempt.at_ms),
+					request: { method: "POST" as const, url: attempt.shown_url, headers: { ...headers }, body },
+					status_code: attempt.status_code,
+					duration_ms: attempt.duration_ms,
+					error: attempt.error,
+					response: attempt.answer === null ? null : v.parse(keptAnswer, JSON.parse(attempt.answer)),
+				};
+			}),
+		};
+	},
+});
+
 const startedSchema = v.strictObject({ status: v.literal("ok"), delivery_id: v.string() });
 
 export const testWebhook = endpoint({
@@ -165,7 +255,7 @@ export const replayWebhook = endpoint({
 	summary: "Send an event again to its webhook",
 	description:
 		"The `webhook-id` stays the same, so a receiver that got the event already can tell. The attempts start again.",
-	access: deliveryAccess,
+	access: deliveryAccess("body"),
 	body: v.object({ orgId: uuid, id: text(64) }),
 	status: [202],
 	response: startedSchema,

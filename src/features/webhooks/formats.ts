@@ -24,19 +24,55 @@ const HEADERS = { "content-type": "application/json", "user-agent": "Capstan-Web
 /** Discord's limit of a description is 4,096 characters, Slack's of a section 3,000. */
 const LONGEST_SENTENCE = 1_500;
 
+interface Shape {
+	readonly link: string | undefined;
+	/** The webhook chose records. */
+	readonly isOfRecords: boolean;
+}
+
+/** The body of an event is equal in all attempts. */
+function contentOf(format: Format, event: DeliveredEvent, { link, isOfRecords }: Shape) {
+	if (format !== "standard") return { body: JSON.stringify(CHATS[format](event, link)), isRecord: false };
+	const [table = ""] = event.type.split(".");
+	const isRecord = isOfRecords && (choosesRecords([table]) || event.type === TEST_EVENT);
+	return { body: isRecord ? recordBody(event) : eventBody(event), isRecord };
+}
+
+const HIDDEN = "…";
+
+/** The request of an attempt as people see it: without its signatures. */
+export function shownRequest(format: Format, event: DeliveredEvent, atMs: number, shape: Shape): OutgoingRequest {
+	const { body, isRecord } = contentOf(format, event, shape);
+	if (format !== "standard") return { headers: HEADERS, body };
+	const timestamp = String(Math.floor(atMs / 1000));
+	return {
+		headers: {
+			...HEADERS,
+			"webhook-id": event.id,
+			"webhook-timestamp": timestamp,
+			"webhook-signature": HIDDEN,
+			...(isRecord
+				? {
+						"x-capgo-event": event.type,
+						"x-capgo-event-id": event.id,
+						"x-capgo-timestamp": timestamp,
+						"x-capgo-signature": HIDDEN,
+					}
+				: {}),
+		},
+		body,
+	};
+}
+
 export async function outgoingRequest(
 	format: Format,
 	event: DeliveredEvent,
 	secrets: readonly WebhookSecret[],
 	nowMs: number,
-	{ link, isOfRecords }: { readonly link: string | undefined; readonly isOfRecords: boolean },
+	shape: Shape,
 ): Promise<OutgoingRequest> {
-	if (format !== "standard") {
-		return { headers: HEADERS, body: JSON.stringify(CHATS[format](event, link)) };
-	}
-	const [table = ""] = event.type.split(".");
-	const isRecord = isOfRecords && (choosesRecords([table]) || event.type === TEST_EVENT);
-	const body = isRecord ? recordBody(event) : eventBody(event);
+	const { body, isRecord } = contentOf(format, event, shape);
+	if (format !== "standard") return { headers: HEADERS, body };
 	const timestampSeconds = Math.floor(nowMs / 1000);
 	return {
 		headers: {

@@ -42,7 +42,8 @@ function scopeOf(
 export const webhookAccess = (part: "query" | "body") => accessTo(scopeOf(part, webhookTarget, webhookNotFound));
 
 /** The webhook of a delivery, by `orgId` and the delivery's `id`. */
-export const deliveryAccess = accessTo(scopeOf("body", webhookTargetOfDelivery, deliveryNotFound));
+export const deliveryAccess = (part: "query" | "body") =>
+	accessTo(scopeOf(part, webhookTargetOfDelivery, deliveryNotFound));
 
 /** The app that the request names by `app_id`, or its organization without one. */
 export function ownerAccess(part: "query" | "body") {

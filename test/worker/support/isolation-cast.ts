@@ -194,7 +194,7 @@ export function isAboutApp({ access }: AnyEndpoint): boolean {
 const ABOUT_DELETED_APPS = [
 	...["POST /app/restore", "DELETE /app/reservation"],
 	...["PUT /webhook", "DELETE /webhook", "POST /webhook/rotate", "POST /webhook/test"],
-	...["GET /webhook/delivery", "POST /webhook/delivery/replay"],
+	...["GET /webhook/delivery", "GET /webhook/delivery/attempts", "POST /webhook/delivery/replay"],
 ];
 
 async function createGoneApp(world: World): Promise<Gone> {

@@ -154,6 +154,10 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: "/webhook/delivery",
 		query: { orgId: world.orgId, id: await madeWebhook(world, app) },
 	}),
+	"GET /webhook/delivery/attempts": async (world, app) => ({
+		path: "/webhook/delivery/attempts",
+		query: { orgId: world.orgId, id: await failedDelivery(world, app) },
+	}),
 	"POST /webhook/delivery/replay": async (world, app) => ({
 		path: "/webhook/delivery/replay",
 		body: { orgId: world.orgId, id: await failedDelivery(world, app) },

@@ -160,6 +160,17 @@ function webhookRows({ name, org, app: appId, user }: TenantRows): Row[] {
 		["webhooks", { ...hook, id: `mail-${name}`, user_id: user, format: "mail", events: "[]", ...times }],
 		["webhook_events", { id: event, org_id: org, app_id: appId, type: "channel.promoted", at_ms: 1, data: "{}" }],
 		["webhook_deliveries", { ...delivery, id: `delivery-${name}`, webhook_id: id }],
+		[
+			"webhook_attempts",
+			{
+				delivery_id: `delivery-${name}`,
+				number: 1,
+				at_ms: 1,
+				shown_url: hook.shown_url,
+				is_of_records: 0,
+				duration_ms: 1,
+			},
+		],
 	];
 }
 

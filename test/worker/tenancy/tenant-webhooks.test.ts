@@ -3,6 +3,7 @@
  * others.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { attemptsOf, insertAttempt } from "../../../src/db/webhook-attempts";
 import {
 	claimDeliveries,
 	deliveriesOf,
@@ -69,6 +70,8 @@ const READS: Readonly<Record<string, Read>> = {
 		() => [],
 	],
 	deliveryById: [(of) => deliveryById(of.org, `delivery-${of.name}`), (of) => [{ id: `delivery-${of.name}` }]],
+	attemptsOf: [(of) => attemptsOf(of.org, `delivery-${of.name}`), (of) => [{ delivery_id: `delivery-${of.name}` }]],
+	"attemptsOf another tenant's delivery": [(of) => attemptsOf(of.org, `delivery-${otherThan(of).name}`), () => []],
 	"deliveryById of another tenant's delivery": [
 		(of) => deliveryById(of.org, `delivery-${otherThan(of).name}`),
 		() => [],
@@ -86,6 +89,16 @@ describe("reads of webhooks", () => {
 	});
 });
 
+const ATTEMPT = {
+	at_ms: 5,
+	shown_url: "https://hooks.example.com/",
+	is_of_records: 0 as const,
+	duration_ms: 1,
+	status_code: null,
+	error: null,
+	answer: null,
+};
+
 const WRITES: Readonly<Record<string, Change>> = {
 	updateWebhook: [
 		(of, thing) => updateWebhook(of.org, hook(thing), { description: "changed" }),
@@ -93,7 +106,11 @@ const WRITES: Readonly<Record<string, Change>> = {
 	],
 	deleteWebhook: [
 		(of, thing) => deleteWebhook(of.org, hook(thing)),
-		["- webhook_deliveries delivery-b", "- webhooks webhook-b"],
+		["- webhook_attempts delivery-b 1", "- webhook_deliveries delivery-b", "- webhooks webhook-b"],
+	],
+	insertAttempt: [
+		() => insertAttempt({ ...ATTEMPT, delivery_id: "delivery-b", number: 1 }),
+		["~ webhook_attempts delivery-b 1 at_ms=5"],
 	],
 	replayDelivery: [
 		(of, thing) => replayDelivery(of.org, `delivery-${thing.name}`, 5),

@@ -1,13 +1,12 @@
 /** Adds a webhook: address, format, and which events of which app. */
 import { NativeSelect, TextInput } from "@mantine/core";
 import { useState } from "react";
-import type { EventType } from "../../../../src/domain/webhooks/event-types";
 import { useChange } from "../../api";
-import { EventChoice } from "../../components/event-choice";
 import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { useAppsOfOrganization } from "../../organizations";
+import { type ChosenEvents, EventsField, isComplete, sentEvents } from "./webhook-events";
 
 const FORMATS = [
 	{ value: "standard", label: "Your server (Standard Webhooks)" },
@@ -34,7 +33,7 @@ export function AddWebhook({
 	const [url, setUrl] = useState("");
 	const [format, setFormat] = useState<Format>("standard");
 	const [appId, setAppId] = useState(onlyApp ?? "");
-	const [events, setEvents] = useState<readonly EventType[]>([]);
+	const [events, setEvents] = useState<ChosenEvents>({ isAll: true, chosen: [] });
 	const add = useChange("POST /webhook", ({ secret, description: name }) => {
 		notify(`Webhook ${name} added.`);
 		onClose();
@@ -45,7 +44,7 @@ export function AddWebhook({
 		orgId,
 		url,
 		format,
-		events: [...events],
+		events: sentEvents(events),
 		...(description === "" ? {} : { description }),
 		...(appId === "" ? {} : { app_id: appId }),
 	};
@@ -54,6 +53,7 @@ export function AddWebhook({
 			title="Add webhook"
 			action="Add"
 			isPending={add.isPending}
+			isReady={isComplete(events)}
 			error={errors.rest}
 			onClose={onClose}
 			onSubmit={() => add.mutate({ body })}
@@ -99,17 +99,11 @@ export function AddWebhook({
 					value={appId}
 					onChange={(event) => {
 						setAppId(event.currentTarget.value);
-						setEvents([]);
+						setEvents({ ...events, chosen: [] });
 					}}
 				/>
 			) : null}
-			<EventChoice
-				label="Events"
-				description="Without a choice, all of them."
-				ofApp={appId !== ""}
-				value={events}
-				onChange={setEvents}
-			/>
+			<EventsField ofApp={appId !== ""} value={events} onChange={setEvents} />
 		</FormDialog>
 	);
 }

@@ -1,7 +1,7 @@
 /**
  * The webhooks of an organization, or of one app: where events are sent, and whether they arrive.
  */
-import { Button, Stack, Text } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
@@ -14,6 +14,7 @@ import { WholeList } from "../../components/whole-list";
 import { webhookPath } from "../../paths";
 import { type May, useAppMay, useOrganizationMay } from "../../permissions";
 import type { AppScreenProps, OrganizationScreenProps } from "../../screen-props";
+import { eventsText } from "./webhook-events";
 import { AddWebhook } from "./webhook-form";
 
 export type Webhook = AnswerOf<"GET /webhook">[number];
@@ -63,6 +64,7 @@ function Webhooks({
 								textOf={({ description, url, events, app_id }) => [description, url, app_id ?? "", ...events].join(" ")}
 								first="name"
 								descending={["added"]}
+								chips={KINDS}
 								isLinked
 								rows={rows}
 								rowKey={({ id }) => id}
@@ -71,27 +73,45 @@ function Webhooks({
 										title: "Name",
 										sort: "name",
 										value: ({ description }) => description,
-										cell: ({ id, description, url }) => (
-											<Stack gap={2}>
-												<TextLink to={webhookPath(orgId, appId, id)}>{description}</TextLink>
-												<Text size="xs" c="dimmed" className="mono">
-													{url}
-												</Text>
-											</Stack>
+										cell: (webhook) => (
+											<span className="named">
+												<TextLink to={webhookPath(orgId, appId, webhook.id)}>
+													<bdi title={webhook.description}>{webhook.description}</bdi>
+												</TextLink>
+												<WebhookState webhook={webhook} />
+											</span>
 										),
 									},
-									{ title: "State", cell: (webhook) => <WebhookState webhook={webhook} /> },
+									{
+										title: "Address",
+										wideOnly: true,
+										width: 250,
+										cell: ({ url }) => (
+											<span className="mono cut" title={url}>
+												{url}
+											</span>
+										),
+									},
 									{
 										title: "Events",
 										wideOnly: true,
-										cell: ({ events, app_id }) =>
-											`${events.length === 0 ? "All" : events.join(", ")}${app_id === null || appId !== undefined ? "" : ` of ${app_id}`}`,
+										width: 250,
+										cell: ({ events, app_id }) => {
+											const text = `${eventsText(events)}${app_id === null || appId !== undefined ? "" : ` of ${app_id}`}`;
+											return (
+												<span className="cut" title={text}>
+													{text.slice(0, 1).toUpperCase()}
+													{text.slice(1)}
+												</span>
+											);
+										},
 									},
 									{
 										title: "Added",
 										sort: "added",
 										value: ({ created_at }) => created_at,
 										wideOnly: true,
+										width: 124,
 										cell: ({ created_at }) => <Time value={created_at} />,
 									},
 								]}
@@ -108,6 +128,15 @@ function Webhooks({
 	);
 }
 
+const KINDS = [
+	{
+		value: "failing",
+		label: "Attempts fail",
+		has: ({ enabled, failing_since }: Webhook) => enabled && failing_since !== null,
+	},
+	{ value: "disabled", label: "Disabled", has: ({ enabled }: Webhook) => !enabled },
+];
+
 const REASONS = {
 	requested: "Disabled",
 	failing: "Disabled: it failed for days",
@@ -123,7 +152,7 @@ export function WebhookState({ webhook }: { readonly webhook: Webhook }) {
 			</Badge>
 		);
 	}
-	return failing_since === null ? <Badge tone="ok">Enabled</Badge> : <Badge tone="warn">Attempts fail</Badge>;
+	return failing_since === null ? null : <Badge tone="warn">Attempts fail</Badge>;
 }
 
 export function WebhookSecret({ value, onClose }: { readonly value: string; readonly onClose: () => void }) {

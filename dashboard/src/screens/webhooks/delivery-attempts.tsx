@@ -1,0 +1,150 @@
+/**
+ * What became of one delivery: a sentence, the next attempt, and of each attempt its response and
+ * its request. A response is text of a stranger and is shown as text only.
+ */
+import { Button } from "@mantine/core";
+import { useState } from "react";
+import { type AnswerOf, useAsk, useChange } from "../../api";
+import { Answer, Problem } from "../../components/answer";
+import { Note } from "../../components/card";
+import { notify } from "../../components/notify";
+import { CodeBlock } from "../../components/secret";
+import { durationText } from "../../components/size";
+import { clockText, Time } from "../../components/time";
+import type { Delivery } from "./deliveries";
+
+type Attempt = AnswerOf<"GET /webhook/delivery/attempts">["attempts"][number];
+
+export function DeliveryAttempts({
+	orgId,
+	id,
+	delivery,
+	isEnabled,
+}: {
+	readonly orgId: string;
+	readonly id: string;
+	/** As the list has it, which is asked again more often. */
+	readonly delivery: Delivery;
+	readonly isEnabled: boolean;
+}) {
+	const { state, attempts: count, last_attempt_at } = delivery;
+	// A query of each state, so that the result of an attempt is asked for when the list shows it.
+	const query = { orgId, id };
+	const answer = useAsk("GET /webhook/delivery/attempts", { query }, { everyMs: state === "pending" ? 3_000 : false });
+	const isBehind = answer.data !== undefined && answer.data.delivery.last_attempt_at !== last_attempt_at;
+	const replay = useChange("POST /webhook/delivery/replay", () => notify("The event is queued again."));
+	return (
+		<Answer query={answer} what="the attempts">
+			{({ attempts, delivery: known }) => (
+				<>
+					<strong className="strong">
+						<Result delivery={isBehind ? delivery : known} />
+					</strong>
+					{replay.error === null ? null : <Problem error={replay.error} />}
+					<div className="row wrap">
+						<Button
+							size="xs"
+							variant="default"
+							disabled={!isEnabled}
+							loading={replay.isPending}
+							onClick={() => replay.mutate({ body: { orgId, id } })}
+						>
+							{state === "pending" ? "Retry now" : "Replay"}
+						</Button>
+						<span className="muted">
+							{isEnabled
+								? "The receiver gets the same webhook-id, so it can tell a repetition."
+								: "The webhook is disabled. Enable it to send the event again."}
+						</span>
+					</div>
+					{attempts.length === 0 ? (
+						count === 0 ? null : (
+							<Note>Request and response of these attempts were not kept.</Note>
+						)
+					) : (
+						<Attempts key={attempts.length} attempts={attempts} />
+					)}
+				</>
+			)}
+		</Answer>
+	);
+}
+
+function Result({ delivery }: { readonly delivery: Delivery }) {
+	const { state, attempts, status_code, error, next_attempt_at } = delivery;
+	if (state === "delivered") {
+		return <>Delivered{status_code === null ? "" : `: the receiver answered ${status_code}`}.</>;
+	}
+	const failure = error === null ? "" : `${error.slice(0, 1).toUpperCase()}${error.slice(1)}. `;
+	if (state === "failed") return <>{failure}There is no further attempt.</>;
+	const isDue = next_attempt_at === null || Date.parse(next_attempt_at) <= Date.now();
+	return (
+		<>
+			{failure}
+			{isDue ? (
+				attempts === 0 ? (
+					"Queued."
+				) : (
+					"The next attempt is due."
+				)
+			) : (
+				<>
+					Next attempt <Time value={next_attempt_at} />.
+				</>
+			)}
+		</>
+	);
+}
+
+function Attempts({ attempts }: { readonly attempts: readonly Attempt[] }) {
+	const [chosen, setChosen] = useState(attempts.length - 1);
+	const attempt = attempts[chosen] ?? attempts.at(-1);
+	if (attempt === undefined) return null;
+	return (
+		<>
+			{attempts.length === 1 ? null : (
+				<fieldset className="seg wrap" aria-label="Attempts">
+					{attempts.map(({ number, at }, index) => (
+						<button
+							type="button"
+							key={number}
+							aria-pressed={attempt.number === number}
+							onClick={() => setChosen(index)}
+						>
+							{number} · {clockText(at)}
+						</button>
+					))}
+				</fieldset>
+			)}
+			<CodeBlock label={`Response, ${resultText(attempt)}`} text={responseText(attempt)} />
+			{attempt.response?.truncated === true ? <span className="muted">The response is longer than this.</span> : null}
+			<CodeBlock label="Request" text={requestText(attempt)} />
+			<span className="muted">Signatures and the path of the address are not shown.</span>
+		</>
+	);
+}
+
+const resultText = ({ status_code, duration_ms }: Attempt) =>
+	`${status_code === null ? "none" : status_code} after ${durationText(duration_ms)}`;
+
+const headerLines = (headers: Readonly<Record<string, string>>) =>
+	Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+
+function responseText({ status_code, response, error }: Attempt): string {
+	if (response === null) return error ?? "no response";
+	const body = response.body === "" ? "(no body)" : response.body;
+	return [`HTTP ${status_code}`, ...headerLines(response.headers), "", body].join("\n");
+}
+
+function requestText({ request: { method, url, headers, body } }: Attempt): string {
+	return [`${method} ${url}`, ...headerLines(headers), "", indented(body)].join("\n");
+}
+
+/** The body is JSON in each format. */
+function indented(body: string): string {
+	try {
+		return JSON.stringify(JSON.parse(body), null, 2);
+	} catch {
+		return body;
+	}
+}
