@@ -5,6 +5,7 @@
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
+import type { WaitingProposal } from "../authz/promoters";
 import { DAY_MS } from "../domain/time";
 import { ACCOUNT_BINDINGS } from "./account-bindings";
 import { type ChannelValues, differsFrom } from "./channels";
@@ -102,6 +103,35 @@ export function proposalsPage(
 			LEFT JOIN bundles rollout ON rollout.id = c.rollout_version_id
 		WHERE +p.app_id = ${app} AND p.id IN (SELECT id FROM found ORDER BY waits DESC, created_at_ms DESC, id LIMIT ${limit} OFFSET ${offset})
 		ORDER BY ${stateAt(nowMs)} = 'pending' DESC, p.created_at_ms DESC, p.id`.compile(query);
+}
+
+export interface WaitingApprovalRow extends WaitingProposal {
+	readonly id: string;
+	readonly channel_name: string;
+	/** Null: the store build. */
+	readonly version_name: string | null;
+}
+
+/** More of an app are not counted. */
+export const MOST_WAITING_SHOWN = 20;
+
+/** The newest waiting proposals of an app, for what waits for the caller. */
+export const newestWaiting = (app: RawBuilder<string>, nowMs: number) =>
+	query
+		.selectFrom("proposals as p")
+		.innerJoin("channels as c", "c.id", "p.channel_id")
+		.select(["p.id", "p.version_name", "p.proposed_by", "c.name as channel_name", "c.promoters", "c.requires_approval"])
+		.where("p.app_id", "=", app)
+		// A literal, because the index has this condition.
+		.where("p.state", "=", sql.lit<"pending">("pending"))
+		.where("p.created_at_ms", ">", nowMs - PROPOSAL_LIFETIME_MS)
+		.where("p.expires_at_ms", ">", nowMs)
+		.where(sql<boolean>`NOT (${LACKS_BUNDLE})`)
+		.orderBy("p.created_at_ms", "desc")
+		.limit(sql.lit(MOST_WAITING_SHOWN));
+
+export function waitingApprovals(publicAppId: string, nowMs: number): CompiledQuery<WaitingApprovalRow> {
+	return newestWaiting(appIdOf(publicAppId), nowMs).compile();
 }
 
 export function insertProposal(appId: AppId, values: Omit<Insertable<ProposalsTable>, "app_id">): CompiledQuery {

@@ -3,9 +3,9 @@
  * promotion. Each message of the page is compared with the API afterwards.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { chromium } from "./support/browser";
-import { newStage, type Stage, type Visitor } from "./support/dashboard";
-import { expectSound } from "./support/dashboard-checks";
+import { addAuthenticator, chromium } from "./support/browser";
+import { devtoolsOf, newStage, type Stage, type Visitor } from "./support/dashboard";
+import { expectFitsPhone, expectSound } from "./support/dashboard-checks";
 
 if (chromium === undefined) console.log("skipped: protection in the dashboard, because no Chromium is installed");
 
@@ -78,5 +78,58 @@ describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
 		await button("Save protection").click();
 		await button("Protect channel").waitFor();
 		expect(await channel()).toMatchObject({ protected: false, promoters: [] });
+	});
+
+	test("an approver sees what waits on Apps, home, sidebar and phone, and approves it in three acts with a passkey", async () => {
+		const { orgId } = stage.product;
+		const invited = await stage.product.api("POST", "/organization/members", {
+			orgId,
+			email: "another-proposer@example.com",
+			role: "org_admin",
+		});
+		const token = new URLSearchParams(new URL(invited.body.link).hash.slice(1)).get("token");
+		const proposer = (await stage.product.api("POST", "/invitation/accept", { token })).body.api_key.key as string;
+		const rules = { protected: true, promoters: ["org_admin", "org_super_admin"], requires_approval: true };
+		await stage.product.api("POST", "/channel", { app_id: stage.app, channel: "production", ...rules });
+		const live = (await get(`/channel?app_id=${stage.app}&channel=production`)).version.name as string;
+		const version = live === "1.1.0" ? "1.0.0" : "1.1.0";
+		const proposal = { app_id: stage.app, channel: "production", version };
+		expect((await stage.product.api("POST", "/channel", proposal, proposer)).status).toBe(202);
+
+		const { page } = admin;
+		const authenticator = await devtoolsOf(admin);
+		await addAuthenticator(authenticator);
+		await admin.open("/account", "Your account");
+		await page.getByLabel("Name of a new passkey").fill("Laptop");
+		await button("Add passkey").click();
+		await button("Rename the passkey Laptop").waitFor();
+
+		await admin.open(`/organizations/${orgId}/apps`, "Apps");
+		await page.getByText(`${version} waits for your approval on production`).waitFor();
+		await expectSound(admin);
+		await screenshot("approval-apps-1280");
+		await admin.open(`/apps/${stage.app}/releases`, /./);
+		await page.getByText(`${version} waits for your approval on production`).waitFor();
+		const channels = page
+			.getByRole("navigation", { name: `App ${stage.app}` })
+			.getByRole("link", { name: /^Channels/ });
+		expect(await channels.textContent()).toBe("Channels1 waits for your approval");
+		await expectSound(admin);
+		await expectFitsPhone(admin);
+		await screenshot("approval-home-1280");
+
+		const dialog = page.getByRole("dialog");
+		await page.getByRole("link", { name: `Review ${version}` }).click();
+		await dialog.getByText("It takes effect immediately").waitFor();
+		await expectSound(admin);
+		await dialog.getByRole("button", { name: `Approve ${version}` }).click();
+		const confirm = page.getByRole("dialog", { name: "Confirm it's you" });
+		await confirm.getByRole("button", { name: /passkey/i }).click();
+		await page.getByText(`${version} approved for production.`).waitFor();
+		await expect
+			.poll(async () => (await get(`/channel?app_id=${stage.app}&channel=production`)).version.name)
+			.toBe(version);
+		await expect.poll(() => channels.textContent()).toBe("Channels");
+		expect((await get(`/proposal?app_id=${stage.app}`))[0]).toMatchObject({ state: "approved" });
 	});
 });

@@ -15,7 +15,7 @@ export function Copyable({ label, value }: { readonly label: string; readonly va
 				readOnly
 				value={value}
 				flex={1}
-				className="mono"
+				classNames={{ input: "mono" }}
 				onFocus={(event) => event.currentTarget.select()}
 			/>
 			<Button

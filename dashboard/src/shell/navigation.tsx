@@ -4,6 +4,7 @@
  */
 import { Link } from "wouter";
 import { isSampleAppId } from "../../../src/domain/sample-app";
+import { useAsk } from "../api";
 import { Icon } from "../components/icon";
 import { useFirstSteps } from "../first-steps";
 import { type IconDrawing, IconListCheck } from "../icons";
@@ -22,13 +23,20 @@ export interface Where {
 
 export function Navigation({ orgId, appId, screen, organization }: Where & { readonly organization: string }) {
 	const here = placeOf(APP_PLACES, appId === undefined ? undefined : screen);
+	const approvals = useApprovals(appId);
 	return (
 		<>
 			{appId === undefined ? null : (
 				<nav className="nav" aria-label={`App ${appId}`}>
 					<GetStarted key={appId} appId={appId} />
 					{APP_PLACES.map((place) => (
-						<Entry key={place.screen} to={appPath(appId, place.screen)} isHere={place === here} icon={place.icon}>
+						<Entry
+							key={place.screen}
+							to={appPath(appId, place.screen)}
+							isHere={place === here}
+							icon={place.icon}
+							waiting={place.screen === "channels" ? approvals : 0}
+						>
 							{place.label}
 						</Entry>
 					))}
@@ -43,6 +51,12 @@ export function Navigation({ orgId, appId, screen, organization }: Where & { rea
 			)}
 		</>
 	);
+}
+
+/** Releases of the app that wait for the reader's approval, from the answer that names the app. */
+export function useApprovals(appId: string | undefined): number {
+	const app = useAsk("GET /app/:app_id", { params: { app_id: appId ?? "" } }, { enabled: appId !== undefined });
+	return app.data?.approvals.length ?? 0;
 }
 
 /** Until every first step is done. The palette leads there afterwards. */
@@ -82,18 +96,33 @@ function Entry({
 	to,
 	isHere,
 	icon,
+	waiting = 0,
 	children,
 }: {
 	readonly to: string;
 	readonly isHere: boolean;
 	readonly icon: IconDrawing;
+	/** Things that wait for the reader. */
+	readonly waiting?: number;
 	readonly children: string;
 }) {
 	return (
 		<Link href={to} {...(isHere ? { "aria-current": "page" as const } : {})}>
 			<Icon of={icon} />
 			{children}
+			<Waiting count={waiting} />
 		</Link>
+	);
+}
+
+/** An amber number, which means "waits for you". */
+export function Waiting({ count }: { readonly count: number }) {
+	if (count === 0) return null;
+	return (
+		<span className="waiting">
+			<span className="num">{count}</span>
+			<span className="sr"> {count === 1 ? "waits" : "wait"} for your approval</span>
+		</span>
 	);
 }
 

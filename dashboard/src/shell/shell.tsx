@@ -16,7 +16,7 @@ import { useOrganizationMay } from "../permissions";
 import { AppSwitcher, type OpenApp } from "./app-switcher";
 import { Breadcrumbs } from "./breadcrumbs";
 import { Freshness, OfflineStrip } from "./freshness";
-import { Navigation, Tabs, type Where } from "./navigation";
+import { Navigation, Tabs, useApprovals, Waiting, type Where } from "./navigation";
 import { OperatorNotice } from "./operator-notice";
 import { APP_PLACES, ORGANIZATION_PLACES, placeOf } from "./places";
 import { type Overlay, SEARCH_KEY, useShortcuts } from "./shortcuts";
@@ -24,6 +24,9 @@ import { storeVisitedApp } from "./visited";
 import { You } from "./you";
 
 const Palette = lazy(() => import("../palette/palette"));
+/** For the number of approvals. */
+const LOOK_AGAIN_MS = 30_000;
+
 const ShortcutHelp = lazy(() => import("./shortcut-help"));
 
 export function Shell({ children, ...where }: Where & { readonly children: ReactNode }) {
@@ -38,7 +41,11 @@ export function Shell({ children, ...where }: Where & { readonly children: React
 	const isPhone = useIsPhone();
 	const organizations = useOrganizations();
 	const organization = organizations.data?.find(({ id }) => id === orgId);
-	const record = useAsk("GET /app/:app_id", { params: { app_id: appId ?? "" } }, { enabled: appId !== undefined });
+	const record = useAsk(
+		"GET /app/:app_id",
+		{ params: { app_id: appId ?? "" } },
+		{ enabled: appId !== undefined, everyMs: LOOK_AGAIN_MS },
+	);
 	const app: OpenApp | undefined =
 		appId === undefined ? undefined : { appId, name: record.data?.name ?? appId, icon: record.data?.icon_url ?? null };
 	useEffect(() => {
@@ -123,6 +130,7 @@ const ORGANIZATION_TABS = ["apps", "members", "keys", "changes"];
 
 function TabBar({ orgId, appId, screen, onMore }: Where & { readonly onMore: () => void }) {
 	const may = useOrganizationMay(orgId);
+	const approvals = useApprovals(appId);
 	const tabs =
 		appId !== undefined
 			? APP_PLACES.filter(({ screen: name }) => APP_TABS.includes(name)).map((place) => ({
@@ -145,6 +153,7 @@ function TabBar({ orgId, appId, screen, onMore }: Where & { readonly onMore: () 
 						<Link key={label} href={to} {...(isHere ? { "aria-current": "page" as const } : {})}>
 							<Icon of={icon} size="l" />
 							{label}
+							<Waiting count={appId !== undefined && label === "Channels" ? approvals : 0} />
 						</Link>
 					))}
 			<button type="button" onClick={onMore} aria-haspopup="dialog">

@@ -9,9 +9,11 @@ import { previewAccessOf } from "../../db/channel-names";
 import { lastResult } from "../../db/client";
 import { deletedAppsPage } from "../../db/deleted-apps";
 import { RESTORABLE_MS } from "../../db/organizations";
+import { waitingApprovals } from "../../db/proposals";
 import { appsOfOrganization } from "../../db/quotas";
 import { DEFAULT_PREVIEW_PREFIX, PREVIEW_PREFIX } from "../../domain/ci/preview-names";
 import { isSampleAppId } from "../../domain/sample-app";
+import { approvalsOf, approvalsSchema } from "../../http/approvals";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { refusedFields, refuseSettings } from "../../http/pipeline/stock-settings";
@@ -176,15 +178,19 @@ export const getApp = endpoint({
 	path: "/app/:app_id",
 	tag: "Apps",
 	summary: "Show one app",
+	description: "`approvals` has the newest proposals of GET /proposal that wait for the caller's approval.",
 	access: { permission: "app.read", scope: appScope("params.app_id") },
-	response: appSchema,
+	response: v.strictObject({ ...appSchema.entries, approvals: approvalsSchema }),
 	errors: [],
-	example: { response: EXAMPLE_APP },
-	load: (input) => ({ app: appByPublicId(input.params.app_id) }),
-	async handle({ loaded }) {
+	example: { response: { ...EXAMPLE_APP, approvals: [] } },
+	load: ({ params }, nowMs) => ({
+		app: appByPublicId(params.app_id),
+		waiting: waitingApprovals(params.app_id, nowMs),
+	}),
+	async handle({ principal, scope, loaded }) {
 		const [app] = loaded.app;
 		if (app === undefined) throw appNotFound();
-		return appAnswer(app);
+		return { ...appAnswer(app), approvals: approvalsOf(principal, loaded.waiting, scope) };
 	},
 });
 

@@ -5,6 +5,7 @@
 
 import * as v from "valibot";
 import { PROPOSING_ROLES } from "../../authz/permissions";
+import { isApprover } from "../../authz/promoters";
 import { isUnseenBy } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit/entries";
 import { type ChannelValues, channelOfProposal } from "../../db/channels";
@@ -28,7 +29,7 @@ import { compatibilityGuards, refuseIncompatible } from "./compatibility";
 import { formGuards } from "./guards";
 import { promotedBundles } from "./needs";
 import { EXAMPLE_PROPOSAL } from "./proposals";
-import { isApprover, protectionGuards, refuseNonPromoter } from "./protection";
+import { protectionGuards, refuseNonPromoter } from "./protection";
 import { type ChannelBatch, runBatch } from "./run";
 import { rolloutEnded, rolloutEndedSchema } from "./served-bundles";
 import { changeStatements } from "./statements";

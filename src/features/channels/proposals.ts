@@ -5,6 +5,7 @@
 
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
+import { mayApprove } from "../../authz/promoters";
 import type { ChannelValues } from "../../db/channels";
 import { decidedChannels } from "../../db/decided-channels";
 import { type ComparableBundle, type ManifestDifference, type ProposalRow, proposalsPage } from "../../db/proposals";
@@ -26,7 +27,6 @@ import { type AppScopeRow, appScope } from "../../http/scope";
 import { bundleDifference, differenceReads, differenceSchema, NOT_COMPARED, type ZipReader } from "./bundle-difference";
 import { NO_PLATFORMS } from "./difference";
 import { effectOf, tryReported } from "./effect";
-import { isApprover } from "./protection";
 import { newBundles, touchesRollout } from "./values";
 
 /** Waiting proposals whose effect a list computes; a request by `id` computes that of any other. */
@@ -157,11 +157,7 @@ export const listProposals = endpoint({
 			decided_by: showsNames ? row.decider_name : null,
 			decided_at: nullableRfc3339(row.decided_at_ms),
 			comment: row.comment,
-			can_approve:
-				row.state === "pending" &&
-				(row.proposed_by !== principal.userId || row.requires_approval === 0) &&
-				holds(principal, "channel.promote_bundle", app) &&
-				isApprover(principal, { ...row, name: row.channel_name, protected: 1 }, app),
+			can_approve: row.state === "pending" && mayApprove(principal, row, app),
 			what_if: null,
 			difference: null,
 			not_compared: null,

@@ -5,9 +5,10 @@
  */
 import { sql } from "kysely";
 import * as v from "valibot";
-import { type AppId, type ChannelId, holds, holdsRole, type OrgId, type Target } from "../../authz/decide";
+import { type AppId, type ChannelId, holds, type OrgId, type Target } from "../../authz/decide";
 import { ADMINISTRATORS, PROMOTING_ROLES, ROLE_NAMES } from "../../authz/permissions";
 import { lacksPermission, type Principal } from "../../authz/principal";
+import { isPromoter } from "../../authz/promoters";
 import { requireRecentSignIn } from "../../authz/session";
 import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
 import { guard, jsonList, query } from "../../db/client";
@@ -66,26 +67,6 @@ export const loosensProtection = (body: ProtectionBody): boolean =>
 	body.protected === false || body.promoters !== undefined || body.requires_approval === false;
 
 /** A protected channel always has promoters, and others have none. */
-const hasPromoters = ({ promoters }: Pick<Protection, "promoters">): boolean => promoters !== "[]";
-
-/** Whether the channel's protection lets the caller change what it serves. */
-function isPromoter(principal: Principal, channel: Protection, target: Target): boolean {
-	if (channel.protected === 0) return true;
-	const promoters: string[] = JSON.parse(channel.promoters);
-	return promoters.includes(principal.keyId ?? principal.userId) || holdsRole(principal, promoters, target);
-}
-
-/**
- * A key approves on a protected channel only if `promoters` names its id, because many keys may
- * hold a role. A CI job approves nothing, because an approval is a person's look at what a job did.
- */
-export function isApprover(principal: Principal, channel: Protection, target: Target): boolean {
-	if (principal.kind === "key" && principal.publisher !== undefined) return false;
-	if (!hasPromoters(channel)) return true;
-	if (principal.kind === "session") return isPromoter(principal, { ...channel, protected: 1 }, target);
-	return (JSON.parse(channel.promoters) as string[]).includes(principal.keyId);
-}
-
 /** @throws {ApiError} `channel_protected` unless the caller is a promoter */
 export function refuseNonPromoter(principal: Principal, channel: Protection, target: Target): void {
 	if (isPromoter(principal, channel, target)) return;

@@ -6,9 +6,11 @@
 import * as v from "valibot";
 import { type AppId, appsWhere, holds, type OrgId, orgsWhere } from "../../authz/decide";
 import { type AppOverviewRow, appOverviewPage } from "../../db/app-overview";
+import type { WaitingApprovalRow } from "../../db/proposals";
 import { dailyTotals, openSketches, type TotalsRow } from "../../db/statistics";
 import { readOfApps } from "../../db/telemetry-reads";
 import { dayOf } from "../../domain/statistics/days";
+import { approvalsOf, approvalsSchema } from "../../http/approvals";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { optional, pageNumber, rfc3339, time, uuid } from "../../http/schemas";
@@ -43,6 +45,7 @@ const overviewSchema = v.strictObject({
 	devices_by_day: v.array(v.number()),
 	install: v.number(),
 	fail: v.number(),
+	approvals: approvalsSchema,
 	last_release: v.nullable(
 		v.strictObject({
 			at: time,
@@ -61,7 +64,7 @@ export const appsOverview = endpoint({
 	path: "/statistics/apps",
 	tag: "Statistics",
 	summary: "List apps with their live bundle, devices and failures, by name",
-	description: `\`live\` is what the app's default channel serves: the public one, or without one the channel that changed last. \`devices_by_day\` has the active devices of each of the last ${DAYS} days (UTC), the current one last; \`devices\` is the highest of the last ${RECENT_DAYS}, and \`install\` and \`fail\` are the sums of those days. \`last_release\` is the newest entry of GET /app/:app_id/releases; its \`actor.name\` is null for callers without app.read_audit.`,
+	description: `\`live\` is what the app's default channel serves: the public one, or without one the channel that changed last. \`devices_by_day\` has the active devices of each of the last ${DAYS} days (UTC), the current one last; \`devices\` is the highest of the last ${RECENT_DAYS}, and \`install\` and \`fail\` are the sums of those days. \`last_release\` is the newest entry of GET /app/:app_id/releases; its \`actor.name\` is null for callers without app.read_audit. \`approvals\` has the newest proposals that wait for the caller's approval.`,
 	access: { anyKey: "Lists the apps on which a binding of the caller holds app.read." },
 	query: v.object({ page: pageNumber, org_id: optional(uuid) }),
 	response: v.array(overviewSchema),
@@ -83,6 +86,7 @@ export const appsOverview = endpoint({
 				devices_by_day: [790, 792, 801, 799, 803, 810, 808, 814, 820, 819, 825, 833, 842, 610],
 				install: 212,
 				fail: 1,
+				approvals: [],
 				last_release: {
 					at: "2026-11-21T08:00:00.000Z",
 					action: "rollout_raised",
@@ -103,7 +107,7 @@ export const appsOverview = endpoint({
 			orgId: input.query.org_id,
 		};
 		const range = { firstDay: dayOf(nowMs) - DAYS + 1, lastDay: dayOf(nowMs) };
-		const [apps] = await db.batch([appOverviewPage(filter, limit, offset)]);
+		const [apps] = await db.batch([appOverviewPage(filter, nowMs, limit, offset)]);
 		const reports = await readOfApps(deps, apps.rows, async (own, ids) => {
 			const [totals, sketches] = await own.batch([dailyTotals(ids, range, true), openSketches(ids, range)]);
 			return { totals: totals.rows, sketches: sketches.rows };
@@ -114,14 +118,15 @@ export const appsOverview = endpoint({
 			true,
 		);
 		const byApp = Map.groupBy(totals, ({ app }) => app);
-		return pageReply({ request, origin }, input.query.page, apps.rows, (row) => ({
-			...identityOf(row),
-			...figuresOf(byApp.get(row.id) ?? [], daysOf(range)),
-			last_release: lastReleaseOf(
-				row,
-				holds(principal, "app.read_audit", { orgId: row.owner_org as OrgId, appId: row.id as AppId }),
-			),
-		}));
+		return pageReply({ request, origin }, input.query.page, apps.rows, (row) => {
+			const app = { orgId: row.owner_org as OrgId, appId: row.id as AppId };
+			return {
+				...identityOf(row),
+				...figuresOf(byApp.get(row.id) ?? [], daysOf(range)),
+				approvals: approvalsOf(principal, JSON.parse(row.waiting) as WaitingApprovalRow[], app),
+				last_release: lastReleaseOf(row, holds(principal, "app.read_audit", app)),
+			};
+		});
 	},
 });
 

@@ -4,6 +4,7 @@
  */
 import type { AnswerOf } from "../../api";
 import { Sparkline } from "../../charts/sparkline";
+import { ApprovalNotes } from "../../components/approval-notes";
 import { AppTile } from "../../components/avatar";
 import { Badge, Dot, SampleBadge } from "../../components/badge";
 import { Note } from "../../components/card";
@@ -23,6 +24,9 @@ const ALARMING = 0.05;
 export function AppList({ apps }: { readonly apps: readonly App[] }) {
 	return (
 		<>
+			{apps.map((app) => (
+				<ApprovalNotes key={app.app_id} appId={app.app_id} name={app.name} approvals={app.approvals} />
+			))}
 			{apps.map((app) => (
 				<Stopped key={app.app_id} app={app} />
 			))}

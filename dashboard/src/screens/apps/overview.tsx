@@ -11,6 +11,7 @@ import { useAllPages, useAsk } from "../../api";
 import { Lanes } from "../../charts/lanes";
 import { daysFromTo } from "../../charts/time-axis";
 import { Answer } from "../../components/answer";
+import { ApprovalNotes } from "../../components/approval-notes";
 import { AppTile } from "../../components/avatar";
 import { Dot } from "../../components/badge";
 import { Card, type Figure, Figures, Note } from "../../components/card";
@@ -42,7 +43,7 @@ const CHANNELS_SHOWN = 6;
 const LOOK_AGAIN_MS = 15_000;
 
 export default function Overview({ appId, orgId }: AppScreenProps) {
-	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
+	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } }, { everyMs: LOOK_AGAIN_MS });
 	const channels = useAllPages("GET /channel", { query: { app_id: appId } }, { everyMs: LOOK_AGAIN_MS });
 	const may = useAppMay(appId, orgId);
 	const [releasing, setReleasing] = useState<Releasing | undefined>();
@@ -67,6 +68,7 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 				) : undefined
 			}
 		>
+			<ApprovalNotes appId={appId} approvals={app.data?.approvals ?? []} />
 			{isSample && orgId !== undefined ? <SampleNote appId={appId} orgId={orgId} /> : null}
 			{orgId !== undefined && (isAsked || (steps.isDone === false && !isSample)) ? (
 				<FirstStepsCard

@@ -10,6 +10,7 @@ import { type AnswerOf, useAllPages, useAsk, useChange } from "../../api";
 import { Badge } from "../../components/badge";
 import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
+import { useDo } from "../../components/do";
 import { formErrors } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
@@ -215,6 +216,7 @@ function Waiting({ appId, proposal }: { readonly appId: string; readonly proposa
 	const { rollout, what_if: effect, outdated } = proposal;
 	const version = proposal.version ?? "the store build";
 	const share = rollout === null ? "every device" : `${rollout.percentage_bps / 100} % of the devices`;
+	useDo("approve", () => setDecision("approve"), proposal.can_approve && !outdated);
 	return (
 		<Alert color="orange" title={`Waiting for approval: ${rollout?.version ?? version} for ${share}`}>
 			<Stack gap="xs" align="flex-start">
@@ -227,12 +229,7 @@ function Waiting({ appId, proposal }: { readonly appId: string; readonly proposa
 						The channel has changed since. Reject this proposal and propose the change again.
 					</Text>
 				) : null}
-				{effect === null ? null : (
-					<Text size="sm">
-						{effect.devices_changed} of {countOf(effect.devices, "device")} seen in the last {EFFECT_DAYS} days will
-						change version.
-					</Text>
-				)}
+				<EffectText effect={effect} />
 				<Differences proposal={proposal} />
 				<Group gap="sm">
 					{proposal.can_approve && !outdated ? (
@@ -249,6 +246,16 @@ function Waiting({ appId, proposal }: { readonly appId: string; readonly proposa
 				<Decide appId={appId} proposal={proposal} decision={decision} onClose={() => setDecision(undefined)} />
 			)}
 		</Alert>
+	);
+}
+
+function EffectText({ effect }: { readonly effect: Proposal["what_if"] }) {
+	if (effect === null) return null;
+	return (
+		<Text size="sm">
+			{effect.devices_changed} of {countOf(effect.devices, "device")} seen in the last {EFFECT_DAYS} days will change
+			version.
+		</Text>
 	);
 }
 
@@ -325,6 +332,7 @@ function Decide({
 			{...common}
 			onSubmit={() => approve.mutate({ body })}
 		>
+			<EffectText effect={proposal.what_if} />
 			<Text size="sm">{text}</Text>
 			{input}
 		</FormDialog>

@@ -5,7 +5,7 @@
 import { useEffect, useState } from "react";
 import { useSearchParams } from "wouter";
 import { DELIVERY_DAYS } from "../../../../src/domain/defaults";
-import { type AnswerOf, usePage } from "../../api";
+import { usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { Chips } from "../../components/filter-bar";
@@ -14,9 +14,8 @@ import { Empty, Section } from "../../components/screen";
 import { Pager, usePageNumber } from "../../components/table";
 import { Spot } from "../../components/timeline";
 import { IconCheck, IconClock, IconX } from "../../icons";
-import { DeliveryAttempts } from "./delivery-attempts";
+import { type Delivery, DeliveryAttempts } from "./delivery-attempts";
 
-export type Delivery = AnswerOf<"GET /webhook/delivery">[number];
 type State = Delivery["state"];
 
 const STATES = [

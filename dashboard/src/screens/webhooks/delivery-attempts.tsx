@@ -1,5 +1,5 @@
 /**
- * What became of one delivery: a sentence, the next attempt, and of each attempt its response and
+ * One delivery: its result as a sentence, the next attempt, and of each attempt its response and
  * its request. A response is text of a stranger and is shown as text only.
  */
 import { Button } from "@mantine/core";
@@ -11,8 +11,8 @@ import { notify } from "../../components/notify";
 import { CodeBlock } from "../../components/secret";
 import { durationText } from "../../components/size";
 import { clockText, Time } from "../../components/time";
-import type { Delivery } from "./deliveries";
 
+export type Delivery = AnswerOf<"GET /webhook/delivery">[number];
 type Attempt = AnswerOf<"GET /webhook/delivery/attempts">["attempts"][number];
 
 export function DeliveryAttempts({

@@ -11,9 +11,14 @@ import { Copyable } from "../../components/secret";
 import { SettingsAct, SettingsCard, SettingsFacts } from "../../components/settings-card";
 import { Time } from "../../components/time";
 import { webhookPath } from "../../paths";
-import type { WebhookOwner } from "./webhook";
 import { chosenOf, EventsField, eventsText, isComplete, sentEvents } from "./webhook-events";
 import { type Webhook, WebhookSecret } from "./webhooks";
+
+export interface WebhookOwner {
+	readonly orgId: string;
+	/** The app of the screen; undefined: a screen of the organization. */
+	readonly appId?: string | undefined;
+}
 
 interface Props extends WebhookOwner {
 	readonly webhook: Webhook;
@@ -86,7 +91,7 @@ function Target({ orgId, webhook }: Props) {
 			<TextInput
 				label="New address"
 				error={errors.at("url")}
-				description={`Now ${webhook.url}. The rest of it is a secret and is not shown. Empty: it stays.`}
+				description={`Now ${webhook.url} The rest of it is a secret and is not shown. Empty: it stays.`}
 				type="url"
 				maxLength={2048}
 				value={url}

@@ -11,7 +11,7 @@ import { Time } from "../../components/time";
 import type { AppItemProps, OrganizationItemProps } from "../../screen-props";
 import { Deliveries } from "./deliveries";
 import { eventsText } from "./webhook-events";
-import { WebhookSettings } from "./webhook-settings";
+import { type WebhookOwner, WebhookSettings } from "./webhook-settings";
 import { type Webhook, WebhookState } from "./webhooks";
 
 export function OrganizationWebhook({ orgId, item }: OrganizationItemProps) {
@@ -20,12 +20,6 @@ export function OrganizationWebhook({ orgId, item }: OrganizationItemProps) {
 
 export function AppWebhook({ appId, orgId, item }: AppItemProps) {
 	return orgId === undefined ? null : <FoundWebhook orgId={orgId} appId={appId} id={item} />;
-}
-
-export interface WebhookOwner {
-	readonly orgId: string;
-	/** The app of the screen; undefined: a screen of the organization. */
-	readonly appId?: string | undefined;
 }
 
 function FoundWebhook({ orgId, appId, id }: WebhookOwner & { readonly id: string }) {
