@@ -28,14 +28,14 @@ describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
 	test("an administrator protects a channel, sees a promotion that waits for approval, rejects it, and lifts the protection", async () => {
 		await admin.open(`/apps/${stage.app}/channels/production`, "production");
 		await button("Protect channel").click();
-		await admin.page.getByRole("switch", { name: "Promotions need approval" }).check();
-		await admin.page.getByRole("combobox", { name: "API keys and people who can promote" }).fill("first admin");
+		await admin.page.getByRole("switch", { name: "Releases need approval" }).check();
+		await admin.page.getByRole("combobox", { name: "API keys and people who can release" }).fill("first admin");
 		await admin.page.getByRole("option", { name: "First admin key (API key)" }).click();
 		await admin.page.keyboard.press("Tab");
 		await expectSound(admin);
 		await screenshot("protection-form-1280");
 		await button("Save protection").click();
-		await admin.page.getByText("Need the approval of another promoter").waitFor();
+		await admin.page.getByText("Need the approval of another person who may release").waitFor();
 		const channel = () => get(`/channel?app_id=${stage.app}&channel=production`);
 		expect(await channel()).toMatchObject({
 			protected: true,

@@ -27,7 +27,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 	const dialogButton = (name: string) => admin.page.getByRole("dialog").getByRole("button", { name, exact: true });
 	const choose = async (label: string, version: string) => {
 		await admin.page.getByRole("combobox", { name: label }).fill(version);
-		await admin.page.getByRole("option", { name: version }).first().click();
+		await admin.page.getByRole("listbox").getByRole("option", { name: version }).first().click();
 	};
 
 	test("creates a channel, changes it and lists the changes", async () => {

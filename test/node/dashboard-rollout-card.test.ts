@@ -37,7 +37,7 @@ describe.skipIf(chromium === undefined)("a rollout in the dashboard", () => {
 	const button = (name: string | RegExp, visitor = admin) => visitor.page.getByRole("button", { name, exact: true });
 	const choose = async (version: string, visitor = admin) => {
 		await visitor.page.getByRole("combobox", { name: "Bundle" }).fill(version);
-		await visitor.page.getByRole("option", { name: version, exact: true }).click();
+		await visitor.page.getByRole("listbox").getByRole("option", { name: version }).first().click();
 	};
 	const closed = (visitor = admin) => inDialog(visitor).waitFor({ state: "detached" });
 

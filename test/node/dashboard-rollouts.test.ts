@@ -37,7 +37,7 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 	const releaseButton = (visitor = admin) => inDialog(visitor).getByRole("button", { name: /^Release/ });
 	const choose = async (version: string, visitor = admin) => {
 		await visitor.page.getByRole("combobox", { name: "Bundle" }).fill(version);
-		await visitor.page.getByRole("option", { name: version }).first().click();
+		await visitor.page.getByRole("listbox").getByRole("option", { name: version }).first().click();
 	};
 	const openRelease = async (channel = "production", visitor = admin) => {
 		await visitor.open(`/apps/${stage.app}/channels/${channel}`, channel);

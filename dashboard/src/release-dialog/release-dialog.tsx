@@ -117,8 +117,8 @@ export default function ReleaseDialog({
 	};
 
 	const isNew = channels !== undefined && channels.length === 0;
-	const isComplete =
-		version !== "" && way !== undefined && (channel !== undefined || isNew) && (way !== "share" || rules.share !== "");
+	const isAimed = version !== "" && (channel !== undefined || isNew);
+	const isComplete = isAimed && way !== undefined && (way !== "share" || rules.share !== "");
 	const of = { appId, name, channel };
 	const skipping = skipsPackages ? { requireCompatibleBundle: false } : {};
 	const body = { ...releaseBody(of, version, way, rules, maySet), ...skipping };
@@ -126,7 +126,7 @@ export default function ReleaseDialog({
 	const isStaged = way === "steps" || way === "share";
 	const preview = useChangePlan(isComplete && counts ? body : null, channel?.public ?? true);
 	const everybody = { ...releaseBody(of, version, "all", rules, maySet), ...skipping };
-	const whole = useChangePlan(isComplete && counts && isStaged ? everybody : null, false);
+	const whole = useChangePlan(isAimed && counts ? everybody : null, false);
 	const needsApproval = channel?.requires_approval === true;
 
 	const release = useMutation<AnswerOf<"POST /channel">, Error>({
@@ -167,10 +167,9 @@ export default function ReleaseDialog({
 		setFile(next);
 		setTypedVersion(undefined);
 	};
-	const total = isStaged ? whole : preview;
-	const shownPlan = counts && isComplete && preview.refusal === undefined ? (total.plan ?? total.lastPlan) : undefined;
+	const shownPlan = counts && isAimed && preview.refusal === undefined ? (whole.plan ?? whole.lastPlan) : undefined;
 	const fate =
-		channel === undefined || version === "" ? null : <RolloutFate name={name} rollout={rollout} effect={effect} />;
+		rollout === undefined || version === "" ? null : <RolloutFate name={name} rollout={rollout} effect={effect} />;
 
 	return (
 		<FormDialog
@@ -236,7 +235,7 @@ export default function ReleaseDialog({
 						<WhoChanges
 							plan={shownPlan}
 							staged={isStaged ? (preview.plan ?? preview.lastPlan) : undefined}
-							isOld={total.plan === undefined || preview.plan === undefined}
+							isOld={whole.plan === undefined || (isStaged && preview.plan === undefined)}
 							version={version}
 							name={name}
 							way={way}

@@ -56,7 +56,7 @@ export function WhoChanges({
 		.filter(({ devices }) => devices > 0);
 	const first = staged === undefined ? undefined : sumOf(movesOf(staged));
 	return (
-		<div className={isOld ? "release-counts is-old" : "release-counts"} role="status">
+		<div className="release-counts" role="status" aria-busy={isOld}>
 			<div className="stack">
 				<p className="lead">{leadText(plan)}</p>
 				<p className="soft small">{whenText({ way, first, firstShareBps, moving, name, plan })}</p>
@@ -82,7 +82,7 @@ export function WhoChanges({
 					{ name: `are offered ${version} already`, devices: offeredBefore(plan, name, version) },
 				]}
 			/>
-			<Remarks plan={plan} gets={gets} name={name} way={way} live={live} version={version} />
+			<Remarks plan={plan} gets={gets} name={name} way={way} live={live} hasRollout={fate !== null} version={version} />
 		</div>
 	);
 }
@@ -173,6 +173,7 @@ function Remarks({
 	name,
 	way,
 	live,
+	hasRollout,
 	version,
 }: {
 	readonly plan: Plan;
@@ -180,6 +181,7 @@ function Remarks({
 	readonly name: string;
 	readonly way: Way | undefined;
 	readonly live: string | undefined;
+	readonly hasRollout: boolean;
 	readonly version: string;
 }) {
 	const remarks: string[] = [
@@ -187,6 +189,7 @@ function Remarks({
 			? `Estimated from ${countOf(plan.devices, "device")}, a random sample of those seen in the last ${EFFECT_DAYS} days.`
 			: `Counts devices seen in the last ${EFFECT_DAYS} days.`,
 		...(plan.unjudged > 0 ? [`${countOf(plan.unjudged, "device")} reported too little to be included.`] : []),
+		...(hasRollout ? [] : [`No rollout runs on ${name}.`]),
 		...(live === version ? [`${version} is already live on ${name}.`] : []),
 		...(way === "steps" && live !== undefined && live !== version
 			? [`${live} stays live until the last step is finished.`]
@@ -254,7 +257,7 @@ export function NothingChosen({ name }: { readonly name: string }) {
 	);
 }
 
-/** The effect on a rollout that runs, or that nothing runs. */
+/** The effect on a rollout that runs. */
 export function RolloutFate({
 	name,
 	rollout,
@@ -264,9 +267,7 @@ export function RolloutFate({
 	readonly rollout: string | undefined;
 	readonly effect: string | undefined;
 }) {
-	if (rollout === undefined || effect === undefined) {
-		return rollout === undefined ? <p className="muted small">No rollout runs on {name}.</p> : null;
-	}
+	if (rollout === undefined || effect === undefined) return null;
 	return (
 		<Note tone="warn" title={`${name} has a rollout of ${rollout}`}>
 			<span>{effect}</span>

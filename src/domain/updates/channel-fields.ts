@@ -202,12 +202,12 @@ export const PROTECTION_FIELDS = {
 	protected: flag("protected", 0, "Protected channel"),
 	promoters: {
 		field: "promoters",
-		label: "Promoters",
+		label: "Who releases",
 		kind: "names",
 		default: "[]",
 	},
 	requires_approval: {
-		...flag("requires_approval", 0, "Promotions need approval"),
+		...flag("requires_approval", 0, "Releases need approval"),
 		noun: "Approval of promotions",
 		audit: "requiresApproval",
 	},

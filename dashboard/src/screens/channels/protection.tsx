@@ -1,4 +1,4 @@
-/** Protection of a channel: who may promote to it, and promotions that wait for approval. */
+/** Protection of a channel: who may release to it, and releases that wait for approval. */
 
 import { Alert, Button, Checkbox, Group, List, MultiSelect, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
@@ -94,16 +94,18 @@ export function ChannelProtection({
 			{channel.protected ? (
 				<KeyValues
 					items={[
-						["Promoters", promoters.join(", ")],
+						["Who releases", promoters.join(", ")],
 						[
-							"Promotions",
-							channel.requires_approval ? "Need the approval of another promoter" : "Take effect immediately",
+							"Releases",
+							channel.requires_approval
+								? "Need the approval of another person who may release"
+								: "Take effect immediately",
 						],
 					]}
 				/>
 			) : (
 				<Text size="sm" c="dimmed">
-					Anyone whose role allows promotion can change the bundle of this channel.
+					Anyone whose role allows releases can change the bundle of this channel.
 				</Text>
 			)}
 			{isEditing ? (
@@ -165,13 +167,13 @@ function EditProtection({
 		>
 			<Switch
 				label="Protect this channel"
-				description="Only promoters can change its bundle. It cannot be deleted, and only administrators can change its settings."
+				description="Only the people, keys and roles below can release to it. It cannot be deleted, and only administrators can change its settings."
 				checked={isProtected}
 				onChange={(event) => setProtected(event.currentTarget.checked)}
 			/>
 			{isProtected ? (
 				<>
-					<Checkbox.Group label="Roles that can promote" value={roles} onChange={setRoles}>
+					<Checkbox.Group label="Roles that can release" value={roles} onChange={setRoles}>
 						<Stack gap="xs" mt="xs">
 							{choosable.map(({ name, title }) => (
 								<Checkbox key={name} value={name} label={title} />
@@ -179,8 +181,8 @@ function EditProtection({
 						</Stack>
 					</Checkbox.Group>
 					<MultiSelect
-						label="API keys and people who can promote"
-						description="A key can approve promotions only if it is listed here."
+						label="API keys and people who can release"
+						description="A key can approve releases only if it is listed here."
 						placeholder="Choose by name"
 						error={errors.at("promoters")}
 						searchable
@@ -191,8 +193,8 @@ function EditProtection({
 						comboboxProps={{ keepMounted: false }}
 					/>
 					<Switch
-						label="Promotions need approval"
-						description="Anyone whose role allows promotion can propose one. Another promoter approves it with a passkey. Rollbacks to former bundles need no approval."
+						label="Releases need approval"
+						description="Anyone whose role allows releases can propose one. Another person who may release approves it with a passkey. Rollbacks to former bundles need no approval."
 						checked={needsApproval}
 						onChange={(event) => setNeedsApproval(event.currentTarget.checked)}
 					/>
@@ -202,7 +204,7 @@ function EditProtection({
 	);
 }
 
-/** Promotions that wait for approval, with their effect. */
+/** Releases that wait for approval, with their effect. */
 export function WaitingProposals({ appId, channel }: { readonly appId: string; readonly channel: Channel }) {
 	const proposals = useAsk("GET /proposal", { query: { app_id: appId, channel: channel.name } });
 	const waiting = Array.isArray(proposals.data) ? proposals.data.filter(({ state }) => state === "pending") : [];

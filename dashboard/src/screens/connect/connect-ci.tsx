@@ -114,7 +114,7 @@ function CapstanCi({ appId, system }: Omit<WorkflowProps, "login">) {
 				<TextLink to={appPath(appId, "previews")}>Previews</TextLink>
 			</Text>
 			<Text>
-				Or by hand: save the workflow with the build folder of your project, and add a publisher of the stage Promote
+				Or by hand: save the workflow with the build folder of your project, and add a publisher of the stage Release
 				and one of the stage Preview for your repository. Its jobs then get keys of {CI_KEY_MINUTES} minutes, and
 				nothing is stored. <a href="/docs/ci">Other CI systems</a>
 			</Text>
@@ -173,7 +173,7 @@ function TrustRepository({ appId, isRelease }: { readonly appId: string; readonl
 		<>
 			<Text>
 				1. Add your repository as a publisher of the stage{" "}
-				{isRelease ? "Promote, with the branch of your releases" : "Preview"}. Its jobs then get a key of{" "}
+				{isRelease ? "Release, with the branch of your releases" : "Preview"}. Its jobs then get a key of{" "}
 				{CI_KEY_MINUTES} minutes, and nothing is stored. <a href="/docs/ci">All providers</a>
 			</Text>
 			<ButtonLink to={appPath(appId, "publishers")} variant="default" w="fit-content">

@@ -76,7 +76,7 @@ export function SigningKeys({
 				) : null}
 				<Switch
 					label="Require signed bundles"
-					description="Capstan refuses to accept or promote other bundles."
+					description="Capstan refuses to accept or release other bundles."
 					checked={isRequired}
 					disabled={!mayChange}
 					onChange={() => setDialog("policy")}
@@ -156,8 +156,8 @@ function Require({
 		>
 			<Text size="sm">
 				{isRequired
-					? "Anyone who may upload and promote can then release any bundle."
-					: "Capstan then refuses uploads, promotions, rollbacks and device overrides unless a signing key verifies the bundle. Channels keep their current bundles until you replace them."}
+					? "Anyone who may upload and release can then release any bundle."
+					: "Capstan then refuses uploads, releases, rollbacks and device overrides unless a signing key verifies the bundle. Channels keep their current bundles until you replace them."}
 			</Text>
 			{plan === undefined ? null : <UnsignedChannels {...plan} />}
 		</FormDialog>

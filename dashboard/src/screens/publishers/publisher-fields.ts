@@ -98,8 +98,8 @@ export const PRESET_NAMES = Object.keys(PRESETS) as PresetName[];
 export const STAGE_TEXTS: Readonly<Record<Stage, string>> = {
 	preview: "Preview: private channels for pull requests",
 	upload: "Upload: bundles, on no channel",
-	propose: "Propose: bundles, and promotions that a person approves",
-	promote: "Promote: bundles, and promotions to channels",
+	propose: "Propose: bundles, and releases that a person approves",
+	promote: "Release: bundles, and releases to channels",
 };
 
 interface PublisherForm {

@@ -22,7 +22,7 @@ import { notCountedText, type RolloutAnswer } from "./rollout-texts";
 
 const LOOK_AGAIN_MS = 5_000;
 
-const ENDED_AS = { promoted: "promoted", rolled_back: "rolled back", replaced: "replaced" } as const;
+const ENDED_AS = { promoted: "finished", rolled_back: "rolled back", replaced: "replaced" } as const;
 
 export function Rollout({
 	appId,
