@@ -28,7 +28,11 @@ export interface FileChange {
 }
 
 /** Addresses of this computer. */
-const LOOPBACK = /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])(:|$)/;
+export const LOOPBACK = /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])(:|$)/;
+/** Addresses of a local network, which the machines of a public host do not reach. */
+const LOCAL_NETWORK =
+	/^https?:\/\/(10\.[\d.]+|192\.168\.[\d.]+|172\.(1[6-9]|2\d|3[01])\.[\d.]+|169\.254\.[\d.]+|[\w-]+\.local)(:|$)/;
+const PUBLIC_HOSTS = ["https://github.com", "https://gitlab.com"];
 
 export interface Ci {
 	/** Undefined: no workflow was wanted. */
@@ -73,7 +77,9 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 		throw usage("invalid_option", `--ci must be github, gitlab or none; it is "${named}".`, { field: "ci" });
 	}
 	if (named === "none") return { ...NONE, notes: [] };
-	const isLocal = LOOPBACK.test(origin);
+	const place = await placeOf(run.directory);
+	const isPublic = place === undefined || PUBLIC_HOSTS.includes(place.origin);
+	const isLocal = LOOPBACK.test(origin) || (isPublic && LOCAL_NETWORK.test(origin));
 	if (named === undefined && isLocal) {
 		const note = `CI cannot reach ${origin}, so no workflow was written; run init again with the deployed server.`;
 		return { ...NONE, notes: [note] };
@@ -81,8 +87,7 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 	const checkout = await checkoutOf(run.directory);
 	const system = named ?? (await systemOf(run, checkout));
 	if (system === undefined) {
-		const host = (await placeOf(run.directory))?.origin;
-		const note = `No workflow was written, because ${host} is neither GitHub nor GitLab. Pass --ci github or --ci gitlab if it is; ${origin}/docs/ci has jobs of other systems.`;
+		const note = `No workflow was written, because ${place?.origin} is neither GitHub nor GitLab. Pass --ci github or --ci gitlab if it is; ${origin}/docs/ci has jobs of other systems.`;
 		return { ...NONE, notes: [note] };
 	}
 	const command = await packageAddress(origin, run.version);
@@ -144,8 +149,17 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 			}
 		}
 	}
-	const path = (await placeOf(run.directory))?.path;
-	return { system, repository, path, folder: checkout.folder, branch: branch.name, platform, changes, kept, notes };
+	return {
+		system,
+		repository,
+		path: place?.path,
+		folder: checkout.folder,
+		branch: branch.name,
+		platform,
+		changes,
+		kept,
+		notes,
+	};
 }
 
 /** Whether the files differ in the version of the command only. */

@@ -60,7 +60,7 @@ export interface Reach {
 	readonly problems: Channel["misconfigured"];
 	/** No known store build gets the bundle. */
 	readonly isNobody: boolean;
-	/** That no device has reported, and a warning if the version is probably too low. */
+	/** That no device has reported, and a warning if the version probably reaches nobody. */
 	readonly remarks: readonly string[];
 }
 
@@ -79,25 +79,40 @@ export async function reachOf(
 	const problems = channel?.misconfigured ?? [];
 	// A problem of one bundle names it; the others are of the whole channel.
 	const isNobody = problems.some((problem) => problem.version === null || problem.version === version);
-	return { problems, isNobody, remarks: remarksOf(version, builds, project.storeVersions.versions) };
+	return { problems, isNobody, remarks: remarksOf(version, builds, project.storeVersions.versions, channel) };
 }
 
 function remarksOf(
 	version: string,
 	builds: readonly string[] | undefined,
 	storeVersions: readonly string[],
+	channel: Channel | undefined,
 ): readonly string[] {
 	if (builds === undefined || builds.length > 0) return [];
 	const known = versionsOf(storeVersions);
 	const greatest = known[0] ?? readVersion(FIRST_STORE_VERSION);
-	const isOlder = greatest !== null && compareVersions(readVersion(version) ?? version, greatest) < 0;
-	if (!isOlder) return ["No device has reported yet."];
-	const reason =
-		known.length === 0
+	const bundle = readVersion(version);
+	if (greatest === null || bundle === null) return [NO_REPORT];
+	const isUnknown = known.length === 0;
+	if (compareVersions(bundle, greatest) < 0) {
+		const reason = isUnknown
 			? `New native projects start at store version ${FIRST_STORE_VERSION} and refuse older bundles.`
 			: `The store build of this project has version ${greatest.version} and refuses older bundles.`;
-	return ["No device has reported yet.", `${reason} Choose a version of at least ${greatest.version} with --bundle.`];
+		return [NO_REPORT, `${reason} Choose a version of at least ${greatest.version} with --bundle.`];
+	}
+	if (channel?.disableAutoUpdate !== "major" || bundle.major <= greatest.major) return [NO_REPORT];
+	const reason = isUnknown
+		? `New native projects start at store version ${FIRST_STORE_VERSION}`
+		: `The store build of this project has version ${greatest.version}`;
+	const remedy = `Choose a version such as ${inc(greatest.version, "patch")} with --bundle`;
+	const condition = isUnknown ? `, if yours is still ${greatest.major}.x` : "";
+	return [
+		NO_REPORT,
+		`${reason}, and the channel does not update across a major version to ${version}. ${remedy}${condition}.`,
+	];
 }
+
+const NO_REPORT = "No device has reported yet.";
 
 /** Prints the problems and the remarks. @returns the exit code of the command */
 export function showReach(terminal: Terminal, { problems, isNobody, remarks }: Reach): ExitCode {

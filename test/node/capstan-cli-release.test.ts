@@ -334,4 +334,20 @@ describe("the store builds that devices report", () => {
 		expect(next.out).toContain("No device has reported yet.");
 		expect(next.out).not.toContain("Warning");
 	});
+
+	test("of a first release above the store build, which the channel does not cross, are warned of", async () => {
+		const { appId, project } = await newProject();
+		await project.write("package.json", '{"version":"2.3.0"}');
+		const run = await project.run("release");
+		expect(run.out).toContain(
+			"Warning New native projects start at store version 1.0, and the channel does not update across a major version to 2.3.1. Choose a version such as 1.0.1 with --bundle, if yours is still 1.x.",
+		);
+		await project.write("android/app/build.gradle", 'android { defaultConfig { versionName "1.4.0" } }');
+		const native = await project.run("release", "--bundle", "2.3.2");
+		expect(native.out).toContain("Warning The store build of this project has version 1.4.0, and the channel");
+		expect(native.out).toContain("Choose a version such as 1.4.1 with --bundle.");
+		const fitting = await project.run("release", "--bundle", "1.4.1");
+		expect(fitting.out).not.toContain("Warning");
+		expect((await check(appId, "1.4.0")).version).toBe("1.4.1");
+	});
 });

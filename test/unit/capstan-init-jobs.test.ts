@@ -195,6 +195,25 @@ describe("a repository", () => {
 		expect(local.out).toContain("CI cannot reach http://localhost:8787; run init again with the deployed server.");
 	});
 
+	test.each([
+		["http://192.168.1.20:8787", GITHUB, false],
+		["http://10.0.0.7", GITLAB, false],
+		["http://172.20.1.1:8787", "none", false],
+		["http://mac-mini.local:8787", GITHUB, false],
+		// A host of the same network, and an address that only looks like one.
+		["http://192.168.1.20:8787", "https://gitlab.acme.example/acme/shop", true],
+		["http://172.32.1.1:8787", GITHUB, true],
+		["https://10.example.com", GITHUB, true],
+	])("with a server at %s and the remote %s gets jobs: %s", async (server, remote, hasJobs) => {
+		const root = created({ files: project(""), remote });
+		const { out } = await init(root, "--server", server);
+		expect(out.includes(`CI cannot reach ${server}, so no workflow was written`)).toBe(!hasJobs);
+		expect(git(root, "status", "--porcelain").includes("?? .git")).toBe(hasJobs);
+		const local = server.startsWith("http:") ? await init(root, "--server", "http://127.0.0.1:8787") : undefined;
+		if (local !== undefined) expect(local.out).toContain("Phones and the Android emulator do not reach");
+		expect(out).not.toContain("Phones and the Android emulator");
+	});
+
 	test("is named in the commands for its ids, and the branch is printed", async () => {
 		const root = created({ files: project(""), head: "feature/x", branches: ["feature/y"], remote: GITHUB });
 		const { out } = await init(root);

@@ -8,7 +8,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { CapstanError } from "../../../src/client/client";
 import { connect, dashboardPage } from "../api";
-import { type Ci, ciOf } from "../ci-files";
+import { type Ci, ciOf, LOOPBACK } from "../ci-files";
 import { type Command, type Run, text } from "../command";
 import { type Configuration, configure, configureByHand } from "../configuration";
 import { EXIT, usage } from "../failure";
@@ -239,6 +239,11 @@ async function report(
 		terminal.line(`The project points at ${origin} already.`);
 	}
 	terminal.line(states[app]);
+	if (project.kind === "capacitor" && LOOPBACK.test(origin)) {
+		terminal.line(
+			`Phones and the Android emulator do not reach ${origin}; ${origin}/docs/first-update has the address for each.`,
+		);
+	}
 	if (app !== "exists" && app !== "created") return;
 	const plugin = UPDATERS[project.kind === "electron" ? "electron" : "capacitor"];
 	// Capacitor copies the build, so it must be there before.
