@@ -89,6 +89,11 @@ describe("GET /ok", () => {
 		asked = beforeEachTrip(SECOND_DB, async () => fault?.());
 	});
 
+	test("says what time it is, so that the command compares clocks with any server", async () => {
+		const { headers } = await world.request("GET", "/ok");
+		expect(headers.get("date")).toBe(new Date(world.clock.nowMs).toUTCString());
+	});
+
 	test("names the release and the newest migration, and asks the database once a minute", async () => {
 		const get = await ok();
 		const before = asked.trips;
