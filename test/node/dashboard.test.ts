@@ -247,7 +247,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 			phone = await stage.admin({ width: 360, dark: true });
 		});
 		// test/proof/screenshots looks at every screen.
-		test.each(["apps", "overview", "channel", "channel-promote", "devices", "keys", "app-statistics", "settings"])(
+		test.each(["apps", "overview", "channel", "channel-release", "devices", "keys", "app-statistics", "settings"])(
 			"is sound: %s",
 			async (name) => {
 				const screen = SCREENS.find((one) => one.name === name);
