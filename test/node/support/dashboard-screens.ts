@@ -85,7 +85,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 			await page.getByRole("button", { name: "Release", exact: true }).click();
 			await page.getByRole("combobox", { name: "Bundle" }).fill("1.1.0");
 			await page.keyboard.press("Escape");
-			await page.getByText("devices will change version").waitFor();
+			await page.getByText("devices will change version").first().waitFor();
 		},
 	},
 	{
@@ -151,7 +151,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 		path: ofApp("bundles/1.1.0"),
 		async prepare(page) {
 			await page.getByRole("button", { name: "Release", exact: true }).click();
-			await page.getByText("devices will change version").waitFor();
+			await page.getByText("devices will change version").first().waitFor();
 		},
 	},
 	{
