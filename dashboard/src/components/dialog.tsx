@@ -15,7 +15,8 @@ const CloseContext = createContext<(() => void) | undefined>(undefined);
 /** Closes the dialog around the component, and asks first if something would be lost. */
 export const useCloseDialog = () => useContext(CloseContext);
 
-const FIELD = ":is(input, select, textarea):not(:disabled, [type=hidden], [type=file], [type=checkbox], [type=radio])";
+/** A field that opens a list when it gets the focus would cover the others. */
+const FIELD = ":is(input, select, textarea):not(:disabled, [type=hidden], [type=file], [aria-haspopup])";
 
 /** The library focuses what has this attribute, and else the first control: the close button. */
 const FOCUS_MARK = "data-autofocus";

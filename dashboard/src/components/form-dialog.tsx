@@ -130,10 +130,10 @@ export function FormDialog({
 							<div>{fields}</div>
 							{aside}
 						</div>
-						<footer>
+						<div className="wide-buttons">
 							<div className="grow stack">{footnote}</div>
 							{buttons}
-						</footer>
+						</div>
 					</>
 				)}
 			</form>

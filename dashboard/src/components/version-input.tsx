@@ -5,28 +5,23 @@ import { usePage } from "../api";
 export function VersionInput({
 	appId,
 	label,
-	description,
 	isRequired = true,
-	suggests = true,
 	error,
 	value,
 	onChange,
 }: {
 	readonly appId: string;
 	readonly label: string;
-	readonly description?: string;
 	readonly isRequired?: boolean;
-	/** False for users who may not list bundles. */
-	readonly suggests?: boolean;
 	readonly error?: string | undefined;
 	readonly value: string;
 	readonly onChange: (version: string) => void;
 }) {
-	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0, { enabled: suggests });
+	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0);
 	return (
 		<Autocomplete
 			label={label}
-			description={description ?? "Choose one of the newest, or type any other version."}
+			description="Choose one of the newest, or type any other version."
 			required={isRequired}
 			error={error}
 			data={bundles.data?.items.map(({ name }) => name) ?? []}

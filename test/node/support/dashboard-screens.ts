@@ -85,7 +85,6 @@ export const SCREENS: readonly PicturedScreen[] = [
 			await page.getByRole("button", { name: "Release", exact: true }).click();
 			await page.getByRole("combobox", { name: "Bundle" }).fill("1.1.0");
 			await page.keyboard.press("Escape");
-			// On a phone beside the button too.
 			await page.getByText("devices will change version").first().waitFor();
 		},
 	},
@@ -152,7 +151,6 @@ export const SCREENS: readonly PicturedScreen[] = [
 		path: ofApp("bundles/1.1.0"),
 		async prepare(page) {
 			await page.getByRole("button", { name: "Release", exact: true }).click();
-			// On a phone beside the button too.
 			await page.getByText("devices will change version").first().waitFor();
 		},
 	},
