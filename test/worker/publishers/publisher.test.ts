@@ -101,11 +101,6 @@ describe("POST /publisher", () => {
 		["channels that the app does not have", { channels: ["absent"] }, "channels"],
 		["an expiry in the past", { expires_at: "2020-01-01T00:00:00Z" }, "expires_at"],
 		["another stage", { stage: "admin" }, "stage"],
-		[
-			"a repository's name as its id",
-			{ claims: { repository_id: "octo-org/octo-repo", repository_owner_id: "7" } },
-			"claims.repository_id",
-		],
 	])("refuses %s", async (_, fields, path) => {
 		const { status, body } = await create(fields);
 		expect({ status, path: body.moreInfo?.issues?.[0]?.path }).toEqual({ status: 400, path });
