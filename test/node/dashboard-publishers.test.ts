@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { APP, type Stage, sharedStage, type Visitor } from "./support/dashboard";
-import { expectSound } from "./support/dashboard-checks";
+import { expectFitsPhone, expectSound } from "./support/dashboard-checks";
 import { GITHUB_JOB, type LocalIssuer, startLocalIssuer } from "./support/local-issuer";
 
 if (chromium === undefined) console.log("skipped: publishers in the dashboard, because no Chromium is installed");
@@ -35,11 +35,15 @@ describe.skipIf(chromium === undefined)("publishers in the dashboard", () => {
 		await dialog.getByLabel("Provider").selectOption({ label: "GitLab, self-managed" });
 		await dialog.getByLabel("Server").fill(issuer.url);
 		await dialog.getByLabel("Project ID").fill("20");
-		await dialog.getByLabel("Namespace ID").fill("x*");
+		await dialog.getByLabel("Namespace ID").fill("72*");
 		await dialog.getByLabel("Stage").selectOption("upload");
 		await expectSound(admin);
 		await dialog.getByRole("button", { name: "Add publisher" }).click();
 		await dialog.getByText(/^Must be exact/).waitFor();
+		await dialog.getByLabel("Namespace ID").fill("acme/shop");
+		await dialog.getByText(/^The number of the id, such as 72/).waitFor();
+		expect(await dialog.getByRole("button", { name: "Add publisher" }).isDisabled()).toBe(true);
+		await dialog.getByLabel("Branch or tag (optional)").waitFor();
 		await dialog.getByLabel("Namespace ID").fill("72");
 		await dialog.getByRole("button", { name: "Add publisher" }).click();
 		await dialog.waitFor({ state: "detached" });
@@ -52,7 +56,10 @@ describe.skipIf(chromium === undefined)("publishers in the dashboard", () => {
 				claims: { project_id: "20", namespace_id: "72" },
 			},
 		]);
+		await page.getByText("Waiting for the first job", { exact: true }).last().waitFor();
 		await page.getByText("Never").waitFor();
+		await expectSound(admin);
+		await expectFitsPhone(admin);
 		const claims = {
 			project_id: "20",
 			namespace_id: "72",
@@ -66,7 +73,9 @@ describe.skipIf(chromium === undefined)("publishers in the dashboard", () => {
 		await page.getByText("group/project run 574").waitFor();
 		await page.getByText("b4f1234").waitFor();
 		await expectSound(admin);
-		await page.getByRole("button", { name: "Delete Releases" }).click();
+		expect(await page.locator(".badge").filter({ hasText: "Waiting for the first job" }).count()).toBe(0);
+		await page.getByRole("button", { name: "More about Releases" }).click();
+		await page.getByRole("menuitem", { name: "Delete Releases" }).click();
 		await dialog.getByRole("button", { name: "Delete publisher" }).click();
 		await page.getByText("No publishers yet").waitFor();
 		expect(await publishers()).toEqual([]);

@@ -151,6 +151,9 @@ export const newPublisherBody = v.object({
  */
 const NOT_COMPARED = ["sub", "iss", "aud", "exp", "iat", "nbf", "jti"];
 
+/** Providers whose ids are numbers, so that a path is certainly a name. */
+const NUMBERED: readonly CiProviderName[] = ["github", "gitlab"];
+
 /** @throws {ApiError} `invalid_request` for claims that do not identify one repository for ever */
 export function refuseLooseClaims(provider: CiProviderName, claims: WantedClaims): void {
 	const issues: RequestIssue[] = [];
@@ -167,6 +170,9 @@ export function refuseLooseClaims(provider: CiProviderName, claims: WantedClaims
 			const message = `is required, because names of repositories and owners can be taken over by others, and ids cannot`;
 			issues.push({ path: `claims.${id}`, message });
 		} else if (wanted.includes("*")) issues.push({ path: `claims.${id}`, message: "must be exact, without a *" });
+		else if (NUMBERED.includes(provider) && wanted.includes("/")) {
+			issues.push({ path: `claims.${id}`, message: "must be the number of the id, not a name; no job would match" });
+		}
 	}
 	if (issues.length === 0 && anchorsOf(provider, claims).anchor === undefined) {
 		issues.push({ path: "claims", message: "must name a claim exactly that identifies the repository, such as an id" });

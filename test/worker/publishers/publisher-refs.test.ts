@@ -1,6 +1,6 @@
 /**
  * Publishers whose jobs change what devices get name a branch, a tag, an environment or a protected
- * ref, because everybody who can push can start a job of any branch.
+ * ref, because everybody who can push can start a job of any branch. Names are no ids.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { IDS } from "../support/issuer";
@@ -28,6 +28,16 @@ const create = (fields: Record<string, unknown> = {}) =>
 	});
 const change = (id: string, fields: Record<string, unknown>) =>
 	world.request("PUT", "/publisher", { key: world.adminKey, body: { app_id: app.appId, id, ...fields } });
+
+describe("a publisher with a name in place of an id", () => {
+	test.each([
+		["github", { ...IDS.github, repository_id: "octo-org/octo-repo" }, "claims.repository_id"],
+		["gitlab", { project_id: "group/project", namespace_id: "72" }, "claims.project_id"],
+	])("of %s is refused, because no job would match", async (provider, claims, path) => {
+		const { status, body } = await create({ provider, claims });
+		expect({ status, path: body.moreInfo?.issues?.[0]?.path }).toEqual({ status: 400, path });
+	});
+});
 
 describe("a publisher whose jobs change what devices get", () => {
 	const GITLAB = { project_id: "20", namespace_id: "72" };

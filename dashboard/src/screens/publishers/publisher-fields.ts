@@ -29,11 +29,13 @@ export interface Field {
 	readonly label: string;
 	readonly placeholder: string;
 	readonly isRequired?: true;
+	/** The id is a number, so that a name in it matches no job. */
+	readonly isNumber?: true;
 }
 
 const GITHUB_FIELDS: readonly Field[] = [
-	{ claim: "repository_id", label: "Repository ID", placeholder: "456789", isRequired: true },
-	{ claim: "repository_owner_id", label: "Owner ID", placeholder: "123456", isRequired: true },
+	{ claim: "repository_id", label: "Repository ID", placeholder: "456789", isRequired: true, isNumber: true },
+	{ claim: "repository_owner_id", label: "Owner ID", placeholder: "123456", isRequired: true, isNumber: true },
 	{ claim: "workflow_ref", label: "Workflow file", placeholder: "release.yml" },
 	{ claim: "ref", label: "Branch or tag", placeholder: "refs/heads/main" },
 	{ claim: "environment", label: "Environment", placeholder: "production" },
@@ -41,8 +43,8 @@ const GITHUB_FIELDS: readonly Field[] = [
 const GITHUB_HELP = "gh api repos/OWNER/REPO --jq '.id, .owner.id'";
 
 const GITLAB_FIELDS: readonly Field[] = [
-	{ claim: "project_id", label: "Project ID", placeholder: "20", isRequired: true },
-	{ claim: "namespace_id", label: "Namespace ID", placeholder: "72", isRequired: true },
+	{ claim: "project_id", label: "Project ID", placeholder: "20", isRequired: true, isNumber: true },
+	{ claim: "namespace_id", label: "Namespace ID", placeholder: "72", isRequired: true, isNumber: true },
 	{ claim: "ref_path", label: "Branch or tag", placeholder: "refs/heads/main" },
 	{ claim: "ref_protected", label: "Protected ref", placeholder: "true" },
 	{ claim: "environment", label: "Environment", placeholder: "production" },
@@ -94,6 +96,13 @@ export const PRESETS = {
 } as const satisfies Record<string, Preset>;
 export type PresetName = keyof typeof PRESETS;
 export const PRESET_NAMES = Object.keys(PRESETS) as PresetName[];
+
+export const STAGE_NAMES: Readonly<Record<Stage, string>> = {
+	preview: "Preview",
+	upload: "Upload",
+	propose: "Propose",
+	promote: "Release",
+};
 
 export const STAGE_TEXTS: Readonly<Record<Stage, string>> = {
 	preview: "Preview: private channels for pull requests",

@@ -3,7 +3,7 @@
  * deletion.
  */
 
-import { Button, Code, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Code, Menu, NativeSelect, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { CI_KEY_MINUTES, UNUSED_DAYS } from "../../../../src/domain/defaults";
 import { type AnswerOf, useAllPages, useChange } from "../../api";
@@ -12,12 +12,14 @@ import { Badge } from "../../components/badge";
 import { CopyChip } from "../../components/copy-chip";
 import { formErrors } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
+import { Icon } from "../../components/icon";
 import { InputError } from "../../components/input-error";
 import { notify } from "../../components/notify";
 import { optionsOf } from "../../components/options";
 import { Empty, Screen } from "../../components/screen";
 import { Time } from "../../components/time";
 import { WholeList } from "../../components/whole-list";
+import { IconDotsVertical, IconTrash } from "../../icons";
 import { useAppMay } from "../../permissions";
 import type { AppScreenProps } from "../../screen-props";
 import {
@@ -26,6 +28,7 @@ import {
 	type Preset,
 	type PresetName,
 	publisherBody,
+	STAGE_NAMES,
 	STAGE_TEXTS,
 	type Stage,
 } from "./publisher-fields";
@@ -68,6 +71,7 @@ export default function Publishers({ appId, orgId }: AppScreenProps) {
 								textOf={({ name, stage, issuer, claims }) => [name, stage, issuer, ...Object.values(claims)].join(" ")}
 								first="name"
 								descending={["used"]}
+								chips={KINDS}
 								columns={columns(setDialog)}
 							/>
 						)
@@ -81,42 +85,80 @@ export default function Publishers({ appId, orgId }: AppScreenProps) {
 }
 
 const columns = (onDelete: (publisher: Publisher) => void) => [
-	{ title: "Name", sort: "name", value: ({ name }: Publisher) => name, cell: ({ name }: Publisher) => name },
+	{
+		title: "Name",
+		sort: "name",
+		value: ({ name }: Publisher) => name,
+		cell: (publisher: Publisher) => (
+			<span className="named">
+				<bdi className="cut" title={publisher.name}>
+					{publisher.name}
+				</bdi>
+				<PublisherState publisher={publisher} />
+			</span>
+		),
+	},
 	{
 		title: "Stage",
 		sort: "stage",
 		value: ({ stage }: Publisher) => stage,
-		cell: ({ stage }: Publisher) => <Badge>{stage}</Badge>,
+		wideOnly: true as const,
+		width: 84,
+		cell: ({ stage }: Publisher) => STAGE_NAMES[stage],
 	},
 	{
 		title: "Trusts",
 		wideOnly: true as const,
-		cell: ({ issuer, claims }: Publisher) => (
-			<Stack gap={2}>
-				<Text size="sm">{issuer.replace(/^https:\/\//, "")}</Text>
-				{Object.entries(claims).map(([claim, text]) => (
-					<Text size="xs" c="dimmed" key={claim}>
-						{claimLabel(claim)}: {text}
-					</Text>
-				))}
-			</Stack>
-		),
+		width: 260,
+		cell: ({ issuer, claims }: Publisher) => {
+			const facts = Object.entries(claims).map(([claim, text]) => `${claimLabel(claim)} ${text}`);
+			const text = [issuer.replace(/^https:\/\//, ""), ...facts].join(", ");
+			return (
+				<div className="cut" title={text}>
+					{text}
+				</div>
+			);
+		},
 	},
 	{
-		title: "Last use",
+		title: "Last job",
 		sort: "used",
 		value: ({ last_used_at }: Publisher) => last_used_at,
+		wideOnly: true as const,
+		width: 250,
 		cell: (publisher: Publisher) => <LastUse publisher={publisher} />,
 	},
 	{
 		title: "Actions",
+		width: 48,
 		cell: (publisher: Publisher) => (
-			<Button size="xs" variant="danger" onClick={() => onDelete(publisher)}>
-				Delete {publisher.name}
-			</Button>
+			<Menu position="bottom-end" width={200}>
+				<Menu.Target>
+					<button type="button" className="btn ghost icon-only sm" aria-label={`More about ${publisher.name}`}>
+						<Icon of={IconDotsVertical} />
+					</button>
+				</Menu.Target>
+				<Menu.Dropdown>
+					<Menu.Item color="red" leftSection={<Icon of={IconTrash} />} onClick={() => onDelete(publisher)}>
+						Delete {publisher.name}
+					</Menu.Item>
+				</Menu.Dropdown>
+			</Menu>
 		),
 	},
 ];
+
+const KINDS = [
+	{ value: "waiting", label: "Waiting for the first job", has: ({ last_used_at }: Publisher) => last_used_at === null },
+	{ value: "unused", label: `Not used, ${UNUSED_DAYS} days`, has: ({ unused }: Publisher) => unused },
+	{ value: "inactive", label: "Inactive", has: ({ active }: Publisher) => !active },
+];
+
+function PublisherState({ publisher: { active, unused, last_used_at } }: { readonly publisher: Publisher }) {
+	if (!active) return <Badge tone="bad">Inactive</Badge>;
+	if (last_used_at === null) return <Badge tone="warn">Waiting for the first job</Badge>;
+	return unused ? <Badge tone="warn">Unused for {UNUSED_DAYS} days</Badge> : null;
+}
 
 /** The claim as its form calls it. */
 const claimLabel = (claim: string) =>
@@ -124,14 +166,13 @@ const claimLabel = (claim: string) =>
 		.flatMap(({ fields }: Preset) => fields)
 		.find((field) => field.claim === claim)?.label ?? claim;
 
-function LastUse({ publisher: { last_used_at, last_job, active, unused } }: { readonly publisher: Publisher }) {
+function LastUse({ publisher: { last_used_at, last_job } }: { readonly publisher: Publisher }) {
+	if (last_used_at === null) return <>Never</>;
 	return (
-		<Stack gap={2}>
-			{last_used_at === null ? <Text size="sm">Never</Text> : <Time value={last_used_at} />}
+		<div className="row cut">
+			<Time value={last_used_at} />
 			{last_job === null ? null : <Job job={last_job} />}
-			{active ? null : <Badge tone="bad">Inactive</Badge>}
-			{unused ? <Badge tone="warn">Unused for {UNUSED_DAYS} days</Badge> : null}
-		</Stack>
+		</div>
 	);
 }
 
@@ -142,7 +183,7 @@ function Job({
 }) {
 	const name = `${repository ?? repository_id ?? "a job"}${run_id === null ? "" : ` run ${run_id}`}`;
 	return (
-		<Text size="xs" c="dimmed">
+		<Text size="xs" c="dimmed" truncate>
 			{run_url?.startsWith("https://") ? (
 				<a href={run_url} rel="noreferrer">
 					{name}
@@ -168,7 +209,7 @@ function AddPublisher({ appId, onClose }: { readonly appId: string; readonly onC
 	const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
 	const preset: Preset = PRESETS[presetName];
 	const add = useChange("POST /publisher", ({ name }) => {
-		notify(`Publisher ${name} added.`);
+		notify(`Publisher ${name} added. It waits for its first job.`);
 		onClose();
 	});
 	const errors = formErrors(add.error, ["name", "stage", "provider", "issuer", "claims"]);
@@ -177,6 +218,9 @@ function AddPublisher({ appId, onClose }: { readonly appId: string; readonly onC
 			title="Add publisher"
 			action="Add publisher"
 			isPending={add.isPending}
+			isReady={
+				!preset.fields.some(({ claim, isNumber }) => isNumber === true && /[^\d*]/.test((texts[claim] ?? "").trim()))
+			}
 			error={errors.rest}
 			onClose={onClose}
 			onSubmit={() => add.mutate({ body: publisherBody({ appId, name, preset: presetName, stage, issuer, texts }) })}
@@ -214,13 +258,17 @@ function AddPublisher({ appId, onClose }: { readonly appId: string; readonly onC
 					onChange={(event) => setIssuer(event.currentTarget.value)}
 				/>
 			)}
-			{preset.fields.map(({ claim, label, placeholder, isRequired }) => (
+			{preset.fields.map(({ claim, label, placeholder, isRequired, isNumber }) => (
 				<TextInput
 					key={claim}
-					label={label}
-					placeholder={placeholder}
+					label={isRequired === true ? label : `${label} (optional)`}
+					placeholder={isRequired === true ? placeholder : `any, or e.g. ${placeholder}`}
 					required={isRequired === true}
-					error={errors.at(`claims.${claim}`)}
+					error={
+						isNumber === true && /[^\d*]/.test((texts[claim] ?? "").trim())
+							? `The number of the id, such as ${placeholder}. A name matches no job.`
+							: errors.at(`claims.${claim}`)
+					}
 					value={texts[claim] ?? ""}
 					onChange={(event) => {
 						const { value } = event.currentTarget;
