@@ -41,6 +41,8 @@ async function ignoreEarlier(): Promise<void> {
 	start = (await auditEntries(world.orgId)).at(-1)?.id ?? 0;
 }
 
+const bySystem = { actor_type: "system", actor_id: null, actor_name: "Automatic clean-up", ip_address: null };
+
 /** The entries since the start of the test, oldest first. */
 const entries = (action?: string) => auditEntries(world.orgId, action, start);
 
@@ -105,7 +107,6 @@ describe("a registration that fails has an audit entry", () => {
 		await ignoreEarlier();
 		world.clock.nowMs += DAY_MS;
 		await sweep(world.deps);
-		const bySystem = { actor_type: "system", actor_id: null, actor_name: "Automatic clean-up", ip_address: null };
 		const written = await entries();
 		expect(written).toMatchObject([
 			{
@@ -146,7 +147,7 @@ describe("bindings that the service creates and removes are audited in the organ
 		world.clock.nowMs += 30 * 86_400_000;
 		await purgeOrganizations(world.deps);
 		expect(await entries("binding.delete")).toMatchObject([
-			{ target_id: member.id, before: role, after: null, details: { reason: "app_removed" } },
+			{ ...bySystem, target_id: member.id, before: role, after: null, details: { reason: "app_removed" } },
 		]);
 	});
 

@@ -96,13 +96,10 @@ describe("a demotion", () => {
 				{ id: admin.key.id, name: "Personal key", lost: [lost("org_admin")] },
 				{
 					id: keys.strong.id,
+					name: "strong",
 					lost: expect.arrayContaining([lost("org_admin"), lost("app_developer", app)]),
 				},
-				{
-					id: keys.preview.id,
-					name: "preview",
-					lost: [lost("app_preview", app)],
-				},
+				{ id: keys.preview.id, name: "preview", lost: [lost("app_preview", app)] },
 				{ id: keys.mixed.id, name: "mixed", lost: [lost("org_admin")] },
 			].sort((left, right) => order(left.id) - order(right.id)),
 		);
