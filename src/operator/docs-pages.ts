@@ -69,7 +69,7 @@ const plain = (text: string) =>
  * The address of the command in jobs, below that of the server; the served page shows that of the
  * server's newest.
  */
-export const EXAMPLE_COMMAND = /\/command\/capstan-0\.1\.0-5d41402abc4b2a76\.tgz/g;
+export const EXAMPLE_COMMAND = /\/command\/capstan-1\.0\.0-5d41402abc4b2a76\.tgz/g;
 
 /**
  * The addresses by which examples name the server; src/pages/docs.js shows that of the server that

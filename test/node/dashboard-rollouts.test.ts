@@ -201,7 +201,7 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 				stableVersion: "1.1.0",
 				previous: { version: "1.1.0", endedAs: "promoted" },
 			});
-			expect(await checks()).toEqual(["1.1.0"]);
+			await expect.poll(checks).toEqual(["1.1.0"]);
 		});
 
 		test("ends when another bundle is released, as the dialog says", async () => {
@@ -217,7 +217,7 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 				stableVersion: "1.3.0",
 				previous: { version: "1.1.0", endedAs: "replaced" },
 			});
-			expect(await checks()).toEqual(["1.3.0"]);
+			await expect.poll(checks).toEqual(["1.3.0"]);
 		});
 
 		test("is not replaced below 100 %, as the dialog says", async () => {

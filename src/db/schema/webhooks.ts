@@ -1,6 +1,8 @@
 /**
  * Row types of webhooks, their events and their deliveries (src/db/schema.ts).
  */
+import type { Flag } from "../../authz/principal";
+
 export interface WebhooksTable {
 	id: string;
 	org_id: string;
@@ -50,7 +52,7 @@ export interface WebhookAttemptsTable {
 	number: number;
 	at_ms: number;
 	shown_url: string;
-	is_of_records: 0 | 1;
+	is_of_records: Flag;
 	duration_ms: number;
 	status_code: number | null;
 	error: string | null;

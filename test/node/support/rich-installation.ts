@@ -21,6 +21,8 @@ export interface RichInstallation {
 	readonly keyId: string;
 	readonly groupId: string;
 	readonly webhookId: string;
+	/** A delivery of the webhook, with an attempt. */
+	readonly deliveryId: string;
 	/** The newest channel, which was deleted. */
 	readonly goneChannelId: number;
 }
@@ -125,6 +127,7 @@ export async function createRichInstallation(product: Product): Promise<RichInst
 	const gone = await send("POST", "/channel", { app_id: app, channel: "gone", version: "1.0.0" });
 	await product.api("DELETE", `/channel?app_id=${app}&channel=gone`);
 	await receiver.settled();
+	const { body: deliveries } = await product.api("GET", `/webhook/delivery?orgId=${orgId}&id=${webhook.id}`);
 	return {
 		orgId,
 		app,
@@ -133,6 +136,7 @@ export async function createRichInstallation(product: Product): Promise<RichInst
 		keyId: key.id,
 		groupId: group.id,
 		webhookId: webhook.id,
+		deliveryId: deliveries[0].id,
 		goneChannelId: gone.id,
 		sampleUuid: sample.id,
 		sampleApp: sample.app_id,
@@ -259,7 +263,7 @@ export async function readEverything(product: Product, rich: RichInstallation): 
 			const given: Record<string, string> = {
 				app_id: app.id,
 				orgId: rich.orgId,
-				id: rich.webhookId,
+				id: path === "/webhook/delivery/attempts" ? rich.deliveryId : rich.webhookId,
 				webhookId: rich.webhookId,
 			};
 			const parameters = query

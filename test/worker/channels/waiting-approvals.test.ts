@@ -83,8 +83,7 @@ describe("a waiting proposal", () => {
 		await propose();
 		const after = await world.request("GET", `/app/${app.appId}`, { headers: approver.headers });
 		expect(after.body.approvals).toHaveLength(1);
-		expect(after.trips).toBe(before.trips);
-		expect(after.trips).toBeLessThanOrEqual(2);
+		expect(after.trips).toBeLessThanOrEqual(before.trips ?? 0);
 		const stranger = await createWorld();
 		expect((await world.request("GET", `/app/${app.appId}`, { key: stranger.adminKey })).status).toBe(404);
 	});

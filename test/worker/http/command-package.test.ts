@@ -24,7 +24,7 @@ test("stays at its address when the server is upgraded, and the old address redi
 	const first = await ask(serverWith("first"), "/capstan.tgz");
 	expect([first.status, first.headers.get("cache-control")]).toEqual([302, "private, no-store"]);
 	const old = new URL(first.headers.get("location") ?? "");
-	expect(old.href).toMatch(/^https:\/\/updates\.example\.com\/command\/capstan-0\.1\.0-[0-9a-f]{16}\.tgz$/);
+	expect(old.href).toMatch(/^https:\/\/updates\.example\.com\/command\/capstan-1\.0\.0-[0-9a-f]{16}\.tgz$/);
 
 	const upgraded = serverWith("second");
 	const second = await ask(upgraded, "/capstan.tgz");
