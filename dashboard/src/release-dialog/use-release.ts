@@ -49,7 +49,6 @@ export function useChannelDevices(appId: string, channel: Channel | undefined, i
 			return ask("POST /channel/what_if", { body });
 		},
 		enabled: isEnabled && channel !== undefined,
-		retry: false,
 	}).data;
 }
 

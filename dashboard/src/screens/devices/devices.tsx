@@ -115,7 +115,18 @@ export default function Devices({ appId }: AppScreenProps) {
 										wideOnly: true,
 										cell: ({ platform, os_version }) => `${platformName(platform)} ${os_version ?? ""}`,
 									},
-									{ title: "Channel", wideOnly: true, cell: ({ channel }) => channel ?? "—" },
+									{
+										title: "Channel",
+										wideOnly: true,
+										cell: ({ channel }) =>
+											channel === null ? (
+												"—"
+											) : (
+												<span className="cut cell-name" title={channel}>
+													{channel}
+												</span>
+											),
+									},
 									{
 										title: "Last seen",
 										sort: "last_seen",
