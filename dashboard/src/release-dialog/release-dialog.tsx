@@ -94,11 +94,13 @@ export default function ReleaseDialog({
 	const [typedNote, setNote] = useState<string | undefined>();
 	const note = typedNote ?? (file === null ? (record?.comment ?? "") : "");
 
-	const known = useChannelDevices(appId, channel, seesApp);
+	const { known, isCounting } = useChannelDevices(appId, channel, seesApp);
 	const devices = channel === undefined ? 0 : known?.channel_devices;
 	const [chosenWay, setWay] = useState<Way | undefined>();
 	const preselected =
-		channel === undefined || maySetHere === undefined ? undefined : usualWay(channel, version, devices, maySet);
+		channel === undefined || maySetHere === undefined || isCounting
+			? undefined
+			: usualWay(channel, version, devices, maySet);
 	const way = channel === undefined ? "all" : (chosenWay ?? preselected);
 	const [changed, setChanged] = useState<Partial<Rules>>({});
 	const rules: Rules = {

@@ -40,16 +40,21 @@ export function useBundle(appId: string, version: string, isEnabled: boolean): B
 	return data?.find(({ name }) => name === version);
 }
 
-/** Devices of the channel that were seen in the last 30 days; undefined while unknown. */
+/**
+ * Devices of the channel that were seen in the last 30 days; undefined while unknown. Nothing is
+ * preselected while they are counted, because a selection must not change under the reader's hand.
+ */
 export function useChannelDevices(appId: string, channel: Channel | undefined, isEnabled: boolean) {
-	return useQuery({
+	const { data, isLoading } = useQuery({
 		queryKey: ["POST /channel/what_if", "devices", appId, channel?.name],
 		queryFn: () => {
 			const body = { app_id: appId, channel: channel?.name ?? "", version: channel?.version?.name ?? "builtin" };
 			return ask("POST /channel/what_if", { body });
 		},
 		enabled: isEnabled && channel !== undefined,
-	}).data;
+		retry: false,
+	});
+	return { known: data, isCounting: isLoading };
 }
 
 export function useRights(appId: string, orgId: string | undefined, channel: Channel | undefined) {
