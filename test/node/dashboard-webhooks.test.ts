@@ -97,6 +97,7 @@ describe.skipIf(chromium === undefined)("webhooks from the dashboard", () => {
 		await row.getByRole("button", { name: "Retry now" }).click();
 		await expect.poll(() => receiver.received.length).toBeGreaterThan(before);
 		await row.getByText(/^Delivered: the receiver answered 204/).waitFor();
+		await row.getByText(/^HTTP 204/).waitFor();
 		await row.getByRole("button", { name: "Replay" }).click();
 		await expect.poll(() => receiver.received.length).toBeGreaterThan(before + 1);
 		expect(new Set(receiver.received).size).toBe(1);

@@ -3,7 +3,7 @@
  * its request. A response is text of a stranger and is shown as text only.
  */
 import { Button } from "@mantine/core";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { Note } from "../../components/card";
@@ -28,10 +28,13 @@ export function DeliveryAttempts({
 	readonly isEnabled: boolean;
 }) {
 	const { state, attempts: count, last_attempt_at } = delivery;
-	// A query of each state, so that the result of an attempt is asked for when the list shows it.
-	const query = { orgId, id };
-	const answer = useAsk("GET /webhook/delivery/attempts", { query }, { everyMs: state === "pending" ? 3_000 : false });
-	const isBehind = answer.data !== undefined && answer.data.delivery.last_attempt_at !== last_attempt_at;
+	const pace = state === "pending" ? { everyMs: 3_000 } : {};
+	const answer = useAsk("GET /webhook/delivery/attempts", { query: { orgId, id } }, pace);
+	const { data, refetch } = answer;
+	const isBehind = data !== undefined && data.delivery.last_attempt_at !== last_attempt_at;
+	useEffect(() => {
+		if (isBehind) void refetch();
+	}, [isBehind, refetch]);
 	const replay = useChange("POST /webhook/delivery/replay", () => notify("The event is queued again."));
 	return (
 		<Answer query={answer} what="the attempts">
