@@ -23,8 +23,9 @@ function ageText(ageMs: number): string {
 	return ageMs < HOUR_MS ? `${Math.floor(ageMs / MINUTE_MS)} min` : `${Math.floor(ageMs / HOUR_MS)} h`;
 }
 
-/** The answers that the screen shows, or waits for. */
+/** The answers that the screen shows, or waits for, at a time: they grow older without an event. */
 interface Shown {
+	readonly nowMs: number;
 	/** When the oldest answer arrived; 0 while there is none. */
 	readonly oldestMs: number;
 	readonly waits: boolean;
@@ -39,19 +40,18 @@ function shownBy(client: QueryClient): Shown {
 		.map(({ state }) => state);
 	const answered = states.filter(({ data }) => data !== undefined).map(({ dataUpdatedAt }) => dataUpdatedAt);
 	return {
+		nowMs: Date.now(),
 		oldestMs: answered.length === 0 ? 0 : Math.min(...answered),
 		waits: states.some(({ data, fetchStatus }) => data === undefined && fetchStatus === "fetching"),
 		failed: states.some(({ error }) => error !== null && mayAnswerLater(error)),
 	};
 }
 
-/** With the time, because an answer grows older without an event. */
-function useShown(): Shown & { readonly nowMs: number } {
+function useShown(): Shown {
 	const client = useQueryClient();
-	const look = () => ({ ...shownBy(client), nowMs: Date.now() });
-	const [shown, setShown] = useState(look);
+	const [shown, setShown] = useState(() => shownBy(client));
 	useEffect(() => {
-		const timer = setInterval(() => setShown({ ...shownBy(client), nowMs: Date.now() }), TICK_MS);
+		const timer = setInterval(() => setShown(shownBy(client)), TICK_MS);
 		return () => clearInterval(timer);
 	}, [client]);
 	return shown;
