@@ -7,14 +7,20 @@
 
 /** Module of each screen below dashboard/src/screens, by its path. `*` is one part of a path. */
 const SCREENS: Readonly<Record<string, string>> = {
+	account: "account/account",
+	"connect/cli": "keys/cli-login",
+	organizations: "organization/organizations",
 	"organizations/*/apps": "apps/apps",
 	"organizations/*/members": "organization/members",
 	"organizations/*/groups": "organization/groups",
 	"organizations/*/roles": "organization/roles",
+	"organizations/*/groups/*": "organization/group",
 	"organizations/*/keys": "keys/keys",
+	"organizations/*/keys/*": "keys/key",
 	"organizations/*/statistics": "statistics/statistics",
 	"organizations/*/changes": "audit/audit-log",
 	"organizations/*/webhooks": "webhooks/webhooks",
+	"organizations/*/webhooks/*": "webhooks/webhook",
 	"organizations/*/settings": "organization/settings",
 	"apps/*/releases": "apps/overview",
 	"apps/*/channels": "channels/channels",
@@ -30,6 +36,7 @@ const SCREENS: Readonly<Record<string, string>> = {
 	"apps/*/changes": "audit/audit-log",
 	"apps/*/publishers": "publishers/publishers",
 	"apps/*/webhooks": "webhooks/webhooks",
+	"apps/*/webhooks/*": "webhooks/webhook",
 	"apps/*/connect": "connect/connect",
 	"apps/*/settings": "apps/settings",
 };
@@ -66,7 +73,7 @@ export function preloadRules(manifest: Manifest): string {
 }
 
 /** The file of a module with those that it imports before it runs. */
-function filesOf(manifest: Manifest, module: string, found = new Set<string>()): Set<string> {
+export function filesOf(manifest: Manifest, module: string, found = new Set<string>()): Set<string> {
 	const chunk = manifest[module];
 	if (chunk === undefined)
 		throw new Error(`the dashboard's build has no ${module}; correct its path in ${import.meta.url}`);
