@@ -5,12 +5,39 @@
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { defineConfig } from "vite";
+import { defineConfig, type Rolldown } from "vite";
 
 const { devDependencies } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
 
-/** Parts of the first screens. */
-const FIGURES = /dashboard\/src\/(charts\/(sparkline|charts)|releases\.ts|components\/sentence)|Code\/Code/;
+/** Module of the script that every screen starts with. */
+const ENTRY = "main.tsx";
+
+/**
+ * The screens that open first, in this order, with the file of the modules that they share with
+ * other screens. Each file is one request more.
+ */
+const SCREENS = [
+	["screens/apps/apps.tsx", "apps-shared"],
+	["screens/apps/overview.tsx", "home-shared"],
+] as const;
+
+type Modules = Parameters<Extract<Rolldown.CodeSplittingGroup["name"], (...words: never) => unknown>>[1];
+
+/** The file of a module of several screens, if it is not part of what every screen has. */
+function sharedFile(id: string, modules: Modules): string | null {
+	if ((modules.getModuleInfo(id)?.dynamicImporters.length ?? 0) > 0) return null;
+	const users = [...usersOf(id, modules)];
+	const isUsedBy = (name: string) => users.some((user) => user.endsWith(`/dashboard/src/${name}`));
+	if (isUsedBy(ENTRY)) return null;
+	return SCREENS.find(([screen]) => isUsedBy(screen))?.[1] ?? null;
+}
+
+/** The module and all that import it statically, so that it loads with them. */
+function usersOf(id: string, modules: Modules): ReadonlySet<string> {
+	const users = new Set([id]);
+	for (const user of users) for (const importer of modules.getModuleInfo(user)?.importers ?? []) users.add(importer);
+	return users;
+}
 
 export default defineConfig({
 	root: fileURLToPath(new URL(".", import.meta.url)),
@@ -42,9 +69,12 @@ export default defineConfig({
 			// Modules of many screens are one file, because each file is one request more.
 			output: {
 				codeSplitting: {
+					includeDependenciesRecursively: false,
 					groups: [
 						{ name: "common", minShareCount: 10 },
-						{ name: "figures", test: FIGURES, minShareCount: 2 },
+						// Their index files, which every screen has, hide who uses them.
+						{ name: "common", test: /@tabler|@tanstack/, minShareCount: 2 },
+						{ name: sharedFile, minShareCount: 2 },
 					],
 				},
 			},

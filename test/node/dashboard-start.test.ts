@@ -66,7 +66,7 @@ describe.skipIf(chromium === undefined)("in a browser", () => {
 				...["/account", "/organization?page=0", `/app/${stage.app}`],
 				...["channel", "bundle", "device"].map((list) => `/${list}?app_id=${stage.app}&page=0`),
 			],
-			most: 36,
+			most: 24,
 		},
 	])("$screen requests everything that it can at once", async ({ path, heading, files, answers, most }) => {
 		const visitor = await stage.admin();
