@@ -74,7 +74,7 @@ export default defineConfig({
 						{ name: "common", minShareCount: 10 },
 						// Their index files, which every screen has, hide who uses them.
 						{ name: "common", test: /@tabler|@tanstack/, minShareCount: 2 },
-						{ name: sharedFile, minShareCount: 2 },
+						{ name: sharedFile, debugName: "of a screen", minShareCount: 2 },
 					],
 				},
 			},

@@ -2,7 +2,7 @@
  * Entry of the dashboard: theme, query cache and router. The component library must not insert
  * style elements, because the page's Content-Security-Policy refuses them.
  */
-import "@mantine/core/styles.css";
+import "./library-parts.css";
 import "@mantine/notifications/styles.css";
 import "./theme.css";
 import "./library.css";

@@ -24,6 +24,14 @@ test("the first screen needs less than 150 kB of compressed script", () => {
 	expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(150_000);
 });
 
+test("every screen needs less than 30 kB of compressed style", () => {
+	const [name = "", ...others] = readdirSync(join(DIRECTORY, "dashboard-assets")).filter((file) =>
+		file.endsWith(".css"),
+	);
+	expect(others).toEqual([]);
+	expect(gzipSync(readFileSync(join(DIRECTORY, "dashboard-assets", name))).length).toBeLessThan(30_000);
+});
+
 test("the rules stay within the limits of Cloudflare, beyond which a rule is ignored", () => {
 	const lines = readFileSync(join(PROJECT_DIRECTORY, "dist/assets/_headers"), "utf8").split("\n");
 	expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(2_000);
