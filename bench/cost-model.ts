@@ -3,6 +3,7 @@
  * of several sizes. Pure arithmetic, so that it can be checked by hand; `costLines` prints it.
  * Allowances and the monthly fee are left out.
  */
+import { RETENTION_DAYS } from "../src/domain/defaults";
 import { DAY_MS } from "../src/domain/time";
 import { dollarsPerMillion, INCLUDED, OPERATIONS_OF_MESSAGE, PRICES, type Usage } from "./prices";
 
@@ -100,7 +101,7 @@ export const ASSUMED = {
 	eventsPerMessage: 140,
 	messagesPerBatch: 100,
 	/** Days for which devices are kept (`DEVICE_DAYS`), and events of updates. */
-	deviceDays: 400,
+	deviceDays: RETENTION_DAYS.DEVICE_DAYS.usual,
 	updateDays: 30,
 	/**
 	 * Reports of an update that are sent at once, if they are among the first ones of an hour: the
@@ -141,7 +142,7 @@ const NONE: Usage = {
 };
 
 /** The parts of the price of a million checks. */
-export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
+export function partsOf(fleet: Fleet, counts: CostCounts, form: Form, deviceDays: number = ASSUMED.deviceDays): Part[] {
 	const { devices, apps, isolates } = fleet;
 	const checks = devices * fleet.checksPerDevice;
 	const lambda = checks / DAY_SECONDS / isolates;
@@ -180,7 +181,7 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
 	const copies = ASSUMED.dataCenters * 24 * apps * update.downloads;
 	const misses = Math.min(downloads, copies);
 	const perDownload = (reads: number) => (update.downloads === 0 ? 0 : reads / update.downloads);
-	const held = devices + fresh * ASSUMED.deviceDays;
+	const held = devices + fresh * deviceDays;
 	const gigabytes = (held * counts.deviceBytes + updates * ASSUMED.updateDays * counts.updateBytes) / 1e9;
 	const text = (value: number) => Number(value.toPrecision(3)).toLocaleString("en-US");
 	return [
@@ -243,7 +244,7 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
 		]),
 		part(
 			"storage of devices",
-			`${text(devices)} + ${text(fresh)} new a day x ${ASSUMED.deviceDays} days = ${text(held)} x ${counts.deviceBytes} bytes, ${text(updates)} updates x ${ASSUMED.updateDays} days x ${counts.updateBytes} bytes: ${text(gigabytes)} GB x $${PRICES.d1Storage} a month; ${text(gigabytes / apps)} GB of 10 GB an app`,
+			`${text(devices)} + ${text(fresh)} new a day x ${deviceDays} days = ${text(held)} x ${counts.deviceBytes} bytes, ${text(updates)} updates x ${ASSUMED.updateDays} days x ${counts.updateBytes} bytes: ${text(gigabytes)} GB x $${PRICES.d1Storage} a month; ${text(gigabytes / apps)} GB of 10 GB an app`,
 			[],
 			gigabytes,
 		),
@@ -334,6 +335,12 @@ export function messagesPerEvent(perSecond: number, urgentPerSecond: number, buf
 	const messages = (1 - urgentPerSecond * seconds) / (1 + perSecond * seconds);
 	return Math.min(1, Math.max(1 / ASSUMED.eventsPerMessage, messages));
 }
+
+/** Bytes of reports of a million devices a day, in the one database of their app. */
+export const gigabytesOfMillion = (counts: CostCounts, deviceDays: number): number =>
+	FLEETS.filter(({ devices, apps }) => devices === 1e6 && apps === 1)
+		.flatMap((fleet) => partsOf(fleet, counts, "zip", deviceDays))
+		.reduce((sum, { gigabytes }) => sum + gigabytes, 0);
 
 export const totalOf = (parts: readonly Part[]) => parts.reduce((sum, { dollars }) => sum + dollars, 0);
 

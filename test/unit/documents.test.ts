@@ -6,7 +6,8 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { assumptionTable, costTable, limitTable } from "../../bench/cost-docs";
+import { assumptionTable, costTable, limitTable, MEASURED } from "../../bench/cost-docs";
+import { gigabytesOfMillion } from "../../bench/cost-model";
 import { devDependencies } from "../../package.json";
 import { DELIVERY_DAYS, PREVIEW_DAYS, RESTORABLE_DAYS, RETENTION_DAYS, UNUSED_DAYS } from "../../src/domain/defaults";
 import { ACCEPTANCE_FIELDS, type ChannelField, DELIVERY_FIELDS } from "../../src/domain/updates/channel-fields";
@@ -106,7 +107,8 @@ test("each refusal has a scene, which the product refuses with its code", () => 
 	expect(REFUSAL_CODES.map((code) => explained(code).code)).toEqual(REFUSAL_CODES);
 });
 
-const { AUDIT_DAYS } = RETENTION_DAYS;
+const { AUDIT_DAYS, DEVICE_DAYS } = RETENTION_DAYS;
+const gigabytes = (deviceDays: number) => gigabytesOfMillion(MEASURED, deviceDays).toFixed(1);
 const retention = (name: keyof typeof RETENTION_DAYS) => {
 	const { least, most, usual } = RETENTION_DAYS[name];
 	return `| ${usual} days | \`${name}\`, ${least} to ${most} |`;
@@ -125,6 +127,15 @@ const SENTENCES: Readonly<Record<string, readonly string[]>> = {
 	"src/docs/security.md": [`A deleted app can be restored for ${RESTORABLE_DAYS} days.`],
 	"src/docs/ci.md": [`marks publishers as \`unused\` after ${UNUSED_DAYS} days`],
 	"src/docs/webhooks.md": [`deliveries of ${DELIVERY_DAYS} days`],
+	"src/docs/deploying.md": [
+		`need ${gigabytes(DEVICE_DAYS.usual)} GB with the default \`DEVICE_DAYS\` (${DEVICE_DAYS.usual})`,
+		`${gigabytes(DEVICE_DAYS.least)} GB with ${DEVICE_DAYS.least} (`,
+	],
+	"ARCHITECTURE.md": [
+		`${MEASURED.deviceBytes} bytes for each device seen in \`DEVICE_DAYS\`, and ${MEASURED.updateBytes} for each update`,
+		`that is ${gigabytes(DEVICE_DAYS.usual)} GB for a million daily devices with ${DEVICE_DAYS.usual} \`DEVICE_DAYS\``,
+		`and ${gigabytes(DEVICE_DAYS.least)} GB with ${DEVICE_DAYS.least}.`,
+	],
 	"src/docs/statistics.md": (Object.keys(RETENTION_DAYS) as (keyof typeof RETENTION_DAYS)[]).map(retention),
 };
 

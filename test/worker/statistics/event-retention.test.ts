@@ -5,6 +5,7 @@
 
 import { describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
+import { RETENTION_DAYS } from "../../../src/domain/defaults";
 import { DAY_MS } from "../../../src/domain/time";
 import {
 	deleteOldDevices,
@@ -21,6 +22,8 @@ import { openReports, REPORTS, reportsOf } from "../support/reports";
 import { seenEvent } from "../support/sent-events";
 import { NOW_MS, testEnv, uploadTestBundle } from "../support/world";
 import { bundleOf, testBundle } from "../support/zip";
+
+const { DEVICE_DAYS, STATISTICS_DAYS } = RETENTION_DAYS;
 
 const TODAY = Math.floor(NOW_MS / DAY_MS);
 prepareEventScene();
@@ -53,7 +56,7 @@ describe("retention", () => {
 	});
 
 	test("removes statistics by day, and devices without an override by their last check or report", async () => {
-		const old = TODAY - 400;
+		const old = TODAY - STATISTICS_DAYS.usual;
 		for (const [index, day] of [old, old + 1].entries()) {
 			const runIn =
 				(db: D1Database) =>
@@ -71,7 +74,7 @@ describe("retention", () => {
 			for (const kind of ["plain", "set"]) {
 				await run(
 					"INSERT INTO devices (app_id, device_id, last_seen_at_ms, created_at_ms, updated_at_ms) VALUES (?, ?, ?, 1, 1)",
-					...([`${kind}${index}`, NOW_MS - (400 - index) * DAY_MS - 1] as const),
+					...([`${kind}${index}`, NOW_MS - (DEVICE_DAYS.usual - index) * DAY_MS - 1] as const),
 				);
 			}
 			await runInMain(
