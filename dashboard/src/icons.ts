@@ -36,6 +36,7 @@ export { default as IconDownload } from "@tabler/icons-react/dist/esm/icons/Icon
 export { default as IconExternalLink } from "@tabler/icons-react/dist/esm/icons/IconExternalLink.mjs";
 export { default as IconGitBranch } from "@tabler/icons-react/dist/esm/icons/IconGitBranch.mjs";
 export { default as IconGitCommit } from "@tabler/icons-react/dist/esm/icons/IconGitCommit.mjs";
+export { default as IconGitCompare } from "@tabler/icons-react/dist/esm/icons/IconGitCompare.mjs";
 export { default as IconGitPullRequest } from "@tabler/icons-react/dist/esm/icons/IconGitPullRequest.mjs";
 export { default as IconHistory } from "@tabler/icons-react/dist/esm/icons/IconHistory.mjs";
 export { default as IconInfoCircle } from "@tabler/icons-react/dist/esm/icons/IconInfoCircle.mjs";

@@ -67,6 +67,8 @@ export function Dialog({
 	useEffect(
 		() => () => {
 			requestAnimationFrame(() => {
+				// The dialog led to another field, which has the focus.
+				if (document.activeElement !== null && document.activeElement !== document.body) return;
 				const others = [...document.querySelectorAll("[role=dialog]")];
 				if (others.length > 0 && !others.some((other) => other.contains(opener))) return;
 				const target = opener?.isConnected === true ? opener : document.getElementById("content");

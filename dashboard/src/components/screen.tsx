@@ -2,7 +2,7 @@
  * The frame of a screen, its sections and its empty state. The heading is also the title of the
  * tab, and takes the focus after a navigation, so that screen readers announce the new screen.
  */
-import { type ReactNode, useEffect, useRef } from "react";
+import { type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
 import type { IconDrawing } from "../icons";
 import { Icon } from "./icon";
 import { useIsOnline } from "./online";
@@ -31,7 +31,8 @@ export function Screen({
 		document.title = `${title} · Capstan`;
 		setPageTitle(title);
 	}, [title]);
-	useEffect(() => {
+	// Before the effects of its parts, which may focus a field that the address names (useDo).
+	useLayoutEffect(() => {
 		if (isFirstScreen) isFirstScreen = false;
 		else heading.current?.focus({ preventScroll: true });
 	}, []);

@@ -3,8 +3,8 @@
  * keys, documentation, and actions. Lists that the user may not read stay empty. Actions open their
  * dialog (`?do=`); nothing is changed from the palette itself.
  */
-import { useQuery } from "@tanstack/react-query";
-import { useAsk, usePage } from "../api";
+import { useQueries, useQuery } from "@tanstack/react-query";
+import { ask, useAllPages, useAsk, usePage } from "../api";
 import { useColorScheme } from "../components/color-scheme";
 import { percentText } from "../components/size";
 import {
@@ -14,6 +14,7 @@ import {
 	IconBox,
 	IconDeviceMobile,
 	IconGitBranch,
+	IconGitCompare,
 	IconGitPullRequest,
 	IconKey,
 	IconListCheck,
@@ -25,13 +26,13 @@ import {
 	IconUser,
 	IconUserPlus,
 } from "../icons";
-import { useAppsOfOrganization, useOrganizations } from "../organizations";
+import { type AppRecord, useOrganizations } from "../organizations";
 import { appPath, bundlePath, channelPath, devicePath, keyPath, organizationPath } from "../paths";
 import { useAppMay, useOrganizationMay } from "../permissions";
 import type { Where } from "../shell/navigation";
 import { APP_PLACES, ORGANIZATION_PLACES } from "../shell/places";
 import { visitedApps } from "../shell/visited";
-import type { Entry } from "./match";
+import { type Entry, MOST_OF_A_GROUP } from "./match";
 
 /** The search index of the documentation, as its own pages use it. */
 interface DocsEntry {
@@ -50,21 +51,40 @@ function useDocs(): readonly DocsEntry[] {
 	return docs.data ?? [];
 }
 
+/** Apps whose devices are searched beside those of the open one, the last visited ones first. */
+const OTHER_APPS = 5;
+
 /**
- * The app whose objects are searched: the open one, or the last visited one of the organization.
+ * All apps of all organizations, those that were visited last first, and the one whose objects are
+ * searched: the open one, or the last visited one of the organization.
  */
-function useSearchedApp({ appId, orgId }: Where) {
-	const apps = useAppsOfOrganization(orgId ?? "").data ?? [];
-	const visited = visitedApps().find((one) => apps.some(({ app_id }) => app_id === one));
-	const searched = appId ?? visited ?? apps[0]?.app_id;
+function useApps({ appId, orgId }: Where) {
+	const visited = visitedApps();
+	const rank = (app: AppRecord) => (visited.includes(app.app_id) ? visited.indexOf(app.app_id) : visited.length);
+	const all = useAllPages("GET /app", {}).data ?? [];
+	const apps = [...all].sort((one, other) => rank(one) - rank(other));
+	const here = apps.filter(({ owner_org }) => owner_org === orgId);
+	const searched = appId ?? here[0]?.app_id;
 	return { apps, searched };
 }
 
-function useAppEntries(appId: string | undefined, orgId: string | undefined, isOpenApp: boolean): Entry[] {
+function useAppEntries(
+	appId: string | undefined,
+	orgId: string | undefined,
+	isOpenApp: boolean,
+	part: string,
+): Entry[] {
 	const query = { app_id: appId ?? "" };
 	const options = { enabled: appId !== undefined };
 	const channels = usePage("GET /channel", { query }, 0, options).data?.items ?? [];
-	const bundles = usePage("GET /bundle", { query }, 0, options).data?.items ?? [];
+	const newest = usePage("GET /bundle", { query }, 0, options).data?.items ?? [];
+	const named = useAsk(
+		"GET /bundle",
+		{ query: { ...query, search: part } },
+		{ enabled: appId !== undefined && part.length > 1 },
+	);
+	const found = Array.isArray(named.data) ? named.data : [];
+	const bundles = [...newest, ...found.filter(({ id }) => newest.every((one) => one.id !== id))];
 	const previews = usePage("GET /preview", { query }, 0, options).data?.items ?? [];
 	const may = useAppMay(appId ?? "", orgId);
 	if (appId === undefined) return [];
@@ -166,6 +186,13 @@ function useAppEntries(appId: string | undefined, orgId: string | undefined, isO
 							]),
 				])
 			: []),
+		...bundles.map(({ name }) => ({
+			group: "Actions",
+			label: `Compare ${name}…`,
+			words: "bundle difference files diff",
+			icon: IconGitCompare,
+			to: `${bundlePath(appId, name)}?do=compare`,
+		})),
 		...(may("app.upload_bundle") === true
 			? [{ group: "Actions", label: "Upload a bundle", icon: IconUpload, to: `${appPath(appId, "bundles")}?do=upload` }]
 			: []),
@@ -198,6 +225,13 @@ function useOrganizationEntries(orgId: string | undefined): Entry[] {
 			note: key_hint,
 			icon: IconKey,
 			to: keyPath(orgId, id),
+		})),
+		...keys.map(({ id, name }) => ({
+			group: "Actions",
+			label: `Rotate ${name}…`,
+			words: "api key secret regenerate",
+			icon: IconKey,
+			to: `${keyPath(orgId, id)}?do=rotate`,
 		})),
 		...members.map(({ email, role }) => ({
 			group: "Members",
@@ -260,25 +294,22 @@ export interface Found {
 
 /** @param part what was typed, a moment ago */
 export function useEntries(where: Where, part: string): Found {
-	const { apps, searched } = useSearchedApp(where);
+	const { apps, searched } = useApps(where);
 	const organizations = useOrganizations().data ?? [];
 	const { setColorScheme } = useColorScheme();
 	const docs = useDocs();
-	const ofApp = useAppEntries(searched, where.orgId, searched === where.appId);
+	const ofApp = useAppEntries(searched, where.orgId, searched === where.appId, part);
 	const ofOrganization = useOrganizationEntries(where.orgId);
-	const devices = useAsk(
-		"GET /device",
-		{ query: { app_id: searched ?? "", search: part } },
-		{ enabled: searched !== undefined && part.length > 1 },
-	);
-	const visited = visitedApps();
-	const rank = (appId: string) => (visited.includes(appId) ? visited.indexOf(appId) : visited.length);
-	const found = Array.isArray(devices.data) ? devices.data : [];
+	const organizationOf = (id: string) => organizations.find((one) => one.id === id)?.name;
 	return {
 		entries: [
-			...[...apps]
-				.sort((one, other) => rank(one.app_id) - rank(other.app_id))
-				.map(({ app_id, name }) => ({ group: "Apps", label: name, note: app_id, icon: IconApps, to: appPath(app_id) })),
+			...apps.map(({ app_id, name, owner_org }) => ({
+				group: "Apps",
+				label: name,
+				note: owner_org === where.orgId ? app_id : `${app_id} · ${organizationOf(owner_org) ?? ""}`,
+				icon: IconApps,
+				to: appPath(app_id),
+			})),
 			...ofApp,
 			...ofOrganization,
 			...organizations
@@ -298,17 +329,36 @@ export function useEntries(where: Where, part: string): Found {
 				to,
 			})),
 		],
-		devices:
-			searched === undefined
-				? []
-				: found.slice(0, 4).map(({ device_id, custom_id, version_name, platform }) => ({
-						group: "Devices",
-						label: custom_id ?? device_id,
-						note: [custom_id === null ? undefined : device_id, platform, version_name]
-							.filter((one) => one !== null && one !== undefined)
-							.join(" · "),
-						icon: IconDeviceMobile,
-						to: devicePath(searched, device_id),
-					})),
+		devices: useDevices(apps, searched, part),
 	};
+}
+
+/** Devices by a part of their id or custom id: of the searched app first, then of other apps. */
+function useDevices(apps: readonly AppRecord[], searched: string | undefined, part: string): Entry[] {
+	const others = apps.map(({ app_id }) => app_id).filter((appId) => appId !== searched);
+	const appIds = searched === undefined ? [] : [searched, ...others.slice(0, OTHER_APPS)];
+	const answers = useQueries({
+		queries: appIds.map((appId) => ({
+			queryKey: ["devices of the palette", appId, part],
+			queryFn: () => ask("GET /device", { query: { app_id: appId, search: part } }),
+			enabled: part.length > 1,
+		})),
+	});
+	const found = answers.flatMap(({ data }, index) =>
+		(Array.isArray(data) ? data : []).map((device) => ({ ...device, appId: appIds[index] ?? "" })),
+	);
+	return found.slice(0, MOST_OF_A_GROUP).map(({ appId, device_id, custom_id, version_name, platform }) => ({
+		group: "Devices",
+		label: custom_id ?? device_id,
+		note: [
+			appId === searched ? null : apps.find(({ app_id }) => app_id === appId)?.name,
+			custom_id === null ? null : device_id,
+			platform,
+			version_name,
+		]
+			.filter((one) => one !== null && one !== undefined)
+			.join(" · "),
+		icon: IconDeviceMobile,
+		to: devicePath(appId, device_id),
+	}));
 }

@@ -18,7 +18,7 @@ export interface Entry {
 	readonly keys?: readonly string[];
 }
 
-const MOST_OF_A_GROUP = 4;
+export const MOST_OF_A_GROUP = 4;
 
 /** 0: the label begins with the text; larger: worse; undefined: does not fit. */
 function rankOf({ label, note = "", words = "" }: Entry, wanted: readonly string[]): number | undefined {

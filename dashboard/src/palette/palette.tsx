@@ -4,7 +4,8 @@
  * arrow keys choose, Enter opens, with Ctrl in a new tab.
  */
 import { useDebouncedValue } from "@mantine/hooks";
-import { type KeyboardEvent, type MouseEvent, useState } from "react";
+import { useIsFetching } from "@tanstack/react-query";
+import { type KeyboardEvent, type MouseEvent, useEffect, useState } from "react";
 import { useLocation } from "wouter";
 import { Dialog } from "../components/dialog";
 import { Icon } from "../components/icon";
@@ -20,8 +21,22 @@ const FIRST_GROUPS = ["Apps", "Rollouts", "Go to", "Actions"];
 
 const isExternal = (address: string) => address.startsWith("/docs");
 
-export default function Palette({ where, onClose }: { readonly where: Where; readonly onClose: () => void }) {
-	const [text, setText] = useState("");
+export default function Palette({
+	where,
+	text,
+	onText,
+	isEntered,
+	onEntered,
+	onClose,
+}: {
+	readonly where: Where;
+	readonly text: string;
+	readonly onText: (text: string) => void;
+	/** Enter was pressed when nothing was found yet: the first result opens once all is loaded. */
+	readonly isEntered: boolean;
+	readonly onEntered: (isEntered: boolean) => void;
+	readonly onClose: () => void;
+}) {
 	const [chosen, setChosen] = useState(0);
 	const [part] = useDebouncedValue(text.trim(), TYPING_MS);
 	const [, navigate] = useLocation();
@@ -50,11 +65,17 @@ export default function Palette({ where, onClose }: { readonly where: Where; rea
 		if (step !== undefined && flat.length > 0) {
 			event.preventDefault();
 			setChosen((index + step + flat.length) % flat.length);
-		} else if (event.key === "Enter" && entry !== undefined) {
+		} else if (event.key === "Enter") {
 			event.preventDefault();
-			open(entry, event.ctrlKey || event.metaKey);
+			if (entry === undefined) onEntered(true);
+			else open(entry, event.ctrlKey || event.metaKey);
 		}
 	};
+	const isLoading = useIsFetching() > 0 || part !== text.trim();
+	const first = isEntered && !isLoading ? flat[0] : undefined;
+	useEffect(() => {
+		if (first !== undefined) open(first, false);
+	});
 	let count = -1;
 	return (
 		<Dialog onClose={onClose} withCloseButton={false} size={640} className="pal" title="Search" yOffset={96}>
@@ -73,7 +94,8 @@ export default function Palette({ where, onClose }: { readonly where: Where; rea
 					placeholder="Apps, bundles, devices, keys, actions…"
 					value={text}
 					onChange={(event) => {
-						setText(event.currentTarget.value);
+						onText(event.currentTarget.value);
+						onEntered(false);
 						setChosen(0);
 					}}
 					onKeyDown={onKeyDown}

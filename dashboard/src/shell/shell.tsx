@@ -4,7 +4,7 @@
  * tab bar at the bottom whose last tab opens the whole navigation.
  */
 import { Drawer } from "@mantine/core";
-import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
+import { lazy, type ReactNode, Suspense, useCallback, useEffect, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { useAsk } from "../api";
 import { Icon } from "../components/icon";
@@ -18,12 +18,12 @@ import { Breadcrumbs } from "./breadcrumbs";
 import { Freshness, OfflineStrip } from "./freshness";
 import { Navigation, Tabs, useApprovals, Waiting, type Where } from "./navigation";
 import { OperatorNotice } from "./operator-notice";
+import { PaletteOverlay, preparePalette } from "./palette-overlay";
 import { APP_PLACES, ORGANIZATION_PLACES, placeOf } from "./places";
 import { type Overlay, SEARCH_KEY, useShortcuts } from "./shortcuts";
 import { storeVisitedApp } from "./visited";
 import { You } from "./you";
 
-const Palette = lazy(() => import("../palette/palette"));
 /** For the number of approvals. */
 const LOOK_AGAIN_MS = 30_000;
 
@@ -62,6 +62,7 @@ export function Shell({ children, ...where }: Where & { readonly children: React
 		/>
 	);
 	const search = () => setOverlay("palette");
+	const close = useCallback(() => setOverlay(undefined), []);
 	const you = <You onShortcuts={() => setOverlay("help")} />;
 	const navigation = <Navigation {...where} organization={organization?.name ?? "Organization"} />;
 	return (
@@ -72,7 +73,7 @@ export function Shell({ children, ...where }: Where & { readonly children: React
 			{isPhone ? null : (
 				<aside className="side" aria-label="Sidebar">
 					{switcher}
-					<button type="button" className="find" onClick={search}>
+					<button type="button" className="find" onPointerEnter={preparePalette} onClick={search}>
 						<Icon of={IconSearch} />
 						Search
 						<span className="kbd" aria-hidden="true">
@@ -104,22 +105,14 @@ export function Shell({ children, ...where }: Where & { readonly children: React
 			{isPhone ? (
 				<>
 					<TabBar {...where} onMore={() => setOverlay("more")} />
-					<Drawer
-						opened={overlay === "more"}
-						onClose={() => setOverlay(undefined)}
-						title="Navigation"
-						position="bottom"
-						size="auto"
-					>
+					<Drawer opened={overlay === "more"} onClose={close} title="Navigation" position="bottom" size="auto">
 						{navigation}
 						{you}
 					</Drawer>
 				</>
 			) : null}
-			<Suspense>
-				{overlay === "palette" ? <Palette where={where} onClose={() => setOverlay(undefined)} /> : null}
-				{overlay === "help" ? <ShortcutHelp onClose={() => setOverlay(undefined)} /> : null}
-			</Suspense>
+			{overlay === "palette" ? <PaletteOverlay where={where} onClose={close} /> : null}
+			<Suspense>{overlay === "help" ? <ShortcutHelp onClose={close} /> : null}</Suspense>
 		</div>
 	);
 }

@@ -7,6 +7,7 @@ import { useEffect, useRef } from "react";
 import { useLocation } from "wouter";
 import { areShortcutsOn } from "../components/shortcut-switch";
 import { appPath, organizationPath } from "../paths";
+import { preparePalette } from "./palette-overlay";
 import { APP_PLACES } from "./places";
 
 export type Overlay = "palette" | "help" | "switcher" | "more";
@@ -119,6 +120,8 @@ export function useShortcuts({
 		};
 		const onKey = (event: KeyboardEvent) => {
 			const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+			// The first half of Ctrl K.
+			if (key === "Control" || key === "Meta") preparePalette();
 			if (key === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
 				event.preventDefault();
 				if (document.querySelector("[role=dialog]") === null) setOverlay("palette");

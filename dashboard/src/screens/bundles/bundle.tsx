@@ -16,14 +16,14 @@ import { FailedUpdates } from "../../components/failed-updates";
 import { Confirm } from "../../components/form-dialog";
 import { Icon } from "../../components/icon";
 import { KeptUntil, runningText } from "../../components/kept-until";
-import { TextLink } from "../../components/link";
+import { ButtonLink, TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
 import { Empty, Screen } from "../../components/screen";
 import { countOf, sizeText } from "../../components/size";
 import { Time } from "../../components/time";
 import { useBundleDeletionPlan } from "../../dry-runs";
-import { IconDownload, IconRocket } from "../../icons";
-import { appPath, channelPath } from "../../paths";
+import { IconDownload, IconGitCompare, IconRocket } from "../../icons";
+import { appPath, bundlePath, channelPath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import { ReleaseDialog } from "../../release-dialog";
 import type { AppItemProps } from "../../screen-props";
@@ -90,6 +90,13 @@ function Details({
 					>
 						Download
 					</Button>
+					<ButtonLink
+						variant="default"
+						to={`${bundlePath(appId, bundle.name)}?do=compare`}
+						leftSection={<Icon of={IconGitCompare} />}
+					>
+						Compare
+					</ButtonLink>
 					{may("bundle.delete") === true ? (
 						<Button variant="danger" onClick={() => setDeleting(true)}>
 							Delete bundle

@@ -4,12 +4,13 @@
  * compared bundle is in the address.
  */
 import { Button } from "@mantine/core";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { useSearchParams } from "wouter";
 import { type AnswerOf, useAsk, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { Note } from "../../components/card";
+import { useDo } from "../../components/do";
 import { Empty, Section } from "../../components/screen";
 import { countOf, countText, sizeText } from "../../components/size";
 import { DataTable } from "../../components/table";
@@ -27,6 +28,8 @@ const NEAREST = 3;
 export function Compare({ appId, bundle }: { readonly appId: string; readonly bundle: BundleRecord }) {
 	const [address, setAddress] = useSearchParams();
 	const [version, setVersion] = useState("");
+	const form = useRef<HTMLFormElement>(null);
+	useDo("compare", () => form.current?.querySelector("input")?.focus());
 	const compared = address.get("with") ?? "";
 	const compare = (other: string) =>
 		setAddress((before) => {
@@ -37,6 +40,7 @@ export function Compare({ appId, bundle }: { readonly appId: string; readonly bu
 	return (
 		<Section title="Compare">
 			<form
+				ref={form}
 				className="row wrap"
 				onSubmit={(event) => {
 					event.preventDefault();
@@ -54,7 +58,10 @@ export function Compare({ appId, bundle }: { readonly appId: string; readonly bu
 	);
 }
 
-/** Live bundles, and the ones just before this bundle. */
+/** A version with a suffix is a preview's or a release candidate's. */
+const hasSuffix = ({ name }: BundleRecord) => (name.split("+")[0] ?? "").includes("-");
+
+/** The one just before this bundle and of its kind, live bundles, and earlier ones. */
 function Suggestions({
 	appId,
 	bundle,
@@ -68,7 +75,8 @@ function Suggestions({
 	const others = (bundles.data?.items ?? []).filter(({ name }) => name !== bundle.name);
 	const live = others.filter(({ channels }) => channels.length > 0);
 	const earlier = others.filter(({ created_at }) => created_at < bundle.created_at);
-	const suggested = [...new Set([...live, ...earlier])].slice(0, NEAREST);
+	const before = earlier.find((other) => hasSuffix(other) === hasSuffix(bundle));
+	const suggested = [...new Set([...(before === undefined ? [] : [before]), ...live, ...earlier])].slice(0, NEAREST);
 	return suggested.map(({ name, channels }) => (
 		<Button key={name} variant="default" size="xs" onClick={() => onChoose(name)} className="compare-button">
 			{channels.length === 0 ? `With ${name}` : `With ${name}, live on ${channels[0]}`}

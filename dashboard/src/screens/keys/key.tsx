@@ -8,6 +8,7 @@ import { useLocation } from "wouter";
 import { useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { KeyValues } from "../../components/card";
+import { useDo } from "../../components/do";
 import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen } from "../../components/screen";
@@ -56,6 +57,7 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 	});
 	const isForeign = record.org_id !== orgId;
 	const { mayChange, mayRevoke } = useMayChangeKey(orgId, record);
+	useDo("rotate", () => setDialog("rotate"), mayChange === true && !isForeign);
 	return (
 		<Screen
 			title={record.name}
