@@ -121,7 +121,11 @@ export async function survey(
 	}
 	if (strangers.length > 0 && !takesOver) {
 		throw new Failure(
-			`Nothing was deployed, because this account has things of these names that are not this deployment's:\n${strangers.map((one) => `  - ${one}`).join("\n")}\nDeploy under another name with npm run deploy -- --name=NAME, or, to use and replace them, run ${npmCommand("deploy", option, "--take-over")}.`,
+			[
+				"Nothing was deployed, because this account has things of these names that are not this deployment's:",
+				...strangers.map((one) => `  - ${one}`),
+				`Deploy under another name with npm run deploy -- --name=NAME, or, to use and replace them, run ${npmCommand("deploy", option, "--take-over")}.`,
+			].join("\n"),
 		);
 	}
 	if (consumed.length > 0) throw new Failure(`Nothing was deployed: ${consumed.join(" ")}`);

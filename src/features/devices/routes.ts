@@ -46,8 +46,14 @@ export const setDevice = endpoint({
 	path: "/device",
 	tag: "Devices",
 	summary: "Set the channel, the bundle, or both of one device",
-	description:
-		"Fields that are left out stay as they are. The channel serves the device even if devices may not choose it; its other rules apply. The bundle replaces the channel's. The isolate that handled the request uses the override at the device's next check, all others within four seconds; with the header `x-capstan-wait: visible` the answer comes after that. The device may be one that was not seen yet.",
+	description: [
+		"Fields that are left out stay as they are.",
+		"The channel serves the device even if devices may not choose it; its other rules apply.",
+		"The bundle replaces the channel's.",
+		"The isolate that handled the request uses the override at the device's next check, all others within",
+		"four seconds; with the header `x-capstan-wait: visible` the answer comes after that.",
+		"The device may be one that was not seen yet.",
+	],
 	access: { permission: "app.manage_devices", scope: appScope("body.app_id") },
 	body: v.pipe(
 		v.object({

@@ -43,8 +43,13 @@ export const githubDelivery = endpoint({
 	path: "/hooks/github/:id",
 	tag: "Previews",
 	summary: "Receive a webhook of GitHub about pull requests",
-	description:
-		'Enter this address in the settings of the repository with the secret that POST /preview/hook answers, the content type `application/json` and the event "Pull requests". A closed or merged pull request closes its preview; a reopened one may be opened again. Repeated, late and reordered deliveries are harmless. Other events are answered with `ignored`.',
+	description: [
+		"Enter this address in the settings of the repository with the secret that POST /preview/hook",
+		'answers, the content type `application/json` and the event "Pull requests".',
+		"A closed or merged pull request closes its preview; a reopened one may be opened again.",
+		"Repeated, late and reordered deliveries are harmless.",
+		"Other events are answered with `ignored`.",
+	],
 	access: ACCESS,
 	query: v.object({}),
 	rawBody: { contentType: "application/json", description: "The payload of GitHub." },
@@ -64,8 +69,13 @@ export const gitlabDelivery = endpoint({
 	path: "/hooks/gitlab/:id",
 	tag: "Previews",
 	summary: "Receive a webhook of GitLab about merge requests",
-	description:
-		'Enter this address in the settings of the project with the secret that POST /preview/hook answers, as the secret token or as the signing token, and the trigger "Merge request events". A closed or merged merge request closes its preview; a reopened one may be opened again. Repeated, late and reordered deliveries are harmless. Other events are answered with `ignored`.',
+	description: [
+		"Enter this address in the settings of the project with the secret that POST /preview/hook answers,",
+		'as the secret token or as the signing token, and the trigger "Merge request events".',
+		"A closed or merged merge request closes its preview; a reopened one may be opened again.",
+		"Repeated, late and reordered deliveries are harmless.",
+		"Other events are answered with `ignored`.",
+	],
 	access: ACCESS,
 	query: v.object({}),
 	rawBody: { contentType: "application/json", description: "The payload of GitLab." },

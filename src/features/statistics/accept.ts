@@ -17,7 +17,8 @@ import type { DeviceState } from "../../http/device-state";
 import type { CountedEvent, CountedMetric, DeviceEvent } from "../../messages";
 import type { AppSnapshot } from "../../snapshots/app-snapshot";
 import { reportEvents, rolloutNetworkOf, withoutSuperseded } from "../rollouts/reports";
-import { BLOCKED, decisionInput, isBlocked, recordedReport } from "../updates/device";
+import { decisionInput, recordedReport } from "../updates/device";
+import { BLOCKED, isBlocked } from "../updates/review-networks";
 import { readMetadata, type StatsEvent } from "./report-body";
 
 /** A device belongs to one app, so a request needs few. */

@@ -21,8 +21,9 @@ import type { SnapshotCache } from "../../snapshots/cache";
 import type { Waiter } from "../../snapshots/freshness";
 import { cachedDownloadLinks, type DownloadLinks, downloadLinks, downloadLinksExpireAt } from "../../storage/links";
 import { checkEvents } from "../rollouts/reports";
-import { BLOCKED, deviceOf, isBlocked, recordedReport, resolve, resolveFromMemory, seenOf } from "./device";
+import { deviceOf, recordedReport, resolve, resolveFromMemory, seenOf } from "./device";
 import type { DeviceBody } from "./device-body";
+import { BLOCKED, isBlocked } from "./review-networks";
 
 /** A success; no field is null, because stock clients read the answer strictly. */
 interface UpdateAnswer {

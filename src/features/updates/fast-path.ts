@@ -6,8 +6,9 @@
 import type { DeviceState } from "../../http/device-state";
 import { type FastAnswer, type FastEndpoint, type FastRequest, limitedDatabase } from "../../http/fast-path";
 import { answerCheck, answerFromMemory, eventsOfCheck } from "./answer";
-import { isBlocked, recordedReport } from "./device";
+import { recordedReport } from "./device";
 import { type DeviceBody, readDeviceBody } from "./device-body";
+import { isBlocked } from "./review-networks";
 
 export const fastCheck: FastEndpoint = {
 	path: "/updates",
