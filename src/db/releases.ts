@@ -1,7 +1,7 @@
 /**
  * The release timeline of an app: the histories of its channels and the proposals that wait or were
  * turned down, in one order of time. A position in it is the time, the source and the row, so a
- * page begins exactly behind the last one while new entries arrive. Each source reads its index by
+ * page begins exactly after the last one while new entries arrive. Each source reads its index by
  * time from there, and at most a page.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";

@@ -18,8 +18,8 @@ import type { EventBuffer } from "../queue/event-buffer";
 import type { SnapshotCache } from "../snapshots/cache";
 import type { SchemaVersion } from "../snapshots/schema-version";
 import type { EdgeCache } from "../storage/edge-cache";
+import type { CallerLimits } from "./limits/callers";
 import type { Memory } from "./limits/memory";
-import type { StrangerLimits } from "./limits/strangers";
 import type { RawInput, ScopeSource } from "./scope";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" | "HEAD";
@@ -110,7 +110,7 @@ export interface Context<Path extends string, Query, Body, Row, Load> {
 	/** The bytes that requests under way hold. */
 	readonly memory: Memory;
 	/** Limits by address on requests without a key. */
-	readonly strangers: StrangerLimits;
+	readonly callerLimits: CallerLimits;
 	/** Work that continues after the answer. */
 	readonly waitUntil: (work: Promise<unknown>) => void;
 }

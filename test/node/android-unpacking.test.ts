@@ -22,7 +22,7 @@ import { describeAndroid } from "./support/phone";
 import { sha256 } from "./support/product";
 
 /** Node's Deflate ignores what follows the end; the Worker's does not (odd-archives.test.ts). */
-const UNSEEN_BY_NODE = "bytes behind the end of Deflate";
+const UNSEEN_BY_NODE = "bytes after the end of Deflate";
 
 type Files = Record<string, string>;
 

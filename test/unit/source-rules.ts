@@ -372,6 +372,14 @@ export const RULES: Readonly<Record<string, Rule>> = {
 		],
 		fine: [file("domain/x.ts", `\t\t// ${"word ".repeat(19)}\n`)],
 	},
+	"a tag begins a line of its comment": {
+		breaks({ text }) {
+			const inline = /^(?:\t* \*|\t*\/\*\*) [^@\n]+ @(?:throws|returns|param)\b/m.exec(text);
+			return inline === null ? undefined : `${inline[0].trim()}: begin a line with the tag`;
+		},
+		violations: [file("domain/x.ts", "/** The name. @throws {ApiError} always */\n")],
+		fine: [file("domain/x.ts", "/**\n * The name.\n * @throws {ApiError} always\n */\n")],
+	},
 	"file names are kebab-case": {
 		breaks: ({ path }) => (/^([a-z0-9-]+\/)*[a-z0-9-]+(\.d)?\.ts$/.test(path) ? undefined : "rename it"),
 		violations: [file("features/apps/myFile.ts", ""), file("Features/x.ts", ""), file("features/apps/my_file.ts", "")],

@@ -13,7 +13,7 @@ import { webhookUrlProblem } from "./delivery";
 /** In UTF-8. */
 export const MOST_ANSWER_BYTES = 2_000;
 /**
- * Read of an answer: with the longest address behind the part that is kept, so that a secret that
+ * Read of an answer: with the longest address after the part that is kept, so that a secret that
  * begins in it is recognized as a whole.
  */
 export const MOST_READ_BYTES = 3 * MOST_ANSWER_BYTES;

@@ -75,8 +75,8 @@ const reads = ({ app_id, id }: { readonly app_id: string; readonly id: string },
 type DecisionContext = Context<string, undefined, typeof decisionBody, ChannelScopeRow, ReturnType<typeof reads>>;
 
 /**
- * The waiting proposal and its channel. @throws {ApiError} for a decided one, or a caller with only
- * a preview role
+ * The waiting proposal and its channel.
+ * @throws {ApiError} for a decided one, or a caller with only a preview role
  */
 function waitingProposal({ loaded, ownWorkOnly }: Pick<DecisionContext, "loaded" | "ownWorkOnly">) {
 	const [proposal] = loaded.proposal;

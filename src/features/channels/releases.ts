@@ -113,7 +113,7 @@ export const listReleases = endpoint({
 		"entries by which nothing went live.",
 		"`actor` is the id of an account or key, or `system` for automatic steps.",
 		"`release_id` is the release of the entry (GET /release); null for proposals.",
-		"`before` is the `id` of an entry: the page begins behind it, and the header Link has the next one.",
+		"`before` is the `id` of an entry: the page begins after it, and the header Link has the next one.",
 		"`is_live` marks the entry by which the live bundle of its channel went live.",
 		"`was_rolled_back` marks the entry of a bundle that a rollback left.",
 		"`commit` comes from the CI job or from the bundle's `link`; `notes` is the bundle's comment.",

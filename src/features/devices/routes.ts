@@ -131,7 +131,7 @@ export const setDevice = endpoint({
 		const named = insertNamedDevices([{ appId: scope.appId, deviceId: body.device_id }], nowMs);
 		waitUntil(tryTelemetry(deps, scopeRow.telemetry_binding, ...named));
 		waitUntil(
-			tellStory(deps, {
+			recordOverride(deps, {
 				appId: scopeRow.app_id,
 				deviceId: body.device_id,
 				atMs: nowMs,
@@ -182,7 +182,7 @@ export const unsetDevice = endpoint({
 			throw error;
 		}
 		waitUntil(
-			tellStory(deps, {
+			recordOverride(deps, {
 				appId: scopeRow.app_id,
 				deviceId: device_id,
 				atMs: nowMs,
@@ -196,7 +196,7 @@ export const unsetDevice = endpoint({
 });
 
 /** For the device's story alone; the audit log has the change in any case. */
-async function tellStory(deps: Pick<Deps, "events" | "newId" | "log">, changed: Omit<OverrideChanged, "type">) {
+async function recordOverride(deps: Pick<Deps, "events" | "newId" | "log">, changed: Omit<OverrideChanged, "type">) {
 	try {
 		const event: OverrideChanged = { type: "override", ...changed };
 		await deps.events.send({ kind: "device_events", id: deps.newId(), events: [event] });

@@ -109,7 +109,7 @@ async function receive(
 	const bytes = memoryOfBody(request, MOST_BYTES);
 	const read = (holding?: Holding) => readBytes(request, MOST_BYTES, deps.deadline, holding);
 	const owner = { name: id, group: hook.org_id };
-	const body = bytes === 0 ? await read() : await memory.strangers.during(owner, bytes, waitUntil, read);
+	const body = bytes === 0 ? await read() : await memory.anonymous.during(owner, bytes, waitUntil, read);
 	const secrets = await validSecrets(deps, hook, nowMs);
 	if (!(await isFromProvider(provider, request.headers, body, secrets, nowMs))) throw notFromProvider();
 	// From here on the request is the provider's, which sends those of many repositories from few

@@ -225,7 +225,10 @@ const channelPath = (appId: string, channel: string, channelId: number, of = "")
 const bundlePath = (appId: string, versionId: number, of = "") =>
 	`/preview/bundle?${new URLSearchParams({ appId, versionId: String(versionId), of }).toString()}`;
 
-/** Whether the link is signed. @throws {ApiError} for a wrong or expired signature */
+/**
+ * Whether the link is signed.
+ * @throws {ApiError} for a wrong or expired signature
+ */
 async function checkSignature(
 	deps: Deps,
 	path: string,

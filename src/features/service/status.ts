@@ -9,8 +9,8 @@ import { newestObjects } from "../../db/bundle-list";
 import { type LiveBundle, newestLiveBundles } from "../../db/bundles";
 import { openDb } from "../../db/client";
 import { countDeadMessages } from "../../db/dead-messages";
+import { lastJobRun } from "../../db/job-runs";
 import { newestMigration } from "../../db/schema-version";
-import { lastSweepRun } from "../../db/sweep-runs";
 import { usedBindings } from "../../db/telemetry-databases";
 import { missingTriggers, triggerNames } from "../../db/triggers";
 import { dueDeliveries } from "../../db/webhook-deliveries";
@@ -115,7 +115,7 @@ export const serviceStatus = endpoint({
 	},
 	load: (_input, nowMs) => ({
 		dead: countDeadMessages(),
-		sweepRun: lastSweepRun(),
+		lastRun: lastJobRun(),
 		bindings: usedBindings(),
 		deliveries: dueDeliveries(nowMs, MOST_COUNTED),
 		triggers: triggerNames(),
@@ -125,7 +125,7 @@ export const serviceStatus = endpoint({
 	async handle({ deps, db, request, nowMs, loaded, edgeCache, schemaVersion, waitUntil }) {
 		const { config } = deps;
 		const sizeBytes = db.sizeBytes;
-		const { dead, sweepRun, bindings, deliveries, triggers, newest, live } = loaded;
+		const { dead, lastRun, bindings, deliveries, triggers, newest, live } = loaded;
 		const [schema, telemetry, backlog, bucket, lost, cache] = await Promise.all([
 			schemaVersion.read(db, waitUntil),
 			Promise.all(Object.keys(deps.telemetry).map((binding) => telemetryState(deps, binding))),
@@ -149,7 +149,7 @@ export const serviceStatus = endpoint({
 				due: deliveries[0]?.due ?? 0,
 				oldest_at: nullableRfc3339(deliveries[0]?.oldest_ms ?? null),
 			},
-			last_sweep_at: nullableRfc3339(sweepRun[0]?.at_ms ?? null),
+			last_sweep_at: nullableRfc3339(lastRun[0]?.at_ms ?? null),
 			missing_triggers: missingTriggers(triggers.map(({ name }) => name)),
 			bucket,
 			live_bundles: { checked: live.length, lost },

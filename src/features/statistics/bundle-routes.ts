@@ -145,7 +145,7 @@ export const installStatistics = endpoint({
 	description: describedFigures(
 		[
 			"In total, by bundle, by channel, by bundle and channel, and by day.",
-			"`timed` is the number of installs behind the percentiles `p50_ms` and `p95_ms`.",
+			"`timed` is the number of installs that the percentiles `p50_ms` and `p95_ms` are computed from.",
 			"`format=csv` returns the table by bundle and channel, `graph=success_rate` and",
 			"`graph=install_time` a chart by day.",
 		],

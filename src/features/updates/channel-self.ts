@@ -155,12 +155,12 @@ async function overrideOf(
 	{
 		db,
 		eventBuffer,
-		strangers,
+		callerLimits,
 		actor,
 		nowMs,
 	}: Pick<
 		Context<string, undefined, undefined, undefined, readonly []>,
-		"db" | "eventBuffer" | "strangers" | "actor" | "nowMs"
+		"db" | "eventBuffer" | "callerLimits" | "actor" | "nowMs"
 	>,
 	snapshot: AppSnapshot,
 	deviceId: string,
@@ -168,7 +168,7 @@ async function overrideOf(
 	const { app } = snapshot;
 	const isHeld = heldOverride(snapshot, deviceId) !== undefined;
 	if (!isHeld && !eventBuffer.knows(app.publicId, deviceId)) {
-		await strangers.admitNewDevices(actor.ipAddress, app.publicId, 1, nowMs);
+		await callerLimits.admitNewDevices(actor.ipAddress, app.publicId, 1, nowMs);
 	}
 	return overrideIn(db.unlimited ?? db, snapshot, deviceId);
 }

@@ -6,7 +6,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { deleteOldDeviceEvents } from "../../../src/features/statistics/retention";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { openReports, REPORTS } from "../support/reports";
 import {
 	createTestApp,
@@ -236,7 +236,7 @@ describe("GET /device/events", () => {
 		pass(31 * 24 * 60 * 60 * 1000);
 		expect((await events()).events).toEqual([]);
 		expect((await events({ device_id: device })).events).toEqual([]);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		await deleteOldDeviceEvents(world.deps, openReports());
 		const rows = "SELECT count(*) AS rows FROM device_events WHERE app_id = ?";
 		expect(await REPORTS.prepare(rows).bind(app.uuid).first("rows")).toBe(0);

@@ -33,7 +33,7 @@ describe("retention", () => {
 			for (const hour of [0, 15, 15.99]) {
 				world.clock.nowMs = NOW_MS + day * DAY_MS + hour * 3_600_000;
 				await deleteOldEvents(world.deps, openReports());
-				// A run that began before the sweep did.
+				// A run that began before the clean-up did.
 				world.clock.nowMs -= 15 * 60_000;
 				await consume(world.deps, { messages: [{ body: once }] });
 				expect(await installs(), `day ${day}`).toBe(1);
