@@ -55,7 +55,16 @@ export const RESTORED_BUCKET = "restored_bucket";
 const restoredText = `SELECT position AS name FROM sweep_positions WHERE step = '${RESTORED_BUCKET}'`;
 
 const sqlCommand = (binding: string, text: string): readonly string[] => [
-	...["d1", "execute", binding, "--remote", "--yes", "--json", "--config", RESOLVED_CONFIG, "--command", text],
+	"d1",
+	"execute",
+	binding,
+	"--remote",
+	"--yes",
+	"--json",
+	"--config",
+	RESOLVED_CONFIG,
+	"--command",
+	text,
 ];
 
 /** The commands of a survey of which everything exists. */

@@ -128,8 +128,13 @@ export const acceptInvitation = endpoint({
 		api_key: v.strictObject({ id: v.string(), key: v.string(), expires_at: time }),
 	}),
 	errors: [
-		...(["quota_exceeded", "invitation_not_found", "sign_in_required", "sign_in_failed"] as const),
-		...(["cross_site_request", "https_required", "too_many_requests"] as const),
+		"quota_exceeded",
+		"invitation_not_found",
+		"sign_in_required",
+		"sign_in_failed",
+		"cross_site_request",
+		"https_required",
+		"too_many_requests",
 	],
 	example: {
 		body: { token: EXAMPLE_TOKEN, name: "Ada's laptop" },

@@ -69,7 +69,9 @@ describe("a sample app", () => {
 		}
 		const compared = await get("/bundle/difference", { app_id, version: "2.3.1", base: "2.3.0" });
 		expect(compared.difference.files.map(({ file }: { file: string }) => file)).toEqual([
-			...["assets/app.js", "assets/wishlist.js", "index.html"],
+			"assets/app.js",
+			"assets/wishlist.js",
+			"index.html",
 		]);
 	});
 
@@ -97,11 +99,9 @@ describe("a sample app", () => {
 		expect(
 			live.map(({ channel, version }: { channel: { name: string }; version: string }) => [channel.name, version]),
 		).toEqual([
-			...[
-				["pr-52", "2.4.0-pr.52.1"],
-				["production", "2.3.1"],
-				["beta", "2.3.1"],
-			],
+			["pr-52", "2.4.0-pr.52.1"],
+			["production", "2.3.1"],
+			["beta", "2.3.1"],
 		]);
 		const target = await world.admin("POST /channel/rollback", {
 			body: { app_id, channel: "production", dry_run: true },

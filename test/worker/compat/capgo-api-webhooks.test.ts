@@ -93,8 +93,14 @@ describe("a webhook for records", () => {
 		await deliver();
 		const types = receiver.received.map(({ headers }) => headers["x-capgo-event"]).sort();
 		expect(types).toEqual([
-			...["app_versions.INSERT", "app_versions.UPDATE", "apps.UPDATE", "channels.DELETE", "channels.INSERT"],
-			...["channels.UPDATE", "org_users.INSERT", "orgs.UPDATE"],
+			"app_versions.INSERT",
+			"app_versions.UPDATE",
+			"apps.UPDATE",
+			"channels.DELETE",
+			"channels.INSERT",
+			"channels.UPDATE",
+			"org_users.INSERT",
+			"orgs.UPDATE",
 		]);
 		for (const delivery of receiver.received) {
 			const { headers, text, body } = delivery;

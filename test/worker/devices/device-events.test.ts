@@ -103,15 +103,13 @@ describe("GET /device/events", () => {
 		await deliver();
 		const story = await events({ device_id: device });
 		const expected = [
-			...[
-				"override null",
-				"fail 1.0.2",
-				"crash 1.0.1",
-				"install 1.0.1",
-				"download 1.0.1",
-				"check 1.0.1",
-				"first_seen builtin",
-			],
+			"override null",
+			"fail 1.0.2",
+			"crash 1.0.1",
+			"install 1.0.1",
+			"download 1.0.1",
+			"check 1.0.1",
+			"first_seen builtin",
 		];
 		expect(kindsOf(story).sort()).toEqual(expected.toSorted());
 		expect(kindsOf(story).slice(0, 5)).toEqual(expected.slice(0, 5));

@@ -229,7 +229,7 @@ describe("GET /service/status", () => {
 		const get = async (key?: string) =>
 			(await operator.request("GET", "/service/status", key === undefined ? {} : { key })).status;
 		expect([await get(operator.adminKey), await get(other.adminKey), await get(reader.text), await get()]).toEqual([
-			...[200, 404, 403, 401],
+			200, 404, 403, 401,
 		]);
 		const { adminKey: key, orgId } = operator;
 		const deleted = await operator.request("DELETE", "/organization", { key, query: { orgId } });
