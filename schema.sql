@@ -1154,7 +1154,7 @@ CREATE INDEX audit_log_denied ON audit_log (org_id, action, at_ms) WHERE action 
 -- == The main database and each telemetry database ==
 
 -- The position of a clean-up job that reads a part of a large table in each run (src/db/table-walk.ts), and as `sweep` the last run of the
--- clean-up (src/db/sweep-runs.ts).
+-- clean-up (src/db/job-runs.ts).
 CREATE TABLE sweep_positions (
   step TEXT PRIMARY KEY,
   position TEXT NOT NULL

@@ -9,8 +9,8 @@ import { parseConfig } from "../src/config";
 import { DEFAULT_QUOTAS, QUOTA_NAMES, QUOTA_TEXTS } from "../src/domain/quotas";
 import { BODY_LIMIT_BYTES } from "../src/features/statistics/ingest";
 import { CHECK_LIMIT_BYTES } from "../src/features/updates/device-body";
-import { CALLER_BYTES, STRANGER_BYTES } from "../src/http/limits/memory";
-import { MOST_NEW_DEVICES, MOST_QUESTIONS, MOST_REQUESTS, REQUEST_WINDOW_MS } from "../src/http/limits/strangers";
+import { MOST_NEW_DEVICES, MOST_QUESTIONS, MOST_REQUESTS, REQUEST_WINDOW_MS } from "../src/http/limits/callers";
+import { ANONYMOUS_BYTES, CALLER_BYTES } from "../src/http/limits/memory";
 import { DEFAULT_LIMIT_BYTES } from "../src/http/pipeline/body";
 import { ASSUMED, type CostCounts, type Fleet, type Form, monthOf } from "./cost-model";
 import { INCLUDED, PRICES } from "./prices";
@@ -122,7 +122,7 @@ export function limitTable(): Table {
 		],
 		[
 			"Memory of bodies in an isolate, of callers and of strangers",
-			`${mebibytes(CALLER_BYTES.all)}, ${mebibytes(STRANGER_BYTES.all)}`,
+			`${mebibytes(CALLER_BYTES.all)}, ${mebibytes(ANONYMOUS_BYTES.all)}`,
 			"A request waits for ten seconds, then 429, an upload 503; both are repeated by the clients.",
 		],
 		[

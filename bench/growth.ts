@@ -118,7 +118,7 @@ async function figuresOf(
 	}
 }
 
-/** Counts once the work behind an answer has ended. */
+/** Counts once the work that follows an answer has ended. */
 async function settled(worker: RunningWorker<GrowthFacts>): Promise<Counts> {
 	let counts: Counts = NOTHING;
 	for (let again = 0; again < 40; again++) {

@@ -29,8 +29,8 @@ export interface Scene {
 }
 
 /**
- * One step of an attacker on one connection. @returns the status; undefined if the connection was
- * closed
+ * One step of an attacker on one connection.
+ * @returns the status; undefined if the connection was closed
  */
 export type Step = (connection: Reopening, number: number) => Promise<number | undefined>;
 

@@ -148,9 +148,17 @@ export type ErrorCode = keyof typeof ERROR_STATUS;
 
 /** Cases of one code that a screen tells apart; sent as `moreInfo.reason`. */
 export const ERROR_REASONS = [
-	...(["app_id_of_deleted_app", "app_id_taken_since", "sample_app_exists"] as const),
-	...(["never_live_here", "may_only_propose", "rollout_changed", "channel_is_protected"] as const),
-	...(["only_operator", "custom_role_limit", "older_than_rollout", "newer_than_rollout"] as const),
+	"app_id_of_deleted_app",
+	"app_id_taken_since",
+	"sample_app_exists",
+	"never_live_here",
+	"may_only_propose",
+	"rollout_changed",
+	"channel_is_protected",
+	"only_operator",
+	"custom_role_limit",
+	"older_than_rollout",
+	"newer_than_rollout",
 ] as const;
 export type ErrorReason = (typeof ERROR_REASONS)[number];
 

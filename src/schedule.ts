@@ -13,17 +13,17 @@ import { removeUnusedDeltaFiles } from "./db/delta-files";
 import { Failures } from "./db/failures";
 import { deleteOldIdempotencyKeys } from "./db/idempotency-keys";
 import { deleteExpiredInvitations } from "./db/invitations";
+import { storeJobRun } from "./db/job-runs";
 import { joinTrips } from "./db/joined-trips";
 import { SEALED_HOOKS } from "./db/preview-hooks";
 import { deleteOldPreviews } from "./db/previews";
 import { deleteOldIdentities } from "./db/publishers";
 import { resealRows } from "./db/reseal";
-import { storeSweepRun } from "./db/sweep-runs";
 import { openTelemetry } from "./db/telemetry-reads";
-import { tendTriggers } from "./db/triggers";
+import { installTriggers } from "./db/triggers";
 import { deleteOldWebhookEvents } from "./db/webhook-deliveries";
 import { SEALED_WEBHOOKS } from "./db/webhooks";
-import { tendZipOnly } from "./db/zip-only-devices";
+import { settleZipOnly } from "./db/zip-only-devices";
 import type { Deps } from "./deps";
 import { causeText } from "./errors";
 import { deleteOldSignIns } from "./features/accounts/retention";
@@ -63,7 +63,7 @@ type Jobs = Readonly<Record<string, (deps: Deps) => Promise<unknown>>>;
 const STAGES: readonly Jobs[] = [
 	{
 		// First, because the jobs below rely on these triggers, which a new or restored database lacks.
-		triggers: tendTriggers,
+		triggers: installTriggers,
 	},
 	{
 		// Before the change feed, which may delete the rows that name those apps.
@@ -83,7 +83,7 @@ const STAGES: readonly Jobs[] = [
 		"deleted organizations": purgeOrganizations,
 		rollouts: stepRollouts,
 		"ended rollouts": deleteOldRollouts,
-		"devices that get the zip": batchOf(tendZipOnly),
+		"devices that get the zip": batchOf(settleZipOnly),
 		"rows of deleted bundles": (deps) => removeTombstones(deps, deps.now()),
 		"previews that fleets name": stopPreviewsOfFleets,
 		"expired bundles": deleteExpiredBundles,
@@ -115,7 +115,7 @@ const STAGES: readonly Jobs[] = [
 	},
 	{
 		// The last one, so that a run that the platform ends early is not stored.
-		"last run": batchOf((nowMs) => [storeSweepRun(nowMs)]),
+		"last run": batchOf((nowMs) => [storeJobRun(nowMs)]),
 	},
 ];
 
@@ -128,7 +128,7 @@ export const JOBS: Jobs = Object.assign({}, ...STAGES);
  * @param replaced jobs that run in place of those of the same names, for tests
  * @throws {Error} when jobs failed; the others ran, and the next run tries again
  */
-export async function sweep(deps: Deps, replaced: Jobs = {}): Promise<void> {
+export async function runJobs(deps: Deps, replaced: Jobs = {}): Promise<void> {
 	const failed = new Set<string>();
 	const telemetry = Object.entries(deps.telemetry).map(([binding, d1]) => [binding, joinTrips(d1)]);
 	const joined: Deps = { ...deps, d1: joinTrips(deps.d1), telemetry: Object.fromEntries(telemetry) };
@@ -138,14 +138,14 @@ export async function sweep(deps: Deps, replaced: Jobs = {}): Promise<void> {
 				await (replaced[name] ?? job)(joined);
 			} catch (error) {
 				failed.add(name);
-				deps.log("error", "step_failed", { work: "sweep", step: name, cause: causeText(error) });
+				deps.log("error", "step_failed", { work: "jobs", step: name, cause: causeText(error) });
 			}
 		});
 		await Promise.all(runs);
 	}
 	if (failed.size > 0) {
 		const names = Object.keys(JOBS).filter((name) => failed.has(name));
-		throw new Error(`sweep failed: ${names.join(", ")}`);
+		throw new Error(`jobs failed: ${names.join(", ")}`);
 	}
 }
 

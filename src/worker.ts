@@ -104,11 +104,11 @@ export default {
 			}
 			return;
 		}
-		const [{ consumeAndSettle }, { bury, DEAD_LETTERS }] = await Promise.all([
+		const [{ consumeAndSettle }, { storeDeadLetters, DEAD_LETTERS }] = await Promise.all([
 			import("./consumer"),
 			import("./queue/dead-letters"),
 		]);
-		if (batch.queue.endsWith(DEAD_LETTERS)) await bury(deps, batch.messages);
+		if (batch.queue.endsWith(DEAD_LETTERS)) await storeDeadLetters(deps, batch.messages);
 		else {
 			await consumeAndSettle(deps, batch);
 			local?.handled(batch.messages.length);
@@ -124,7 +124,7 @@ export default {
 			};
 			return started.local?.drain();
 		}
-		const { sweep } = await import("./schedule");
-		await sweep(start(env).deps);
+		const { runJobs } = await import("./schedule");
+		await runJobs(start(env).deps);
 	},
 } satisfies ExportedHandler<Env, QueueMessage>;

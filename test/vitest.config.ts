@@ -68,16 +68,32 @@ const bundledLibraries = LIBRARIES.map((name) => {
 });
 
 /**
- * Short files that run long. Without the durations of an earlier run, Vitest starts the largest
- * files first and these at the end.
+ * Files that run long, the longest first. Without the durations of an earlier run, Vitest starts
+ * the largest files first, and one of these at the end would run alone.
  */
-const SLOW = ["memory.test.ts", "demo.test.ts", "start.test.ts", "android-client.test.ts"];
+const SLOW = [
+	"fuzz.test.ts",
+	"memory.test.ts",
+	"demo.test.ts",
+	"backup-sql.test.ts",
+	"android-client.test.ts",
+	"docs.test.ts",
+	"start.test.ts",
+	"dashboard-content.test.ts",
+	"stop.test.ts",
+	"isolation-matrix.test.ts",
+	"faults.test.ts",
+	"guarded-writes.test.ts",
+	"crash-points.test.ts",
+	"faults-background.test.ts",
+];
 
 class SlowFirst extends BaseSequencer {
 	override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
 		const sorted = await super.sort(files);
-		const isSlow = ({ moduleId }: TestSpecification) => SLOW.some((name) => moduleId.endsWith(`/${name}`));
-		return [...sorted.filter(isSlow), ...sorted.filter((file) => !isSlow(file))];
+		const place = ({ moduleId }: TestSpecification) => SLOW.findIndex((name) => moduleId.endsWith(`/${name}`));
+		const slow = sorted.filter((file) => place(file) >= 0).sort((one, other) => place(one) - place(other));
+		return [...slow, ...sorted.filter((file) => place(file) < 0)];
 	}
 }
 

@@ -167,7 +167,7 @@ const isOwn = (before: string, content: string, command: string) =>
 	before.replace(/(?<=npx --yes )https?:\/\/\S+\/capstan[\w.+-]*\.tgz/g, () => command) === content;
 
 /**
- * By the remote, and then by the files of the repository; GitHub if nothing tells, undefined for
+ * By the remote, and then by the files of the repository; GitHub if neither says, undefined for
  * another host.
  */
 async function systemOf(run: Run, { root }: Checkout): Promise<CiSystem | undefined> {
@@ -196,7 +196,8 @@ async function branchOf(run: Run, repository: Repository | undefined): Promise<B
 }
 
 /**
- * GitHub replaces expressions before the shell sees the command. @throws {Failure} `invalid_option`
+ * GitHub replaces expressions before the shell sees the command.
+ * @throws {Failure} `invalid_option`
  */
 function refuseExpressions({ appId, webDir, branch, folder }: CiFacts): void {
 	const expression = [appId, webDir, branch, folder].find((name) => name.includes("${{"));

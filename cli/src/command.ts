@@ -117,7 +117,10 @@ export function numberOf(options: Values, name: string, least: number, most: num
 	});
 }
 
-/** A version as the server takes it. @throws {Failure} `invalid_option` */
+/**
+ * A version as the server takes it.
+ * @throws {Failure} `invalid_option`
+ */
 export function versionOf(options: Values, name: string): string | undefined {
 	const value = text(options, name);
 	if (value === undefined || parseVersion(value) !== null) return value;
@@ -125,8 +128,8 @@ export function versionOf(options: Values, name: string): string | undefined {
 }
 
 /**
- * A duration such as `30s`, `15m`, `2h` or `7d`, in milliseconds. @throws {Failure}
- * `invalid_option`
+ * A duration such as `30s`, `15m`, `2h` or `7d`, in milliseconds.
+ * @throws {Failure} `invalid_option`
  */
 export function durationOf(options: Values, name: string, fallback: string): number {
 	const value = text(options, name) ?? fallback;

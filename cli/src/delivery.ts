@@ -94,8 +94,8 @@ function reachesNobody({ storeBuilds = [] }: Delivery, version: string): boolean
 }
 
 /**
- * Prints the problems of a bundle that is live now, and who gets it. @returns the exit code of the
- * command
+ * Prints the problems of a bundle that is live now, and who gets it.
+ * @returns the exit code of the command
  */
 export function showOutcome(
 	terminal: Terminal,

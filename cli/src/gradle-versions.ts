@@ -241,7 +241,7 @@ function evaluate(expression: string, values: Values, depth: number): string[] |
 	return named(code, below, values);
 }
 
-/** Without brackets around it and conversions behind it. */
+/** Without brackets around it and conversions after it. */
 function plain(expression: string): string {
 	let code = expression.trim();
 	for (let before = ""; before !== code; ) {

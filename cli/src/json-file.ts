@@ -45,7 +45,7 @@ export function jsonObject<Shape extends object>(path: string, text: string): Pa
 	throw usage("invalid_json", `${path} must contain a JSON object.`, { file: path });
 }
 
-/** The text with blanks for comments and for commas behind last values, so that positions stay. */
+/** The text with blanks for comments and for commas after last values, so that positions stay. */
 export function plainJson(text: string): string {
 	const { code, bare } = sourceOf(text, JSON_WITH_COMMENTS);
 	return [...bare.matchAll(/,(?=\s*[}\]])/g)].reduce(

@@ -15,7 +15,10 @@ const TIME_LIMIT_MS = 30_000;
 const ISSUER_TRIES = 3;
 const ISSUER_PAUSE_MS = 5_000;
 
-/** Gets a token for an audience. @throws {Failure} `identity_token_unavailable` */
+/**
+ * Gets a token for an audience.
+ * @throws {Failure} `identity_token_unavailable`
+ */
 type Source = (audience: string) => Promise<string>;
 
 /**

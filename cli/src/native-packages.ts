@@ -15,7 +15,7 @@ type NativePackage = NativePackages[number];
 
 const NATIVE_CODE = /[A-Za-z0-9]\.(java|swift|kt|scala)$/;
 
-/** The server takes no longer one, such as an address with a token. */
+/** The server rejects longer ranges, such as a Git URL with a token. */
 const LONGEST_RANGE = 512;
 
 interface FoundPackages {

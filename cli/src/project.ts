@@ -23,7 +23,7 @@ export interface ConfigFile {
 	readonly path: string;
 	readonly text: string;
 	readonly isJson: boolean;
-	/** JSON with comments or commas behind last values, which Capacitor itself does not read. */
+	/** JSON with comments or commas after last values, which Capacitor itself does not read. */
 	readonly hasComments: boolean;
 	/** Position of the object literal; undefined if it is computed. */
 	readonly root: ObjectLiteral | undefined;

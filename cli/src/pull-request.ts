@@ -16,7 +16,7 @@ export interface PullRequest {
 	readonly repositoryId: string | undefined;
 	readonly commit: string | undefined;
 	readonly title: string | undefined;
-	/** RFC 3339; undefined if nothing tells. */
+	/** RFC 3339; undefined if the CI system does not say. */
 	readonly eventAt: string | undefined;
 	/** The run belongs to the end of the pull request. */
 	readonly isClosed: boolean;

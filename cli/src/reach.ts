@@ -114,7 +114,10 @@ function remarksOf(
 
 const NO_REPORT = "No device has reported yet.";
 
-/** Prints the problems and the remarks. @returns the exit code of the command */
+/**
+ * Prints the problems and the remarks.
+ * @returns the exit code of the command
+ */
 export function showReach(terminal: Terminal, { problems, isNobody, remarks }: Reach): ExitCode {
 	for (const { message } of problems) terminal.line(`${terminal.style("yellow", "Problem")} ${message}`);
 	const [first, warning] = remarks;

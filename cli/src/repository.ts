@@ -81,7 +81,7 @@ export async function repositoryOf(run: Run, system: CiSystem): Promise<Reposito
 
 export type Trust = "added" | "exists" | "not_allowed";
 
-/** Adds the publishers of the jobs, those that the app has not. */
+/** Adds the publishers that the app is missing. */
 export async function trustRepository(
 	{ api }: Pick<Server, "api">,
 	appId: string,

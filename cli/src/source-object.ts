@@ -17,7 +17,7 @@ export interface Member {
 }
 
 export interface ObjectLiteral {
-	/** Position of `{`, and behind `}`. */
+	/** Offsets of `{` and of the character after `}`. */
 	readonly start: number;
 	readonly end: number;
 	readonly members: readonly Member[];
@@ -27,7 +27,7 @@ export class NotEditable extends Error {
 	override readonly name = "NotEditable";
 }
 
-/** Behind white space and comments. */
+/** Skips white space and comments. */
 function skip(text: string, from: number): number {
 	const found = /(?:\s|\/\/[^\n]*|\/\*[\s\S]*?\*\/)*/y;
 	found.lastIndex = from;
@@ -35,7 +35,7 @@ function skip(text: string, from: number): number {
 	return found.lastIndex;
 }
 
-/** Behind the string that begins here; of a template, behind its nested expressions too. */
+/** Returns the offset after the string literal at `from`, including nested `${…}`. */
 function skipString(text: string, from: number): number {
 	const quote = text[from];
 	for (let at = from + 1; at < text.length; at++) {
@@ -61,8 +61,8 @@ function skipBrackets(text: string, from: number): number {
 }
 
 /**
- * The members of the object literal at `{`. @throws {NotEditable} for spreads, methods and computed
- * keys
+ * The members of the object literal at `{`.
+ * @throws {NotEditable} for spreads, methods and computed keys
  */
 export function objectAt(text: string, start: number): ObjectLiteral {
 	const members: Member[] = [];
@@ -116,7 +116,10 @@ export function literalOf(text: string): Literal | undefined {
 	});
 }
 
-/** The object that the file is, or exports. @throws {NotEditable} if it cannot be found */
+/**
+ * The object that the file is, or exports.
+ * @throws {NotEditable} if it cannot be found
+ */
 export function rootObject(text: string, isJson: boolean): ObjectLiteral {
 	if (isJson) {
 		const start = skip(text.replace(/^\uFEFF/, " "), 0);
@@ -156,8 +159,8 @@ export interface SettingChange {
 }
 
 /**
- * The text with the values set. Setting values that are there changes nothing. @throws
- * {NotEditable}
+ * The text with the values set. Setting values that are there changes nothing.
+ * @throws {NotEditable}
  */
 export function withSettings(text: string, isJson: boolean, changes: readonly SettingChange[]): string {
 	let edited = text;
@@ -281,7 +284,7 @@ function withoutMember(text: string, { members }: ObjectLiteral, member: Member)
 	const from = isLine ? lineStart : member.start;
 	const to = member.end + (isLine ? lineEnd : (/^[ \t]*/.exec(text.slice(member.end))?.[0] ?? "")).length;
 	const previous = members[members.indexOf(member) - 1];
-	// JSON has no comma behind the last member.
+	// JSON has no comma after the last member.
 	const before =
 		previous?.hasComma === true && member === members.at(-1) && !member.hasComma
 			? text.slice(0, previous.end - 1) + text.slice(previous.end, from)

@@ -1,6 +1,6 @@
 /**
  * Resumable uploads (TUS 1.0). A lost connection costs the bytes that the server has not stored;
- * the upload continues behind them.
+ * the upload continues after them.
  */
 
 import { errorOf } from "../../src/client/client";

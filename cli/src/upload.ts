@@ -1,6 +1,6 @@
 /**
- * Uploads a build as a bundle: single files, of which the server keeps those that it has, a zip, or
- * both. Devices see nothing of it until a channel points to the bundle, so a run that ends anywhere
+ * Uploads a build as a bundle: as single files (only those that the server lacks are sent), as a zip,
+ * or both. Devices see nothing of it until a channel points to the bundle, so a run that ends anywhere
  * leaves nothing visible, and the next run starts over or continues.
  */
 import { open, readFile } from "node:fs/promises";

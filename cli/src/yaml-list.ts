@@ -5,9 +5,9 @@
  */
 
 interface Entry {
-	/** The text behind the colon, without a comment and an anchor. */
+	/** The text after the colon, without a comment and an anchor. */
 	readonly inline: string;
-	/** Index of the first character behind the colon, and that behind the last line of the entry. */
+	/** Index of the first character after the colon, and of that after the last line of the entry. */
 	readonly start: number;
 	readonly end: number;
 	/** The lines below the key. */

@@ -26,7 +26,11 @@ export const CUSTOM_ROLE_NAME = /^[a-z][a-z0-9-]{1,29}$/;
  */
 const RESERVED: readonly string[] = [
 	...ROLE_NAMES.map((name) => name.replace(/^[a-z]+_/, "").replaceAll("_", "-")),
-	...["read", "upload", "write", "all", "owner"],
+	"read",
+	"upload",
+	"write",
+	"all",
+	"owner",
 ];
 
 export const isReservedRoleName = (name: string): boolean => RESERVED.includes(name);

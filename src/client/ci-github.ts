@@ -56,11 +56,12 @@ ${steps([publishStep(facts, "release")])}${variables(secretOf(facts))}
       name: ${facts.name}-preview
       url: \${{ steps.preview.outputs.CAPSTAN_PREVIEW_URL }}
 ${previewJob}${artifact(facts)}      # The exit code 6 means that the preview has ended.
-${steps([publishStep(facts, "preview upload", ' --post-comment --url-file "$GITHUB_OUTPUT"')], "preview")}${variables({ ...COMMENTS, ...secretOf(facts) })}
+${steps([publishStep(facts, "preview upload", TO_PULL_REQUEST)], "preview")}${variables({ ...COMMENTS, ...secretOf(facts) })}
   preview-end:
     if: ${OWN_PULL_REQUEST} && github.event.action == 'closed'
 ${previewJob}${steps([publishStep(facts, "preview close", " --post-comment")])}${variables(COMMENTS)}`;
 
+const TO_PULL_REQUEST = ' --post-comment --url-file "$GITHUB_OUTPUT"';
 const COMMENTS = { GITHUB_TOKEN: `\${{ github.token }}` };
 
 const titleOf = ({ folder }: NamedFacts) => (folder === "" ? "Capstan" : `Capstan ${folder}`);

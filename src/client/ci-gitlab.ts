@@ -6,7 +6,7 @@ import { type Stages, type Step, USUAL_STAGES } from "./ci-facts";
 import { installSteps, type NamedFacts, pathIn, publishStep, scalar, setUpSteps } from "./ci-steps";
 import { PACKAGE_MANAGERS } from "./package-managers";
 
-/** The server trusts no fork. */
+/** Jobs of forks get no key. */
 const OWN_MERGE_REQUEST =
 	'$CI_PIPELINE_SOURCE == "merge_request_event" && $CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID';
 

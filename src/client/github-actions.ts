@@ -1,6 +1,6 @@
 /**
  * Actions of GitHub that printed workflows use, by the commit of a release: a tag can be moved to
- * other code, and a job that releases would run it. The comment behind a commit names its release,
+ * other code, and a job that releases would run it. The comment after a commit names its release,
  * which tools that update workflows read.
  */
 export const CHECKOUT = "actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2";

@@ -99,7 +99,7 @@ export interface Installation {
  * repository's dependencies.
  */
 export function setUpCommands({ manager, pinned }: Installation): readonly string[] {
-	// The hash behind a plus sign is Corepack's.
+	// The hash after a plus sign is Corepack's.
 	const version = pinned?.replace(/\+.*/, "") ?? PACKAGE_MANAGERS[manager].usual;
 	if (version === undefined || manager === "npm") return [];
 	if (manager === "bun") return [`npm install --global ${version}`];

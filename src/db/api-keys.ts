@@ -80,7 +80,8 @@ const apiKeyRows = (shown: RawBuilder<unknown> = sql`1`) =>
 		sql<string | null>`(SELECT id FROM publishers WHERE api_key_id = api_keys.id)`.as("publisher_id"),
 		sql<0 | 1>`api_keys.key_ciphertext IS NULL`.as("is_hashed_key"),
 		sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type,
-				'custom_permissions', json(${CUSTOM_PERMISSIONS}), 'org_id', b.org_id, 'app_id', b.app_id, 'channel_id', b.channel_id, 'parent_binding_id', b.parent_binding_id,
+				'custom_permissions', json(${CUSTOM_PERMISSIONS}), 'org_id', b.org_id, 'app_id', b.app_id,
+				'channel_id', b.channel_id, 'parent_binding_id', b.parent_binding_id,
 				'expires_at_ms', b.expires_at_ms, 'in_deleted_organization', o.deleted_at_ms IS NOT NULL))
 			FROM role_bindings b CROSS JOIN organizations o ON o.id = b.org_id
 			WHERE b.api_key_id = api_keys.id AND ${shown})`.as("bindings"),

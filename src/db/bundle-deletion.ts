@@ -103,7 +103,9 @@ export async function removeTombstones(deps: TelemetryDeps, nowMs: number): Prom
 	};
 	const failures = new Failures();
 	await walk(db, tombstones, async (range) => [
-		sql`DELETE FROM bundles WHERE ${range} AND id NOT IN ${jsonList(await reportedIn(deps, db, range, failures))} AND NOT EXISTS (SELECT 1 FROM channels WHERE version_id = bundles.id)
+		sql`DELETE FROM bundles WHERE ${range}
+			AND id NOT IN ${jsonList(await reportedIn(deps, db, range, failures))}
+			AND NOT EXISTS (SELECT 1 FROM channels WHERE version_id = bundles.id)
 			AND NOT EXISTS (SELECT 1 FROM channels WHERE rollout_version_id = bundles.id)
 			AND NOT EXISTS (SELECT 1 FROM device_overrides WHERE version_id = bundles.id)`.compile(query),
 	]);

@@ -241,7 +241,8 @@ export interface ExpiredBundle {
  */
 export function expiredBundlesOfApps(nowMs: number, mostOfApp: number, most: number): CompiledQuery<ExpiredBundle> {
 	return sql<ExpiredBundle>`SELECT id, app_id, name, retention_ms, telemetry_binding FROM (
-			SELECT bundles.id, bundles.app_id, bundles.name, own.retention * 1000 AS retention_ms, own.telemetry_binding, row_number() OVER (PARTITION BY bundles.app_id ORDER BY bundles.created_at_ms, bundles.id) AS place
+			SELECT bundles.id, bundles.app_id, bundles.name, own.retention * 1000 AS retention_ms, own.telemetry_binding,
+				row_number() OVER (PARTITION BY bundles.app_id ORDER BY bundles.created_at_ms, bundles.id) AS place
 			FROM apps AS own CROSS JOIN bundles ON bundles.app_id = own.id AND bundles.deleted_at_ms IS NULL
 				AND bundles.created_at_ms <= ${nowMs} - own.retention * 1000 AND own.retention > 0
 			WHERE bundles.status = 'ready' AND ${UNUSED} AND ${isExpired(nowMs)})

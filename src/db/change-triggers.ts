@@ -73,8 +73,8 @@ function trimmings(): CompiledQuery[] {
 const MOST_LOOKED_AT = 1_000;
 
 /**
- * Public ids of the last changes that no live app has now: devices must not find stored snapshots
- * of them.
+ * Recently changed app ids that no live app has; their stored snapshots must be deleted, so that no
+ * device gets them.
  */
 export async function deletedAppIds(deps: Pick<Deps, "d1">): Promise<string[]> {
 	const [changed] = await openDb(deps.d1, "first-primary").batch([

@@ -128,8 +128,8 @@ export interface StepOutcomeRow {
 export const MOST_STEPS = 20;
 
 /**
- * The devices of rollouts by the step in which they reported. @param stepsAtMs growing, at most
- * `MOST_STEPS`
+ * The devices of rollouts by the step in which they reported.
+ * @param stepsAtMs growing, at most `MOST_STEPS`
  */
 export function outcomesBySteps(
 	rolloutIds: readonly string[],

@@ -73,7 +73,10 @@ export const listedChannelByName = prepared<{ publicAppId: string; name: string 
 		WHERE channels.app_id = ${appIdOf(value("publicAppId"))} AND channels.name = ${value("name")}`.compile(query),
 );
 
-/** The same of these channels only. @param ids JSON array */
+/**
+ * The same of these channels only.
+ * @param ids JSON array
+ */
 export const channelsPageOf = prepared<
 	{ publicAppId: string; ids: string; limit: number; offset: number },
 	ListedChannelRow

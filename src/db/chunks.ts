@@ -1,5 +1,5 @@
 /**
- * Splits a list where one statement or message takes only so many rows and bytes.
+ * Splits a list into the rows and bytes that one statement or message accepts.
  */
 
 /** A JSON parameter stays below half of D1's longest value of 2,000,000 bytes. */

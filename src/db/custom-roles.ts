@@ -102,7 +102,8 @@ export function deleteCustomRole(orgId: OrgId, name: string): CompiledQuery[] {
  * which can be restored.
  */
 const channelsNaming = (orgId: string, name: string) => sql`apps a CROSS JOIN channels ch ON ch.app_id = a.id
-	WHERE (a.owner_org = ${orgId} OR a.id IN (SELECT app_id FROM deleted_apps WHERE org_id = ${orgId})) AND ch.protected = 1 AND ${name} IN (SELECT value FROM json_each(ch.promoters))`;
+	WHERE (a.owner_org = ${orgId} OR a.id IN (SELECT app_id FROM deleted_apps WHERE org_id = ${orgId}))
+		AND ch.protected = 1 AND ${name} IN (SELECT value FROM json_each(ch.promoters))`;
 
 export interface HolderRow {
 	readonly type: "api_key" | "user" | "group" | "invitation" | "channel";
@@ -128,7 +129,8 @@ export interface HolderRow {
 export function holdersOfRole(orgId: string, name: string, nowMs: number, limit: number): CompiledQuery<HolderRow> {
 	const live = (binding: string) => sql`coalesce(${sql.ref(`${binding}.expires_at_ms`)}, ${nowMs} + 1) > ${nowMs}`;
 	// Other bindings of listed holders only, by the index of SAME_BINDING.
-	const others = sql`(SELECT json_group_array(json_object('role', b.role_name, 'scopeType', b.scope_type, 'customPermissions', json(${CUSTOM_PERMISSIONS})))
+	const others = sql`(SELECT json_group_array(json_object('role', b.role_name, 'scopeType', b.scope_type,
+			'customPermissions', json(${CUSTOM_PERMISSIONS})))
 		FROM role_bindings h CROSS JOIN role_bindings b ON coalesce(b.api_key_id, b.user_id) = coalesce(h.api_key_id, h.user_id) AND +b.org_id = h.org_id
 		WHERE h.id = listed.binding_id AND b.id <> h.id AND ${live("b")}
 			AND (b.app_id IS NULL OR (b.app_id IS h.app_id AND (b.channel_id IS NULL OR b.channel_id IS h.channel_id))))`;

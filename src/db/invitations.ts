@@ -76,7 +76,8 @@ export function invitationByToken(tokenHash: string, nowMs: number): CompiledQue
 			"inviter.email as inviter_email",
 			sql<string | null>`(SELECT c.permissions FROM custom_roles c WHERE c.org_id = invitations.org_id
 				AND c.name = invitations.role_name AND c.scope_type = 'org')`.as("custom_permissions"),
-			sql<string>`(SELECT json_group_array(json_object('role', b.role_name, 'customPermissions', json(${CUSTOM_PERMISSIONS}))) FROM role_bindings b WHERE b.user_id = invitations.invited_by
+			sql<string>`(SELECT json_group_array(json_object('role', b.role_name, 'customPermissions', json(${CUSTOM_PERMISSIONS})))
+				FROM role_bindings b WHERE b.user_id = invitations.invited_by
 				AND b.org_id = invitations.org_id AND b.scope_type = 'org' AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}))`.as(
 				"inviter_roles",
 			),

@@ -28,7 +28,8 @@ export interface MemberBindingRow {
 }
 
 const rowsWhere = (orgId: string, condition: RawBuilder<unknown>) => sql<MemberBindingRow>`
-	SELECT b.id, b.user_id, u.email, b.role_name, b.scope_type, b.app_id AS app_uuid, coalesce(d.public_app_id, a.app_id) AS app_id, b.channel_id, c.name AS channel, b.group_id, b.created_at_ms
+	SELECT b.id, b.user_id, u.email, b.role_name, b.scope_type, b.app_id AS app_uuid,
+		coalesce(d.public_app_id, a.app_id) AS app_id, b.channel_id, c.name AS channel, b.group_id, b.created_at_ms
 	FROM ${ACCOUNT_BINDINGS} b INNER JOIN users u ON u.id = b.user_id INNER JOIN apps a ON a.id = b.app_id
 		LEFT JOIN deleted_apps d ON d.app_id = a.id LEFT JOIN channels c ON c.id = b.channel_id
 	WHERE b.org_id = ${orgId} AND b.scope_type <> 'org' AND b.parent_binding_id IS NULL AND ${condition}`;

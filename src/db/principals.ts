@@ -39,14 +39,16 @@ const MAY_REACH_CHANNEL = sql<boolean>`(t.is_limited IS NOT 1 OR b.channel_id IS
 const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>((value) => {
 	const [keyHash, nowMs] = [value("keyHash"), value("nowMs")];
 	return sql<PrincipalRow>`
-		SELECT k.id, k.name, k.user_id, k.org_id, coalesce(t.expires_at_ms, k.expires_at_ms) AS expires_at_ms, k.global_permissions, k.key_ciphertext IS NULL AS is_hashed_key,
+		SELECT k.id, k.name, k.user_id, k.org_id, coalesce(t.expires_at_ms, k.expires_at_ms) AS expires_at_ms,
+			k.global_permissions, k.key_ciphertext IS NULL AS is_hashed_key,
 			k.ip_allow_list, k.last_used_at_ms, ${keyHash} AS secret_hash,
 			t.key_hash IS NULL AND k.key_hash <> ${keyHash} AS secret_is_replaced,
 			p.id AS publisher_id, p.name AS publisher_name, p.stage AS publisher_stage, t.ci,
 			t.is_limited AS job_is_limited, t.repository AS job_repository, t.number AS job_number, t.branch AS job_branch,
 			(SELECT json_group_array(id) FROM (${PREVIEWS_OF_JOB})) AS job_preview_ids, home.enforce_hashed_api_keys, home.require_apikey_expiration,
 			home.max_apikey_expiration_days,
-			(SELECT json_group_array(json_object('orgId', b.org_id, 'role', b.role_name, 'customPermissions', json(${CUSTOM_PERMISSIONS}))) FROM role_bindings b
+			(SELECT json_group_array(json_object('orgId', b.org_id, 'role', b.role_name,
+					'customPermissions', json(${CUSTOM_PERMISSIONS}))) FROM role_bindings b
 				WHERE b.user_id = k.user_id AND b.scope_type = 'org'
 					AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}) AS account_roles,
 			${liveBindings(sql<boolean>`o.id = b.org_id AND b.api_key_id = k.id AND ${MAY_REACH_CHANNEL}`, nowMs)} AS bindings
@@ -69,7 +71,8 @@ export function liveBindings(
 	nowMs: number,
 	bindings: RawBuilder<unknown> = sql.table("role_bindings"),
 ): RawBuilder<string> {
-	return sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name, 'customPermissions', json(${CUSTOM_PERMISSIONS}), 'scopeType', b.scope_type,
+	return sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name,
+				'customPermissions', json(${CUSTOM_PERMISSIONS}), 'scopeType', b.scope_type,
 				'orgId', b.org_id, 'appId', b.app_id, 'channelId', b.channel_id, 'deleted', o.deleted_at_ms IS NOT NULL,
 				'enforce_hashed_api_keys', o.enforce_hashed_api_keys, 'require_apikey_expiration', o.require_apikey_expiration,
 				'max_apikey_expiration_days', o.max_apikey_expiration_days))
@@ -102,6 +105,7 @@ export interface UploaderRow extends PolicyColumns {
 
 export const uploaderStatement = prepared<{ uploadId: string; nowMs: number }, UploaderRow>((value) => {
 	const [uploadId, nowMs] = [value("uploadId"), value("nowMs")];
+	const byPerson = sql<boolean>`o.id = b.org_id AND u.created_by_key IS NULL AND b.user_id = u.created_by`;
 	return sql<UploaderRow>`SELECT u.app_id, a.owner_org, u.created_by_key, u.expires_at_ms AS link_expires_at_ms,
 			k.id AS key_id, k.expires_at_ms, k.ip_allow_list,
 			k.key_ciphertext IS NULL AS is_hashed_key, coalesce(home.enforce_hashed_api_keys, 0) AS enforce_hashed_api_keys,
@@ -109,7 +113,7 @@ export const uploaderStatement = prepared<{ uploadId: string; nowMs: number }, U
 			u.created_by_job IS NULL OR EXISTS (SELECT 1 FROM ci_keys t WHERE t.key_hash = u.created_by_job
 				AND t.expires_at_ms > ${nowMs}) AS job_is_live,
 			${liveBindings(sql<boolean>`o.id = b.org_id AND b.api_key_id = k.id`, nowMs)} AS key_bindings,
-			${liveBindings(sql<boolean>`o.id = b.org_id AND u.created_by_key IS NULL AND b.user_id = u.created_by`, nowMs, ACCOUNT_BINDINGS)} AS account_bindings
+			${liveBindings(byPerson, nowMs, ACCOUNT_BINDINGS)} AS account_bindings
 		FROM uploads u INNER JOIN apps a ON a.id = u.app_id LEFT JOIN api_keys k ON k.id = u.created_by_key
 			LEFT JOIN organizations home ON home.id = k.org_id
 		WHERE u.id = ${uploadId}`.compile(query);

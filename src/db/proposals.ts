@@ -92,7 +92,8 @@ export function proposalsPage(
 		which: RawBuilder<unknown>,
 	) => sql`SELECT * FROM (SELECT p.id, p.created_at_ms, ${sql.lit(waits)} AS waits
 		FROM proposals p WHERE ${isAsked} AND ${which} ORDER BY p.created_at_ms DESC, p.id LIMIT ${limit + offset})`;
-	const waits = sql`p.state = 'pending' AND p.created_at_ms > ${nowMs - PROPOSAL_LIFETIME_MS} AND p.expires_at_ms > ${nowMs} AND NOT (${LACKS_BUNDLE})`;
+	const waits = sql`p.state = 'pending' AND p.created_at_ms > ${nowMs - PROPOSAL_LIFETIME_MS}
+		AND p.expires_at_ms > ${nowMs} AND NOT (${LACKS_BUNDLE})`;
 	const others = isWaiting === true ? sql`p.state = 'pending' AND NOT (${waits})` : sql`NOT (${waits})`;
 	return sql<ProposalRow>`WITH found AS (${firstOf(1, waits)} UNION ALL ${firstOf(0, others)})
 		SELECT p.id, p.app_id, p.channel_id, p.version_id, p.version_name, p.changes, p.base, p.proposer_type,
@@ -277,7 +278,8 @@ export interface ComparableBundle {
 
 export function comparableBundles(appId: AppId, ids: readonly number[]): CompiledQuery<ComparableBundle> {
 	return sql<ComparableBundle>`SELECT id, object_key, size_bytes, session_key,
-			(object_key IS NOT NULL OR external_url IS NOT NULL) AS has_zip, EXISTS (SELECT 1 FROM bundle_files WHERE bundle_files.bundle_id = bundles.id) AS has_manifest
+			(object_key IS NOT NULL OR external_url IS NOT NULL) AS has_zip,
+			EXISTS (SELECT 1 FROM bundle_files WHERE bundle_files.bundle_id = bundles.id) AS has_manifest
 		FROM bundles WHERE ${isOfApp(appId)} AND id IN ${jsonList(JSON.stringify(ids))} AND status = 'ready'`.compile(
 		query,
 	);

@@ -1,7 +1,7 @@
 /**
  * The release timeline of an app: the histories of its channels and the proposals that wait or were
  * turned down, in one order of time. A position in it is the time, the source and the row, so a
- * page begins exactly behind the last one while new entries arrive. Each source reads its index by
+ * page begins exactly after the last one while new entries arrive. Each source reads its index by
  * time from there, and at most a page.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
@@ -129,9 +129,11 @@ export function releasesPage(publicAppId: string, filter: ReleaseFilter, limit: 
 			p.version_id, p.version_name, NULL AS previous_version_name,
 			json_extract(p.changes, '$.rollout_percentage_bps') AS rollout_percentage_bps,
 			${source === "decided" ? sql`p.comment` : sql`NULL`} AS reason,
-			${who.type} AS actor_type, ${who.id} AS actor_id, ${who.name} AS actor_name, NULL AS proposer_name, NULL AS ci, 0 AS rollback_target, 0 AS rolled_back, NULL AS release_id
+			${who.type} AS actor_type, ${who.id} AS actor_id, ${who.name} AS actor_name,
+			NULL AS proposer_name, NULL AS ci, 0 AS rollback_target, 0 AS rolled_back, NULL AS release_id
 		FROM proposals p JOIN channels c ON c.id = p.channel_id
-		WHERE ${hasProposals} AND p.app_id = ${app} AND ${inChannel(sql`p.channel_id`)} AND ${ofVersion(sql`p.version_name`)} AND ${which} AND ${by(who.type, who.id)} AND ${after(source, at, sql`p.rowid`)}
+		WHERE ${hasProposals} AND p.app_id = ${app} AND ${inChannel(sql`p.channel_id`)} AND ${ofVersion(sql`p.version_name`)}
+			AND ${which} AND ${by(who.type, who.id)} AND ${after(source, at, sql`p.rowid`)}
 		ORDER BY ${at} DESC, p.rowid DESC LIMIT ${limit})`;
 	const proposer = sql`coalesce(p.proposed_by_key, p.proposed_by)`;
 	return sql<ReleaseRow>`SELECT entry.*, c.name AS channel_name, c.is_preview, c.version_id AS live_version_id,

@@ -275,7 +275,8 @@ export function noticeRecipients(
  * Deletes reports that arrived before an offer, because no earlier check can still be in the Queue.
  */
 export function deleteEarlyOutcomes(reportedBeforeMs: number, limit: number): CompiledQuery {
-	const reportedAtMs = sql<number>`max(coalesce(installed_at_ms, 0), coalesce(failed_at_ms, 0), coalesce(crashed_at_ms, 0), coalesce(errored_at_ms, 0))`;
+	const reportedAtMs = sql<number>`max(coalesce(installed_at_ms, 0), coalesce(failed_at_ms, 0),
+		coalesce(crashed_at_ms, 0), coalesce(errored_at_ms, 0))`;
 	return query
 		.deleteFrom("rollout_devices")
 		.where((eb) =>

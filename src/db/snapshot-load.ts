@@ -43,17 +43,28 @@ export interface SnapshotAppRow {
 }
 
 export const CHANNEL_COLUMNS = [
-	...(["id", "name", "version_id", "public", "ios", "android", "electron"] as const),
-	...(["allow_device_self_set", "allow_emulator", "allow_device", "allow_dev", "allow_prod"] as const),
-	...([
-		"disable_auto_update",
-		"disable_auto_update_under_native",
-		"update_package",
-		"is_preview",
-		"named_by_fleet_at_ms",
-	] as const),
-	...(["rollout_version_id", "rollout_id", "rollout_percentage_bps"] as const),
-	...(["rollout_enabled", "rollout_paused_at_ms"] as const),
+	"id",
+	"name",
+	"version_id",
+	"public",
+	"ios",
+	"android",
+	"electron",
+	"allow_device_self_set",
+	"allow_emulator",
+	"allow_device",
+	"allow_dev",
+	"allow_prod",
+	"disable_auto_update",
+	"disable_auto_update_under_native",
+	"update_package",
+	"is_preview",
+	"named_by_fleet_at_ms",
+	"rollout_version_id",
+	"rollout_id",
+	"rollout_percentage_bps",
+	"rollout_enabled",
+	"rollout_paused_at_ms",
 ] as const;
 
 /** The columns that an answer to a device depends on. */

@@ -74,7 +74,7 @@ export const installedWith = (rows: readonly { readonly name: string }[]): Compi
  * For the scheduled clean-up, before the jobs that rely on triggers: a new or restored database
  * lacks them.
  */
-export const tendTriggers = ({ d1 }: Pick<Deps, "d1">): Promise<void> => install(openDb(d1, "first-primary"), []);
+export const installTriggers = ({ d1 }: Pick<Deps, "d1">): Promise<void> => install(openDb(d1, "first-primary"), []);
 
 /**
  * Begins the change feed of a database without rows of it: its first row shows that the triggers

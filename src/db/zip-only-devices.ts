@@ -153,6 +153,6 @@ export function endZipOnly(installed: readonly InstalledBundle[], nowMs: number)
 }
 
 /** Job: publishes marks that had to wait, and removes those of bundles that no channel serves. */
-export function tendZipOnly(nowMs: number): readonly CompiledQuery[] {
+export function settleZipOnly(nowMs: number): readonly CompiledQuery[] {
 	return [...trim(undefined, nowMs), ...publish(nowMs)];
 }

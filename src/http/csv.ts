@@ -7,8 +7,8 @@
 export type CsvCell = string | number | boolean | null;
 
 /**
- * Also after blanks and invisible characters, and in the full-width forms, which spreadsheets read
- * alike.
+ * Spreadsheets also run formulas after white space or invisible characters, and in full-width
+ * forms.
  */
 const FORMULA_START = /^[\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠]|^[\t\r\n]/u;
 

@@ -6,13 +6,13 @@ import type { Deps } from "../deps";
 import { createFailedFiles, type FailedFiles } from "../domain/updates/failed-files";
 import { createEventBuffer, type EventBuffer } from "../queue/event-buffer";
 import { SnapshotCache } from "../snapshots/cache";
-import { createStrangerLimits, type StrangerLimits } from "./limits/strangers";
+import { type CallerLimits, createCallerLimits } from "./limits/callers";
 
 export interface DeviceState {
 	readonly deps: Deps;
 	readonly snapshots: SnapshotCache;
 	readonly eventBuffer: EventBuffer;
-	readonly strangers: StrangerLimits;
+	readonly callerLimits: CallerLimits;
 	readonly failedFiles: FailedFiles;
 }
 
@@ -22,7 +22,7 @@ export function createDeviceState(deps: Deps): DeviceState {
 		deps,
 		snapshots: new SnapshotCache(deps),
 		eventBuffer: createEventBuffer(deps),
-		strangers: createStrangerLimits(deps),
+		callerLimits: createCallerLimits(deps),
 		failedFiles: createFailedFiles(),
 	};
 }

@@ -18,8 +18,8 @@ import type { EventBuffer } from "../queue/event-buffer";
 import type { SnapshotCache } from "../snapshots/cache";
 import type { SchemaVersion } from "../snapshots/schema-version";
 import type { EdgeCache } from "../storage/edge-cache";
+import type { CallerLimits } from "./limits/callers";
 import type { Memory } from "./limits/memory";
-import type { StrangerLimits } from "./limits/strangers";
 import type { RawInput, ScopeSource } from "./scope";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" | "HEAD";
@@ -110,7 +110,7 @@ export interface Context<Path extends string, Query, Body, Row, Load> {
 	/** The bytes that requests under way hold. */
 	readonly memory: Memory;
 	/** Limits by address on requests without a key. */
-	readonly strangers: StrangerLimits;
+	readonly callerLimits: CallerLimits;
 	/** Work that continues after the answer. */
 	readonly waitUntil: (work: Promise<unknown>) => void;
 }
@@ -126,6 +126,14 @@ export class Reply<Body> {
 }
 
 /**
+ * Markdown of the documentation, or its lines: each sentence begins a line, and an empty line ends
+ * a paragraph.
+ */
+export type Prose = string | readonly string[];
+
+export const proseText = (prose: Prose): string => [prose].flat().join(" ").replaceAll("  ", "\n\n");
+
+/**
  * Media type of a body that is not JSON, such as `application/zip`. The handler returns a Response.
  */
 export interface RawAnswer {
@@ -135,7 +143,7 @@ export interface RawAnswer {
 
 /** A request header that the handler reads and validates, for the documentation. */
 export interface HeaderDescription {
-	readonly description: string;
+	readonly description: Prose;
 	readonly required?: true;
 	readonly example: string;
 }
@@ -175,7 +183,7 @@ interface EndpointDefinition<
 	readonly path: Path;
 	readonly tag: string;
 	readonly summary: string;
-	readonly description?: string;
+	readonly description?: Prose;
 	/** The request that replaces this one, and when this one ends. */
 	readonly deprecated?: string;
 	readonly access: Access<
@@ -250,7 +258,7 @@ export interface AnyEndpoint {
 	readonly path: string;
 	readonly tag: string;
 	readonly summary: string;
-	readonly description?: string;
+	readonly description?: Prose;
 	readonly deprecated?: string;
 	readonly access: Access<never, never>;
 	readonly query?: v.GenericSchema | undefined;
@@ -291,7 +299,10 @@ interface EndpointTypes<Method_ extends Method, Path extends string, Query, Body
  * Declares an endpoint.
  *
  * @example export const deleteChannel = endpoint({
- *   method: "DELETE", path: "/channel", access: { permission: "channel.delete", scope: channelScope(...) }, ...
+ *   method: "DELETE",
+ *   path: "/channel",
+ *   access: { permission: "channel.delete", scope: channelScope("query.app_id", …) },
+ *   …
  * });
  */
 export function endpoint<

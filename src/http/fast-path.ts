@@ -52,8 +52,8 @@ export interface FastEndpoint {
 }
 
 /** The database for a request of a device: its batches are counted by address. */
-export function limitedDatabase({ deps, strangers }: DeviceState, address: string | null): Database {
-	return strangers.database(openDb(deps.d1, "first-primary"), address, QUESTIONS);
+export function limitedDatabase({ deps, callerLimits }: DeviceState, address: string | null): Database {
+	return callerLimits.database(openDb(deps.d1, "first-primary"), address, QUESTIONS);
 }
 
 /**
@@ -67,7 +67,7 @@ export function createFastPath(
 	route: Route,
 	create = (text: string, headers: Headers) => new Response(text, { headers }),
 ): FastPath {
-	const { deps, strangers } = state;
+	const { deps, callerLimits } = state;
 	const { diagnostics } = deps.config;
 	const originOf = createOriginReader();
 	const common = createCommonHeaders();
@@ -88,7 +88,7 @@ export function createFastPath(
 		const address = deps.config.clientAddress ?? request.headers.get("cf-connecting-ip");
 		const nowMs = deps.now();
 		try {
-			if (!strangers.takeRequest(address, nowMs)) throw strangers.tooMany();
+			if (!callerLimits.takeRequest(address, nowMs)) throw callerLimits.tooMany();
 			const asked = {
 				text,
 				request,
@@ -100,7 +100,7 @@ export function createFastPath(
 			const found = endpoint.answer(asked, state);
 			if (found === undefined) return await route(withBody(request, text), ctx, true);
 			const answered = found instanceof Promise ? await found : found;
-			const pause = strangers.paceAnswer(address, answered.text.length, nowMs);
+			const pause = callerLimits.paceAnswer(address, answered.text.length, nowMs);
 			if (pause !== undefined) await pause;
 			if (diagnostics) await endpoint.verify(JSON.parse(answered.text));
 			return respond(answered, origin);

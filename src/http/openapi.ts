@@ -6,7 +6,7 @@ import { toJsonSchema } from "@valibot/to-json-schema";
 import type * as v from "valibot";
 import { RECENT_SIGN_IN_MS } from "../authz/session";
 import { ERROR_STATUS, type ErrorCode } from "../errors";
-import { type AnyEndpoint, isRaw, permissionsOf, type RawAnswer } from "./endpoint";
+import { type AnyEndpoint, isRaw, permissionsOf, proseText, type RawAnswer } from "./endpoint";
 import { isAnsweredUnderEveryName } from "./known-hosts";
 import { withNames } from "./openapi-names";
 import { KEY_HEADERS as OWN_KEY_HEADERS } from "./pipeline/credential-headers";
@@ -119,7 +119,7 @@ function operation(endpoint: AnyEndpoint): Json {
 		...(endpoint.deprecated === undefined ? {} : { deprecated: true }),
 		description: [
 			deprecationText(endpoint),
-			endpoint.description,
+			endpoint.description === undefined ? undefined : proseText(endpoint.description),
 			bodyText(endpoint),
 			accessText(access),
 			recencyText(endpoint),
@@ -194,7 +194,7 @@ function parameters(endpoint: AnyEndpoint): Json[] {
 		name,
 		in: "header",
 		required: required ?? false,
-		description,
+		description: proseText(description),
 		schema: { type: "string" },
 		example,
 	}));

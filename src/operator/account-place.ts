@@ -70,7 +70,16 @@ export async function openAccountPlace({
 	const bucketUrl = `${apiUrl()}/accounts/${accountId}/r2/buckets/${project.bucketName}/objects`;
 	const api = apiOf(send, await tokenOf(wrangler));
 	const execute = (binding: string, sql: string) => [
-		...["d1", "execute", binding, "--remote", "--yes", "--json", "--config", RESOLVED_CONFIG, "--command", sql],
+		"d1",
+		"execute",
+		binding,
+		"--remote",
+		"--yes",
+		"--json",
+		"--config",
+		RESOLVED_CONFIG,
+		"--command",
+		sql,
 	];
 	const query = async <Row>(binding: string, sql: string): Promise<Row[]> => {
 		const command = execute(binding, sql);

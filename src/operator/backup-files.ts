@@ -3,9 +3,9 @@
  * SHA-256, so a backup that was interrupted leaves the former one whole:
  *
  *   manifest.json
- *   <snapshot>/DB/schema.sql, users.sql, …    one file a table, as SQL that D1 accepts
- *   <snapshot>/objects.jsonl                  one line an object: key, size, SHA-256
- *   objects/<key>                             bytes; shared by all snapshots, because no key is used twice
+ *   <snapshot>/DB/schema.sql, users.sql, …  one file a table, as SQL that D1 accepts
+ *   <snapshot>/objects.jsonl                one line an object: key, size, SHA-256
+ *   objects/<key>                           bytes; all snapshots share them, as no key is used twice
  *
  * Only the owner can read it: it has hashes of keys, and secrets that are sealed with
  * CAPSTAN_SECRET, which is not in it.

@@ -41,7 +41,9 @@ const SCREENS: Readonly<Record<string, string>> = {
 	"apps/*/settings": "apps/settings",
 };
 
-/** Answers that a path needs whatever it shows; `:first` is the part of the path for the first `*`. */
+/**
+ * Answers that a path needs whatever it shows; `:first` is the part of the path for the first `*`.
+ */
 const ANSWERS: Readonly<Record<string, readonly string[]>> = {
 	apps: ["/app/:first"],
 	"apps/*/releases": ["/channel?app_id=:first&page=0", "/bundle?app_id=:first&page=0", "/device?app_id=:first&page=0"],

@@ -49,8 +49,16 @@ export function refuseLocalName({ name, local }: { readonly name?: string; reado
 
 /** Left empty by a release. */
 const OWN_VARIABLES = [
-	...["PUBLIC_URL", "BUNDLES_URL", "CORS_ALLOWED_ORIGINS", "MAIL_PROVIDER", "MAIL_FROM", "QUOTAS"],
-	...["GITHUB_CLIENT_ID", "OIDC_ISSUER", "OIDC_NAME", "OIDC_CLIENT_ID"],
+	"PUBLIC_URL",
+	"BUNDLES_URL",
+	"CORS_ALLOWED_ORIGINS",
+	"MAIL_PROVIDER",
+	"MAIL_FROM",
+	"QUOTAS",
+	"GITHUB_CLIENT_ID",
+	"OIDC_ISSUER",
+	"OIDC_NAME",
+	"OIDC_CLIENT_ID",
 ];
 
 /**

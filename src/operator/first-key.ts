@@ -53,7 +53,12 @@ export async function ensureKey(wrangler: Wrangler, options: KeyOptions): Promis
 	const token = createSignInToken();
 	const look = async (text: string | undefined, organizationId: string | null = null) => {
 		const hash = text === undefined ? null : hashKey(text);
-		const query = `SELECT (SELECT count(*) FROM organizations) AS organizations, (SELECT count(*) FROM api_keys WHERE key_hash = ${literal(hash)}) AS known, (SELECT count(*) FROM organizations WHERE id = ${literal(organizationId)}) AS created, (SELECT count(*) FROM sign_in_links WHERE token_hash = ${literal(token.hash)}) AS links`;
+		const query = [
+			"SELECT (SELECT count(*) FROM organizations) AS organizations",
+			`(SELECT count(*) FROM api_keys WHERE key_hash = ${literal(hash)}) AS known`,
+			`(SELECT count(*) FROM organizations WHERE id = ${literal(organizationId)}) AS created`,
+			`(SELECT count(*) FROM sign_in_links WHERE token_hash = ${literal(token.hash)}) AS links`,
+		].join(", ");
 		const command = [...execute, "--command", query];
 		const [answer] = parse<{ results: { organizations: number; known: number; created: number; links: number }[] }[]>(
 			command,

@@ -124,7 +124,12 @@ async function stateOf(
 		: [];
 	if (marks[0]?.position === manifest.snapshot) return "restored";
 	throw new Failure(
-		`The database "${found.name}" has tables already. A backup is only restored into new databases: name another deployment with --name, set another database_name for each in ${deployment.settingsFile} (without database_id), or delete the database with npx wrangler d1 delete ${found.name}. Nothing was changed.`,
+		[
+			`The database "${found.name}" has tables already. A backup is only restored into new databases:`,
+			`name another deployment with --name, set another database_name for each in ${deployment.settingsFile}`,
+			`(without database_id), or delete the database with npx wrangler d1 delete ${found.name}.`,
+			"Nothing was changed.",
+		].join(" "),
 	);
 }
 

@@ -55,7 +55,16 @@ export const RESTORED_BUCKET = "restored_bucket";
 const restoredText = `SELECT position AS name FROM sweep_positions WHERE step = '${RESTORED_BUCKET}'`;
 
 const sqlCommand = (binding: string, text: string): readonly string[] => [
-	...["d1", "execute", binding, "--remote", "--yes", "--json", "--config", RESOLVED_CONFIG, "--command", text],
+	"d1",
+	"execute",
+	binding,
+	"--remote",
+	"--yes",
+	"--json",
+	"--config",
+	RESOLVED_CONFIG,
+	"--command",
+	text,
 ];
 
 /** The commands of a survey of which everything exists. */
@@ -121,7 +130,11 @@ export async function survey(
 	}
 	if (strangers.length > 0 && !takesOver) {
 		throw new Failure(
-			`Nothing was deployed, because this account has things of these names that are not this deployment's:\n${strangers.map((one) => `  - ${one}`).join("\n")}\nDeploy under another name with npm run deploy -- --name=NAME, or, to use and replace them, run ${npmCommand("deploy", option, "--take-over")}.`,
+			[
+				"Nothing was deployed, because this account has things of these names that are not this deployment's:",
+				...strangers.map((one) => `  - ${one}`),
+				`Deploy under another name with npm run deploy -- --name=NAME, or, to use and replace them, run ${npmCommand("deploy", option, "--take-over")}.`,
+			].join("\n"),
 		);
 	}
 	if (consumed.length > 0) throw new Failure(`Nothing was deployed: ${consumed.join(" ")}`);

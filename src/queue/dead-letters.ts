@@ -25,7 +25,7 @@ interface DeadMessage {
 }
 
 /** @throws {ApiError} `service_unavailable`; the Queue delivers the messages again */
-export async function bury(deps: Deps, messages: readonly DeadMessage[]): Promise<void> {
+export async function storeDeadLetters(deps: Deps, messages: readonly DeadMessage[]): Promise<void> {
 	const rows = messages.map(({ id, timestamp, body }) => ({
 		id,
 		kind: String(body?.kind),

@@ -23,14 +23,14 @@ import { type SignalSource, signalSample } from "./signal-sample";
 
 const FLUSH_AFTER_MS = 1_000;
 /**
- * Events that may wait are sent when nothing else came for so long: work after an answer may last
- * 30 seconds, retries included.
+ * Events that may wait are sent after this time without news: work after an answer may last 30
+ * seconds, retries included.
  */
 const FLUSH_SEEN_AFTER_MS = 25_000;
 const LONGEST_WAIT_MS = 3 * MINUTE_MS;
 /**
- * Requests that follow each other keep the flush waiting; each of them could, but a timer costs. So
- * a pause may be shorter by this time.
+ * Each request may postpone the flush. A timer per request is too expensive, so the flush is
+ * postponed at most this often and may come this much early.
  */
 const POSTPONE_EVERY_MS = 2_000;
 const RETRY_AFTER_MS = [500, 1_000, 2_000];

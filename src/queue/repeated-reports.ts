@@ -15,8 +15,8 @@ const MOST_REPORTS = 20_000;
 /** Devices whose last rollout event is cached; about 150 bytes each. */
 const MOST_ROLLOUT_REPORTS = 20_000;
 /**
- * Rollout events of a device are repeated once a period: an offer soon, because health depends on
- * it; that a bundle still runs, rarely.
+ * Rollout events of a device are sent again after this time: offers every 30 minutes, because the
+ * gate needs them; "still running" once a day.
  */
 const ROLLOUT_PERIOD_MS = { rollout_served: 30 * MINUTE_MS, rollout_runs: DAY_MS } as const;
 /**
@@ -25,8 +25,8 @@ const ROLLOUT_PERIOD_MS = { rollout_served: 30 * MINUTE_MS, rollout_runs: DAY_MS
  */
 const CAUSE_PERIOD_MS = 5_000;
 /**
- * Installs, downloads and failures of one device and day that an isolate accepts: no device
- * installs so many bundles.
+ * Installs, downloads and failures of one device and day that an isolate accepts, more than a
+ * device has.
  */
 const MOST_REPORTS_A_DEVICE = 100;
 

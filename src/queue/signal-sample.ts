@@ -15,7 +15,7 @@ const MOST_SIGNALS = 20_000;
 const MOST_APPS = 2_000;
 /** Launches of one app and day that an isolate passes on without a choice. */
 const FIRST_LAUNCHES = 20;
-/** One in so many of the devices beyond. */
+/** One device in this many is counted beyond them. */
 const LAUNCH_SHARE = 32;
 
 export interface SignalSource {

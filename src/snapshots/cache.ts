@@ -24,7 +24,7 @@ import { causeText, serviceUnavailable } from "../errors";
 import type { AppSnapshot } from "./app-snapshot";
 import { ChangeFeed } from "./feed";
 import { COLD_WAIT_MS, LATE, MOST_WAIT_MS, type Waiter } from "./freshness";
-import { type Outside, SnapshotLoads } from "./loads";
+import { type SnapshotDeps, SnapshotLoads } from "./loads";
 import { hasReadyBundle, overrideIn } from "./lookups";
 import { createSnapshotObjects } from "./objects";
 import { isUnavailable, SharedWork } from "./shared-work";
@@ -49,7 +49,7 @@ const NO_APP: ReadSnapshot = { snapshot: null, ageMs: 0 };
  * may have waited long.
  */
 export class SnapshotCache {
-	readonly #outside: Outside;
+	readonly #deps: SnapshotDeps;
 	readonly #store = createSnapshotStore();
 	readonly #feed: ChangeFeed;
 	readonly #loads: SnapshotLoads;
@@ -58,10 +58,10 @@ export class SnapshotCache {
 	readonly #readyBundles: SharedWork<boolean>;
 	readonly #liveness: SharedWork<boolean>;
 
-	constructor(outside: Outside & Pick<Deps, "bundles">) {
+	constructor(deps: SnapshotDeps & Pick<Deps, "bundles">) {
 		const store = this.#store;
-		this.#outside = outside;
-		this.#feed = new ChangeFeed(outside, {
+		this.#deps = deps;
+		this.#feed = new ChangeFeed(deps, {
 			changed: ({ appId, publicIds, pointer }) => {
 				for (const id of publicIds) {
 					store.dropAbsent(id);
@@ -81,11 +81,11 @@ export class SnapshotCache {
 			},
 			reset: () => store.clear(),
 		});
-		const objects = createSnapshotObjects(outside, SNAPSHOT_FORMAT);
-		this.#loads = new SnapshotLoads(outside, this.#feed, store, objects);
-		this.#overrides = new SharedWork(outside);
-		this.#readyBundles = new SharedWork(outside);
-		this.#liveness = new SharedWork(outside);
+		const objects = createSnapshotObjects(deps, SNAPSHOT_FORMAT);
+		this.#loads = new SnapshotLoads(deps, this.#feed, store, objects);
+		this.#overrides = new SharedWork(deps);
+		this.#readyBundles = new SharedWork(deps);
+		this.#liveness = new SharedWork(deps);
 	}
 
 	/**
@@ -95,16 +95,15 @@ export class SnapshotCache {
 	deadline(publicAppId: string): number {
 		const isInMemory = this.#store.get(publicAppId) !== undefined;
 		const waitMs = this.#feed.isPaused() ? (isInMemory ? 0 : MOST_WAIT_MS) : isInMemory ? MOST_WAIT_MS : COLD_WAIT_MS;
-		return this.#outside.now() + waitMs;
+		return this.#deps.now() + waitMs;
 	}
 
 	/**
 	 * @param db must read from the primary, because a replica may be behind the feed
 	 * @param waiter with a deadline, the app's last stored snapshot is used if the database does not
 	 * answer
-	 * @throws {ApiError} `service_unavailable` if the database does not answer and nothing is in
-	 * memory or stored, or `too_many_requests` if
-	 *   the address may not ask again
+	 * @throws {ApiError} `service_unavailable` if the database does not answer and nothing is in memory
+	 * or stored, or `too_many_requests` if the address may not ask again
 	 */
 	async read(db: Database, publicAppId: string, waiter: Waiter): Promise<ReadSnapshot> {
 		return (await this.readMany(db, [publicAppId], waiter))[0] ?? NO_APP;
@@ -155,7 +154,7 @@ export class SnapshotCache {
 			failure = error;
 		}
 		const cause = failure === undefined ? "D1 did not answer in time" : causeText(failure);
-		this.#outside.log("warn", "answered_from_stored_snapshot", { cause });
+		this.#deps.log("warn", "answered_from_stored_snapshot", { cause });
 		this.#feed.fail();
 		const stored = await Promise.all(ids.map((id) => this.#store.get(id) ?? this.#loads.latest(id)));
 		if (stored.every((entry) => entry !== undefined)) return byId(stored);
@@ -165,7 +164,7 @@ export class SnapshotCache {
 
 	/** The entry, or the one that replaces it after a change. */
 	async #newest(db: Database, entry: CacheEntry, { waitUntil, deadlineMs }: Waiter): Promise<ReadSnapshot> {
-		const { now } = this.#outside;
+		const { now } = this.#deps;
 		const { supersededBy, backoff } = entry;
 		if (this.#store.get(entry.snapshot.app.publicId) === entry) this.#store.touch(entry);
 		if (supersededBy === undefined || backoff.isPaused(now())) return this.#withAge(entry);
@@ -183,7 +182,7 @@ export class SnapshotCache {
 	#withAge(entry: CacheEntry): ReadSnapshot {
 		const isOld = entry.isUnconfirmed || entry.supersededBy !== undefined;
 		const atMs = isOld ? entry.currentAtMs : this.#feed.checkedAtMs;
-		return { snapshot: entry.snapshot, ageMs: Math.max(0, this.#outside.now() - atMs) };
+		return { snapshot: entry.snapshot, ageMs: Math.max(0, this.#deps.now() - atMs) };
 	}
 
 	/** A fresh snapshot; undefined if the database would be asked, or the app does not exist. */
@@ -209,7 +208,7 @@ export class SnapshotCache {
 		begin: () => Promise<Value | typeof LATE>,
 	): Promise<Value | typeof LATE> {
 		if (deadlineMs === undefined) return begin();
-		if (this.#outside.now() >= deadlineMs || this.#feed.isPaused()) return LATE;
+		if (this.#deps.now() >= deadlineMs || this.#feed.isPaused()) return LATE;
 		try {
 			return await begin();
 		} catch (error) {
@@ -262,7 +261,7 @@ export class SnapshotCache {
 	 * does not answer, the last answer holds.
 	 */
 	async isLive(db: Database, appId: string, waitUntil: Waiter["waitUntil"]): Promise<boolean> {
-		const waiter = { waitUntil, deadlineMs: this.#outside.now() + MOST_WAIT_MS };
+		const waiter = { waitUntil, deadlineMs: this.#deps.now() + MOST_WAIT_MS };
 		const known = this.#store.liveness(appId);
 		if (known !== undefined) {
 			await this.#feed.confirm(db, waiter, known.mark);
@@ -290,7 +289,7 @@ export class SnapshotCache {
 			}
 			return isLive;
 		} catch (error) {
-			this.#outside.log("warn", "app_lookup_failed", { cause: causeText(error) });
+			this.#deps.log("warn", "app_lookup_failed", { cause: causeText(error) });
 			feed.fail();
 			return true;
 		}
@@ -315,12 +314,12 @@ export class SnapshotCache {
 	 */
 	async publish({ publicId, id }: ChangedApp): Promise<void> {
 		try {
-			const db = openDb(this.#outside.d1, "first-primary");
+			const db = openDb(this.#deps.d1, "first-primary");
 			const named = publicId === undefined && id !== undefined ? await db.batch([publicIdOf(id as AppId)]) : undefined;
 			const known = publicId ?? named?.[0].rows[0]?.app_id;
 			if (known !== undefined) await this.#loads.publish(db, known);
 		} catch (error) {
-			this.#outside.log("warn", "snapshot_not_stored", { cause: causeText(error) });
+			this.#deps.log("warn", "snapshot_not_stored", { cause: causeText(error) });
 		}
 	}
 

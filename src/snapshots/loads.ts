@@ -30,10 +30,10 @@ const LONGEST_PAUSE_MS = 300;
 /** A larger app is not read from R2 after a change, but what changed of it from D1. */
 const MOST_REPLACED_BYTES = 1024 * 1024;
 
-export type Outside = Pick<Deps, "d1" | "now" | "deadline" | "delay" | "randomBytes" | "log">;
+export type SnapshotDeps = Pick<Deps, "d1" | "now" | "deadline" | "delay" | "randomBytes" | "log">;
 
 export class SnapshotLoads {
-	readonly #outside: Outside;
+	readonly #deps: SnapshotDeps;
 	readonly #feed: ChangeFeed;
 	readonly #store: SnapshotStore;
 	readonly #objects: SnapshotObjects;
@@ -44,14 +44,14 @@ export class SnapshotLoads {
 	/** By UUID and bundle. */
 	readonly #manifests: SharedWork<readonly SnapshotFile[]>;
 
-	constructor(outside: Outside, feed: ChangeFeed, store: SnapshotStore, objects: SnapshotObjects) {
-		this.#outside = outside;
+	constructor(deps: SnapshotDeps, feed: ChangeFeed, store: SnapshotStore, objects: SnapshotObjects) {
+		this.#deps = deps;
 		this.#feed = feed;
 		this.#store = store;
 		this.#objects = objects;
-		this.#loads = new SharedWork(outside);
-		this.#replacements = new SharedWork(outside);
-		this.#manifests = new SharedWork(outside);
+		this.#loads = new SharedWork(deps);
+		this.#replacements = new SharedWork(deps);
+		this.#manifests = new SharedWork(deps);
 	}
 
 	/**
@@ -78,7 +78,7 @@ export class SnapshotLoads {
 		// evict each other are not, so they count against the address.
 		const isFirst = [...loaded.values()].map((entry) => {
 			const app = entry?.snapshot.app;
-			return app !== undefined && store.noteReading(app.id, app.revision, this.#outside.now());
+			return app !== undefined && store.noteReading(app.id, app.revision, this.#deps.now());
 		});
 		if (isFirst.every(Boolean)) db.refund?.();
 		return publicAppIds.map((id) => loaded.get(id) ?? null);
@@ -133,13 +133,13 @@ export class SnapshotLoads {
 	/** A cold isolate finds the app in R2 when the database does not answer. */
 	async #storeLater(entry: CacheEntry): Promise<void> {
 		try {
-			await this.#outside.delay(STORE_AFTER_MS);
+			await this.#deps.delay(STORE_AFTER_MS);
 			const { publicId, token } = entry.snapshot.app;
 			if (token === "" || this.#store.get(publicId) !== entry || entry.supersededBy !== undefined) return;
 			if ((await this.#objects.storedToken(publicId)) === token) return;
-			await this.publish(openDb(this.#outside.d1, "first-primary"), publicId);
+			await this.publish(openDb(this.#deps.d1, "first-primary"), publicId);
 		} catch (error) {
-			this.#outside.log("warn", "snapshot_not_stored", { cause: causeText(error) });
+			this.#deps.log("warn", "snapshot_not_stored", { cause: causeText(error) });
 		}
 	}
 
@@ -201,7 +201,7 @@ export class SnapshotLoads {
 	 * random pause.
 	 */
 	async #obtain(db: Database, { publicId, token }: Pointer): Promise<Content | null> {
-		const { delay, randomBytes } = this.#outside;
+		const { delay, randomBytes } = this.#deps;
 		let stored: Content | undefined;
 		for (const isLast of [false, true]) {
 			if (isLast) await delay(LONGEST_PAUSE_MS * ((randomBytes(1)[0] ?? 0) / 256));
@@ -250,7 +250,7 @@ export class SnapshotLoads {
 		key: string,
 	): Promise<readonly SnapshotFile[]> {
 		const store = this.#store;
-		const { now } = this.#outside;
+		const { now } = this.#deps;
 		// First readings are bounded by the bundles that channels serve; repeated ones count against the
 		// address.
 		const reader = store.wasReadLately(key, app.revision, now()) ? db : (db.unlimited ?? db);
@@ -276,7 +276,7 @@ export class SnapshotLoads {
 
 	/** For a check whose deadline has passed. */
 	async #readSoon(publicAppId: string): Promise<Content | undefined> {
-		const content = await before(this.#outside, this.#outside.now() + STORED_WAIT_MS, this.#objects.read(publicAppId));
+		const content = await before(this.#deps, this.#deps.now() + STORED_WAIT_MS, this.#objects.read(publicAppId));
 		return content === LATE ? undefined : content;
 	}
 

@@ -16,31 +16,31 @@ const PAUSE_AFTER_FAILURE_MS = 5_000;
 
 /** One for each isolate. */
 export class SchemaVersion {
-	readonly #outside: Pick<Deps, "now" | "deadline" | "log">;
+	readonly #deps: Pick<Deps, "now" | "deadline" | "log">;
 	readonly #reads: SharedWork<void>;
 	#name: string | null = null;
 	#nextAtMs = Number.NEGATIVE_INFINITY;
 
-	constructor(outside: Pick<Deps, "now" | "deadline" | "log">) {
-		this.#outside = outside;
-		this.#reads = new SharedWork(outside);
+	constructor(deps: Pick<Deps, "now" | "deadline" | "log">) {
+		this.#deps = deps;
+		this.#reads = new SharedWork(deps);
 	}
 
 	async #read(db: Database): Promise<void> {
 		try {
 			const [{ rows }] = await (db.unlimited ?? db).batch([newestMigration]);
 			this.#name = rows[0]?.name.replace(/\.sql$/, "") ?? null;
-			this.#nextAtMs = this.#outside.now() + KEPT_MS;
+			this.#nextAtMs = this.#deps.now() + KEPT_MS;
 		} catch (error) {
 			// The last answer stays.
-			this.#nextAtMs = this.#outside.now() + PAUSE_AFTER_FAILURE_MS;
-			this.#outside.log("warn", "schema_not_read", { cause: causeText(error) });
+			this.#nextAtMs = this.#deps.now() + PAUSE_AFTER_FAILURE_MS;
+			this.#deps.log("warn", "schema_not_read", { cause: causeText(error) });
 		}
 	}
 
 	/** For example "0001_schema"; null while the database has not answered. */
 	async read(db: Database, waitUntil: Waiter["waitUntil"]): Promise<string | null> {
-		const nowMs = this.#outside.now();
+		const nowMs = this.#deps.now();
 		if (nowMs >= this.#nextAtMs) {
 			const waiter = { waitUntil, deadlineMs: nowMs + MOST_WAIT_MS };
 			await this.#reads.join("schema", waiter, () => this.#read(db));

@@ -221,7 +221,14 @@ describe("a job of a preview publisher and the stock CLI", () => {
 		}
 		const wrong = await cli.runWith(
 			await jobToken(appId),
-			...["bundle", "upload", appId, "--bundle", "0.0.0-pr-128.3", "--channel", "pr-129", "--ignore-checksum-check"],
+			"bundle",
+			"upload",
+			appId,
+			"--bundle",
+			"0.0.0-pr-128.3",
+			"--channel",
+			"pr-129",
+			"--ignore-checksum-check",
 		);
 		expect(wrong.code).not.toBe(0);
 		expect(wrong.output.replace(/[\s│]+/g, " ")).toContain("creates no other");

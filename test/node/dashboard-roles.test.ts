@@ -239,7 +239,11 @@ describe.skipIf(chromium === undefined)("roles in the dashboard", () => {
 			title: "Keeper",
 			scope_type: "org",
 			permissions: [
-				...["org.read", "org.read_members", "org.manage_apikeys", "app.upload_bundle", "channel.promote_bundle"],
+				"org.read",
+				"org.read_members",
+				"org.manage_apikeys",
+				"app.upload_bundle",
+				"channel.promote_bundle",
 				...reads,
 			],
 		});

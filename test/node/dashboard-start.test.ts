@@ -71,7 +71,9 @@ describe.skipIf(chromium === undefined)("in a browser", () => {
 			heading: /./,
 			files: ["overview-"],
 			answers: () => [
-				...["/account", "/organization?page=0", `/app/${stage.app}`],
+				"/account",
+				"/organization?page=0",
+				`/app/${stage.app}`,
 				...["channel", "bundle", "device"].map((list) => `/${list}?app_id=${stage.app}&page=0`),
 			],
 			most: 24,

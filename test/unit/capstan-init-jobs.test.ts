@@ -68,7 +68,10 @@ async function init(directory: string, ...words: readonly string[]) {
 	return { code, out, errors };
 }
 
-/** The written jobs. @returns each job's run by its name */
+/**
+ * The written jobs.
+ * @returns each job's run by its name
+ */
 function runner(root: string, file: string) {
 	const store = join(temporary, `store-${count}`);
 	const text = readFileSync(join(root, file), "utf8");

@@ -232,7 +232,11 @@ describe("charts with little data", () => {
 				series: [{ name: "s", values }],
 			});
 		expect([of("line", [null]), of("line", [0]), of("area", [0]), of("area", [1]), of("line", [])]).toEqual([
-			...[false, true, false, true, false],
+			false,
+			true,
+			false,
+			true,
+			false,
 		]);
 	});
 });

@@ -156,8 +156,14 @@ describe("what is drawn", () => {
 		}));
 		const model = stackedModel({ ...options, series: leading });
 		expect(model.series.map(({ name }) => name)).toEqual([
-			...["1.0.0", "1.0.1", "1.0.2", "1.0.3"],
-			...["1.0.17", "1.0.18", "1.0.19", "Other (13)"],
+			"1.0.0",
+			"1.0.1",
+			"1.0.2",
+			"1.0.3",
+			"1.0.17",
+			"1.0.18",
+			"1.0.19",
+			"Other (13)",
 		]);
 		const rest = Array.from({ length: 13 }, (_, index) => 100 - (index + 4)).reduce((sum, value) => sum + value);
 		expect(model.series.at(-1)?.values).toEqual(days.map(() => rest));

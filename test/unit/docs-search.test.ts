@@ -71,6 +71,14 @@ describe("the first place of a query", () => {
 
 test("names count whole and in their parts", () => {
 	expect(wordsOf("notifyAppReady() allow_device_self_set")).toEqual([
-		...["notifyappready", "notify", "app", "ready", "allow_device_self_set", "allow", "device", "self", "set"],
+		"notifyappready",
+		"notify",
+		"app",
+		"ready",
+		"allow_device_self_set",
+		"allow",
+		"device",
+		"self",
+		"set",
 	]);
 });

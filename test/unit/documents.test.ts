@@ -1,5 +1,5 @@
 /**
- * Tables and numbers of the guides are those of the code. A table stands behind its marker, such as
+ * Tables and numbers of the guides are those of the code. A table stands after its marker, such as
  * `<!-- table: events -->`, up to the next empty line; `npm run vitest -- --project unit
  * test/unit/documents.test.ts -u` writes it again.
  */

@@ -17,8 +17,13 @@ const REQUEST = /\b(GET|POST|PUT|DELETE) \/|Retry-After/;
 
 /** Only commands, CI jobs and devices get these, or a page of their own explains them. */
 const NOT_ON_SCREENS: readonly ErrorCode[] = [
-	...(["invalid_identity_token", "issuer_unavailable", "invalid_signature", "preview_closed"] as const),
-	...(["not_found", "permission_denied", "sign_in_required"] as const),
+	"invalid_identity_token",
+	"issuer_unavailable",
+	"invalid_signature",
+	"preview_closed",
+	"not_found",
+	"permission_denied",
+	"sign_in_required",
 ];
 
 /** Codes and reasons whose message names a request. */

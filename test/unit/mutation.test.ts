@@ -138,8 +138,19 @@ describe("mutants", () => {
 
 	test("since a commit are those on lines that were added or changed", () => {
 		const diff = [
-			...["--- a/src/db/apps.ts", "+++ b/src/db/apps.ts", "@@ -3,2 +3 @@ x", "-a", "-b", "+c"],
-			...["@@ -9 +8,0 @@", "-d", "@@ -20,0 +19,2 @@", "+e", "+f", "--- a/src/gone.ts", "+++ /dev/null"],
+			"--- a/src/db/apps.ts",
+			"+++ b/src/db/apps.ts",
+			"@@ -3,2 +3 @@ x",
+			"-a",
+			"-b",
+			"+c",
+			"@@ -9 +8,0 @@",
+			"-d",
+			"@@ -20,0 +19,2 @@",
+			"+e",
+			"+f",
+			"--- a/src/gone.ts",
+			"+++ /dev/null",
 		].join("\n");
 		const lines = linesOf(diff);
 		expect([...lines.keys()]).toEqual(["src/db/apps.ts"]);

@@ -27,7 +27,7 @@ function endOfTemplate(text: string, start: number): number {
 	return at + 1;
 }
 
-/** The end of the expression that begins behind a dollar sign and a brace. */
+/** The end of the expression that begins after a dollar sign and a brace. */
 function endOfHole(text: string, start: number): number {
 	let [at, depth] = [start, 0];
 	for (; at < text.length; at++) {

@@ -7,10 +7,10 @@ import { DEFAULT_QUOTAS } from "../../src/domain/quotas";
 import { allEndpoints } from "../../src/endpoints";
 import { SEGMENT_BYTES } from "../../src/features/bundles/tus-protocol";
 import { REFUSAL_MS } from "../../src/features/bundles/upload-errors";
+import { ANSWER_BYTES_A_SECOND } from "../../src/http/limits/callers";
 import { BODY_BYTES_A_SECOND } from "../../src/http/limits/credentials";
-import { CALLER_BYTES, DIRECTORIES, STRANGER_BYTES } from "../../src/http/limits/memory";
+import { ANONYMOUS_BYTES, CALLER_BYTES, DIRECTORIES } from "../../src/http/limits/memory";
 import { SILENCE_MS } from "../../src/http/limits/silent-body";
-import { ANSWER_BYTES_A_SECOND } from "../../src/http/limits/strangers";
 import { DEFAULT_LIMIT_BYTES } from "../../src/http/pipeline/body";
 import { mostUnpackedBytes } from "../../src/storage/brotli";
 
@@ -34,7 +34,7 @@ test("the bounds in the documentation", () => {
 	expect(fetches.period).toBe(60);
 	const rows = [
 		`in an isolate | ${size(CALLER_BYTES.each)} or one request, ${size(CALLER_BYTES.group)}, ${size(CALLER_BYTES.all)} |`,
-		`and of all | ${size(STRANGER_BYTES.each)} or one request, ${size(STRANGER_BYTES.group)}, ${size(STRANGER_BYTES.all)} |`,
+		`and of all | ${size(ANONYMOUS_BYTES.each)} or one request, ${size(ANONYMOUS_BYTES.group)}, ${size(ANONYMOUS_BYTES.all)} |`,
 		`| Body of a manifest, and of a caller that is limited to its own work | ${size(setManifest.bodyLimitBytes ?? 0)}, ${size(DEFAULT_LIMIT_BYTES)} |`,
 		`| Bodies above 64 kB, per key and second; later ones wait up to 20 s | ${size(BODY_BYTES_A_SECOND)} |`,
 		`which waits in memory | ${size(SEGMENT_BYTES)} |`,

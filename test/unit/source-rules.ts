@@ -344,6 +344,42 @@ export const RULES: Readonly<Record<string, Rule>> = {
 		],
 		fine: [file("domain/x.ts", 'const kind = "rollout_told";\n')],
 	},
+	"a line has at most 150 columns, and a text at most 300": {
+		breaks({ path, text }) {
+			// Texts of files that Capstan writes, whose lines are these.
+			if (["client/ci-gitlab.ts", "operator/build.ts", "operator/docs-pages.ts"].includes(path)) return undefined;
+			const columns = (line: string) => line.replaceAll("\t", "  ").length;
+			const isText = (line: string) => /["'`][,;)]*$/.test(line);
+			const long = text.split("\n").find((line) => columns(line) > (isText(line) ? 300 : 150));
+			return long === undefined
+				? undefined
+				: `${long.trim().slice(0, 60)}: break it; a description of an endpoint has a line for each sentence (Prose)`;
+		},
+		violations: [
+			file("features/apps/x.ts", `const x = "${"word ".repeat(60)}";\n`),
+			file("db/x.ts", `const x = sql\`SELECT ${"column, ".repeat(20)}\nFROM apps\`;\n`),
+		],
+		fine: [file("features/apps/x.ts", `throw new Error("${"word ".repeat(50)}");\n`)],
+	},
+	"a comment is at most 100 columns wide": {
+		breaks({ text }) {
+			const wide = text.split("\n").find((line) => /^\t*(\/\*| \*|\/\/)/.test(line) && line.trim().length > 100);
+			return wide === undefined ? undefined : `${wide.trim().slice(0, 60)}: break it`;
+		},
+		violations: [
+			file("domain/x.ts", `// ${"word ".repeat(25)}\n`),
+			file("domain/x.ts", `/*\n * ${"word ".repeat(25)}\n */\n`),
+		],
+		fine: [file("domain/x.ts", `\t\t// ${"word ".repeat(19)}\n`)],
+	},
+	"a tag begins a line of its comment": {
+		breaks({ text }) {
+			const inline = /^(?:\t* \*|\t*\/\*\*) [^@\n]+ @(?:throws|returns|param)\b/m.exec(text);
+			return inline === null ? undefined : `${inline[0].trim()}: begin a line with the tag`;
+		},
+		violations: [file("domain/x.ts", "/** The name. @throws {ApiError} always */\n")],
+		fine: [file("domain/x.ts", "/**\n * The name.\n * @throws {ApiError} always\n */\n")],
+	},
 	"file names are kebab-case": {
 		breaks: ({ path }) => (/^([a-z0-9-]+\/)*[a-z0-9-]+(\.d)?\.ts$/.test(path) ? undefined : "rename it"),
 		violations: [file("features/apps/myFile.ts", ""), file("Features/x.ts", ""), file("features/apps/my_file.ts", "")],

@@ -122,7 +122,7 @@ function configurationFindings(project: Project): Finding[] {
 	const { config, kind, server } = project;
 	const findings: Finding[] = [];
 	if (config?.hasComments === true) {
-		const detail = `${config.path} has comments or commas behind last values, and Capacitor reads plain JSON; remove them`;
+		const detail = `${config.path} has comments or trailing commas, and Capacitor reads plain JSON; remove them`;
 		findings.push({ check: "config", state: "warning", detail });
 	}
 	if (

@@ -54,8 +54,8 @@ export const logout: Command = {
 };
 
 /**
- * The organizations that the key can read; none for a key of one app. @throws {Failure} if the
- * server does not accept the key
+ * The organizations that the key can read; none for a key of one app.
+ * @throws {Failure} if the server does not accept the key
  */
 async function namesFor(run: Run, origin: string, key: string): Promise<string[]> {
 	const { api } = connect(origin, key, run.version);

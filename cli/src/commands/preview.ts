@@ -319,7 +319,7 @@ const writeClosed = (run: Run, { appId, server }: Settings, pull: PullRequest) =
 const MOST_PAGE_READS = 8;
 const PAGE_PAUSE_MS = 1_000;
 
-/** The page may be a few seconds old, so that of the bundle before is asked for again. */
+/** The page can lag by seconds, so it is read again until it shows this bundle. */
 async function pageOf({ server }: Settings, { page_url, version }: Preview): Promise<PreviewPage> {
 	const token = new URL(page_url).hash.slice(1);
 	for (let reads = 1; ; reads++) {

@@ -92,6 +92,8 @@ export const organizationAuditForm = withForm(organizationAudit, {
 	query: { entries: further, translate: (fields) => fields },
 	forms: { instead: (raw) => (isByRecord(raw) ? pages : undefined) },
 	response: (own) => v.union([own, page]),
-	description:
-		"With `tableName`, `operation` or `limit` the answer is a page of entries about records, `{data, total, page, limit}`; no more than 10,000 are counted.",
+	description: [
+		"With `tableName`, `operation` or `limit` the answer is a page of entries about records, `{data,",
+		"total, page, limit}`; no more than 10,000 are counted.",
+	],
 });

@@ -72,6 +72,9 @@ export const setChannelForm = withForm(setChannel, {
 		const time = CACHE_TIMES.map((name) => input.body?.[name]).find((value) => typeof value === "number");
 		return time === undefined ? {} : { rolloutCacheTtlSeconds: time };
 	}),
-	description:
-		"`disableAutoUpdateToMajor: true` is `disableAutoUpdate: major`. A time for which clients of other services cache a rollout is accepted without effect, because each check computes it.",
+	description: [
+		"`disableAutoUpdateToMajor: true` is `disableAutoUpdate: major`.",
+		"A time for which clients of other services cache a rollout",
+		"is accepted without effect, because each check computes it.",
+	],
 });

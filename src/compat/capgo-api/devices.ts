@@ -42,8 +42,12 @@ export const listDevicesForm = withForm(listDevices, {
 	response: () =>
 		v.union([withRecordFields(deviceListSchema, ABSENT), deviceTotalsSchema, pages.response as v.GenericSchema]),
 	answer: unlessTotals(recordsWith(withAbsent)),
-	description:
-		"Without `totals`: with `cursor`, `limit`, `customIdMode`, `updated_at` or `order`, or with the header `capgo_api`, the answer is `{data, nextCursor, hasMore}`: `nextCursor` is the `cursor` of the next page, `customIdMode` lists devices with a custom id, `updated_at` those that changed later, and `order` sorts by that time.",
+	description: [
+		"Without `totals`: with `cursor`, `limit`, `customIdMode`, `updated_at` or `order`, or with the",
+		"header `capgo_api`, the answer is `{data, nextCursor, hasMore}`: `nextCursor` is the `cursor` of the",
+		"next page, `customIdMode` lists devices with a custom id, `updated_at` those that changed later, and",
+		"`order` sorts by that time.",
+	],
 });
 
 export const setDeviceForm = withForm(setDevice, {

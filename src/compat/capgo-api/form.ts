@@ -4,7 +4,7 @@
  * rights, limits and effects are those of the endpoint.
  */
 import * as v from "valibot";
-import { type AnyEndpoint, Reply, type RequestForms } from "../../http/endpoint";
+import { type AnyEndpoint, type Prose, Reply, type RequestForms } from "../../http/endpoint";
 import type { RawInput, ScopeSource } from "../../http/scope";
 
 /** The group of the paths that only those scripts know, in the documentation. */
@@ -35,8 +35,8 @@ export interface Form {
 	/** The schema of `answer`. */
 	readonly response?: (own: v.GenericSchema) => v.GenericSchema;
 	readonly answer?: (own: unknown, asked: Asked) => unknown;
-	/** A sentence for the documentation of the endpoint. */
-	readonly description?: string;
+	/** Added to the endpoint's own. */
+	readonly description?: Prose;
 }
 
 /** The request of an endpoint's example. */
@@ -56,9 +56,7 @@ export function withForm<const Own extends AnyEndpoint>(own: Own, form: Form): O
 		...(form.forms === undefined ? {} : { forms: { ...own.forms, ...form.forms } }),
 		...(form.scope === undefined ? {} : { access: { ...own.access, scope: form.scope } as AnyEndpoint["access"] }),
 		...(form.response === undefined ? {} : { response: form.response(own.response as v.GenericSchema) }),
-		...(form.description === undefined
-			? {}
-			: { description: [own.description, form.description].filter(Boolean).join(" ") }),
+		...(form.description === undefined ? {} : { description: [own.description ?? [], form.description].flat() }),
 		...(answer === undefined || response === undefined
 			? {}
 			: { example: { ...own.example, response: answer(response, EXAMPLE) } }),

@@ -247,6 +247,11 @@ export const createKeyForm = withForm(creation, {
 		const record = { ...(own as Fields), ...keyFields(own as Fields) };
 		return { ...record, apikey: record };
 	},
-	description:
-		"`mode` (read, upload, write or all) stands for bindings: on the apps of `limited_to_apps`, or without it on every app that the organization has now; `all` without apps administers the organization. Without an organization the key belongs to that of the calling key. `apikey` in the answer is the record again.",
+	description: [
+		"`mode` (read, upload, write or all) stands for bindings: on the apps of `limited_to_apps`, or",
+		"without it on every app that the organization has",
+		"now; `all` without apps administers the organization.",
+		"Without an organization the key belongs to that of the calling key.",
+		"`apikey` in the answer is the record again.",
+	],
 });

@@ -111,8 +111,11 @@ export const upsertVersion = endpoint({
 	path: `${TABLES}/app_versions`,
 	tag: TAG,
 	summary: "Register a bundle, or complete its upload",
-	description:
-		"With storage_provider r2-direct or external it registers like POST /bundle. With r2 it completes the upload, and changes nothing on a bundle that is ready. Only /private/set_manifest sets a manifest, so `manifest: null` does not remove one.",
+	description: [
+		"With storage_provider r2-direct or external it registers like POST /bundle.",
+		"With r2 it completes the upload, and changes nothing on a bundle that is ready.",
+		"Only /private/set_manifest sets a manifest, so `manifest: null` does not remove one.",
+	],
 	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
 	query: filters({
 		on_conflict: optional(v.literal("name,app_id", "must be name,app_id")),
@@ -215,8 +218,13 @@ export const patchVersion = endpoint({
 	path: `${TABLES}/app_versions`,
 	tag: TAG,
 	summary: "Mark a bundle for deletion, or delete it if it is unused",
-	description:
-		"`deleted: true` on a bundle that a channel uses marks it: devices still get it, and it is deleted with its last channel. An unused bundle is deleted immediately. `deleted: false` removes the mark, from several bundles with the filter `in.(…)`. `r2_path` is accepted and ignored.",
+	description: [
+		"`deleted: true` on a bundle that a channel uses marks it: devices still get it, and it is deleted",
+		"with its last channel.",
+		"An unused bundle is deleted immediately.",
+		"`deleted: false` removes the mark, from several bundles with the filter `in.(…)`.",
+		"`r2_path` is accepted and ignored.",
+	],
 	query: versionFilter,
 	body: v.pipe(
 		v.object({ deleted: optional(v.boolean()), r2_path: optional(v.string()) }),

@@ -131,7 +131,7 @@ export const fileExists = endpoint({
 });
 
 const MOST_FILES = 10_000;
-/** A file of an encrypted bundle takes 1.3 kB: its hash and the session key in its path are long. */
+/** A file of an encrypted bundle takes 1.3 kB, for its hash and the session key in its path. */
 const MANIFEST_LIMIT_BYTES = 8 * 1024 * 1024;
 /**
  * Largest manifest in the answer to a device. Every device of the channel gets it, without a key,

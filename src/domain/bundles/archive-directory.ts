@@ -64,7 +64,7 @@ export interface ArchiveEntry {
 	readonly crc32: number;
 }
 
-/** Offset of an entry's content in the archive, behind its local header. */
+/** Offset of an entry's content in the archive, after its local header. */
 export async function contentOffset(source: ArchiveSource, entry: ArchiveEntry): Promise<number> {
 	const view = viewOf(await source.read(entry.headerOffset, LOCAL_HEADER_BYTES));
 	return entry.headerOffset + LOCAL_HEADER_BYTES + view.getUint16(26, true) + view.getUint16(28, true);

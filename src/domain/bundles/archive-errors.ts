@@ -94,7 +94,7 @@ const ENTRY_DEFECTS = {
 	ambiguous_type: (name: string) =>
 		`${name} is a file by its name and a folder by its attributes, or the reverse, so devices disagree. Create the zip again with another tool.`,
 	large_descriptor: (name: string) =>
-		`The sizes behind ${name} have 64 bits, which Android cannot read. Create the zip from files instead of a stream.`,
+		`The sizes after ${name} have 64 bits, which Android cannot read. Create the zip from files instead of a stream.`,
 	missing_utf8_flag: (name: string) =>
 		`The name ${name} has no UTF-8 flag, so iOS reads another name, and the zip cannot be corrected because its checksum is given or it is on another server. Leave the checksum out, or create the zip with capstan release, Python or 7-Zip.`,
 	backslash_path: (name: string) =>

@@ -140,7 +140,7 @@ function compareSizes(header: DataView, extra: Uint8Array, entry: DirectoryEntry
 	if (!isSame) throw damaged(`the sizes or the checksum of ${quoted(entry.name)} contradict the directory`);
 }
 
-/** Sizes and checksum behind the content, which Android reads with 32 bits. */
+/** Sizes and checksum after the content, which Android reads with 32 bits. */
 async function compareDescriptor(
 	window: Window,
 	entry: DirectoryEntry,
@@ -150,7 +150,7 @@ async function compareDescriptor(
 ): Promise<boolean> {
 	const offset = contentOffset + entry.compressedBytes;
 	const length = Math.min(restBytes, SIGNED_DESCRIPTOR_BYTES);
-	if (length < DESCRIPTOR_BYTES) throw damaged(`the sizes behind ${quoted(entry.name)} are missing`);
+	if (length < DESCRIPTOR_BYTES) throw damaged(`the sizes after ${quoted(entry.name)} are missing`);
 	const bytes = await window.read(offset, length, length);
 	if (bytes === undefined) return false;
 	const view = viewOf(bytes);
@@ -166,7 +166,7 @@ async function compareDescriptor(
 		return true;
 	}
 	if (LARGE_DESCRIPTOR_BYTES.includes(restBytes)) throw entryDefect("large_descriptor", entry.name);
-	throw damaged(`the sizes or the checksum behind ${quoted(entry.name)} contradict the directory`);
+	throw damaged(`the sizes or the checksum after ${quoted(entry.name)} contradict the directory`);
 }
 
 /** Android reads on where a file ends, so another file must be there, or the end of the files. */

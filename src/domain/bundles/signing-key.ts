@@ -50,7 +50,7 @@ export async function signingKeyOf(publicKey: string): Promise<SigningKey> {
 
 const hex = (bytes: Uint8Array) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** AlgorithmIdentifier of RSA with NULL parameters, behind the header of the outer SEQUENCE. */
+/** AlgorithmIdentifier of RSA with NULL parameters, after the header of the outer SEQUENCE. */
 const SPKI_RSA = [0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
 
 function pkcs1Within(spki: Uint8Array): Uint8Array<ArrayBuffer> | undefined {

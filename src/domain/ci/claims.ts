@@ -100,7 +100,7 @@ function caseless(file: string, { folder }: ClaimRules): string {
 
 /**
  * A workflow file has no folder below its own, so the first `@refs/` ends the file. `@*` wants any
- * ref, and a job of a bare commit has its hash behind the last `@`.
+ * ref, and a job of a bare commit has its hash after the last `@`.
  */
 function splitFile(text: string): { readonly file: string; readonly ref: string | undefined } {
 	const named = text.indexOf("@refs/");

@@ -78,7 +78,7 @@ function wins(written: Register<Value>, known: Register<Value> | undefined): boo
 type Days = Map<number, Register<string>>;
 
 /**
- * A device that changes nothing has its row written after so many days, so that its last report is
+ * A device that changes nothing has its row written after this many days, so that its last report is
  * known to about a week.
  */
 export const REFRESHED_AFTER_DAYS = 7;

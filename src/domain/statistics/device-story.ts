@@ -7,8 +7,16 @@
 import { isUpToDate } from "../updates/refusals";
 
 export const EVENT_KINDS = [
-	...(["first_seen", "check", "download", "install", "fail"] as const),
-	...(["crash", "anr", "js_error", "launch_timeout", "override"] as const),
+	"first_seen",
+	"check",
+	"download",
+	"install",
+	"fail",
+	"crash",
+	"anr",
+	"js_error",
+	"launch_timeout",
+	"override",
 ] as const;
 export type EventKind = (typeof EVENT_KINDS)[number];
 

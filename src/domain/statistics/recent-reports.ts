@@ -3,8 +3,8 @@
  * repeated report is counted once, and the steps of its installs, from which install times follow.
  * Pure. Merging is idempotent and does not depend on the order of the events.
  *
- * The time of an install is that from a start of its download to the `set` that follows without
- * another step of the same version. A late event can split such a pair, so the durations of the old
+ * Install time runs from the start of a download to the next `set` of that version, with no other
+ * step between. A late event can split such a pair, so the durations of the old
  * sequence are subtracted and those of the new one added. Times are those of the device's clock if
  * it reported both, else those of arrival.
  */

@@ -13,7 +13,7 @@ import { webhookUrlProblem } from "./delivery";
 /** In UTF-8. */
 export const MOST_ANSWER_BYTES = 2_000;
 /**
- * Read of an answer: with the longest address behind the part that is kept, so that a secret that
+ * Read of an answer: with the longest address after the part that is kept, so that a secret that
  * begins in it is recognized as a whole.
  */
 export const MOST_READ_BYTES = 3 * MOST_ANSWER_BYTES;
@@ -58,7 +58,7 @@ export function keptOf({ headers, bytes, isWhole }: ReadAnswer, secrets: readonl
 	};
 }
 
-/** The parts of a request that its receiver may repeat: long parts of the address, and signatures. */
+/** Parts of a request that its receiver may repeat: signatures, and long parts of the address. */
 export function secretsOf(url: string, headers: Readonly<Record<string, string>>): readonly string[] {
 	const { pathname, search, searchParams } = new URL(url);
 	const signatures = Object.entries(headers).flatMap(([name, value]) =>
@@ -83,7 +83,9 @@ function withoutSecrets(text: string, secrets: readonly string[]): string {
 	return longestFirst.reduce((rest, secret) => rest.replaceAll(secret, "*".repeat(secret.length)), text);
 }
 
-/** Names of at least two labels, and addresses. Each repetition is bounded, so that no text is slow. */
+/**
+ * Names of at least two labels, and addresses. Each repetition is bounded, so that no text is slow.
+ */
 const HOSTS = /(?:[a-z0-9-]{1,63}\.){1,16}[a-z0-9-]{1,63}|(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{1,4}/gi;
 /** With fewer than four numbers it is a version. */
 const VERSION = /^(?:\d+\.){1,2}\d+$/;

@@ -20,9 +20,10 @@ const LEAST_PART = 3;
  * "first update".
  */
 const SMALL = new Set(
-	"a an and are as at be by can could do does for from get has have how i if in is it its me my not no of on or our should that the this to we what when where which why will with you your".split(
-		" ",
-	),
+	[
+		"a an and are as at be by can could do does for from get has have how i if in is it its me my not no",
+		"of on or our should that the this to we what when where which why will with you your",
+	].flatMap((line) => line.split(" ")),
 );
 const ENDINGS = /(?:ings?|ions?|ers?|ed|es|e|s)$/;
 

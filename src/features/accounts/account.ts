@@ -30,8 +30,11 @@ export const getAccount = endpoint({
 	path: "/account",
 	tag: ACCOUNT_TAG,
 	summary: "Show the signed-in account",
-	description:
-		"Changes that outlive a session (passkeys, addresses, API keys, members, account deletion) require a recent sign-in. After `recent_sign_in_until`, open `/sign-in?again=1&next=…` to sign in again.",
+	description: [
+		"Changes that outlive a session (passkeys, addresses, API",
+		"keys, members, account deletion) require a recent sign-in.",
+		"After `recent_sign_in_until`, open `/sign-in?again=1&next=…` to sign in again.",
+	],
 	access: { ownSession: OWN_ACCOUNT },
 	response: v.strictObject({
 		uid: v.string(),
@@ -130,8 +133,13 @@ export const deleteAccount = endpoint({
 	path: "/account",
 	tag: ACCOUNT_TAG,
 	summary: "Delete your account",
-	description:
-		"Removes you from every organization: your roles, your API keys and the invitations that you sent. Audit logs keep your actions and your address. Refused while you are the last member who can delete an organization; the error lists these organizations, including deleted ones that can still be restored. `dry_run=true` shows what would be removed and changes nothing.",
+	description: [
+		"Removes you from every organization: your roles, your API keys and the invitations that you sent.",
+		"Audit logs keep your actions and your address.",
+		"Refused while you are the last member who can delete an organization; the error lists these",
+		"organizations, including deleted ones that can still be restored.",
+		"`dry_run=true` shows what would be removed and changes nothing.",
+	],
 	access: { ownSession: OWN_ACCOUNT },
 	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ dry_run: optional(booleanText) }),

@@ -50,8 +50,11 @@ export const unlinkProvider = endpoint({
 	path: "/account/providers/:provider",
 	tag: ACCOUNT_TAG,
 	summary: "Unlink your account from a provider",
-	description:
-		"Refused if it is your last way to sign in. Sessions created with the provider continue; DELETE /account/sessions ends them. The next sign-in at the provider with your verified address links it again.",
+	description: [
+		"Refused if it is your last way to sign in.",
+		"Sessions created with the provider continue; DELETE /account/sessions ends them.",
+		"The next sign-in at the provider with your verified address links it again.",
+	],
 	access: { ownSession: OWN_ACCOUNT },
 	recentSignIn: true,
 	response: acknowledgement,

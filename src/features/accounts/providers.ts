@@ -82,8 +82,12 @@ export const finishProvider = endpoint({
 	path: "/sign-in/provider/:provider/callback",
 	tag: SIGN_IN_TAG,
 	summary: "Finish a sign-in at a provider",
-	description:
-		"Signs in to the account that is linked to the provider's identity, or that has the address which the provider verified. Creates no account. A refusal redirects to the sign-in page with `error`.",
+	description: [
+		"Signs in to the account that is linked to the provider's",
+		"identity, or that has the address which the provider verified.",
+		"Creates no account.",
+		"A refusal redirects to the sign-in page with `error`.",
+	],
 	access: { public: WHY },
 	query: v.object({ code: optional(text(4096)), state: optional(text(4096)), error: optional(text(4096)) }),
 	status: [302],

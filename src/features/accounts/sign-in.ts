@@ -96,8 +96,12 @@ export const sendSignInCode = endpoint({
 	path: "/sign-in/code",
 	tag: SIGN_IN_TAG,
 	summary: "Send a sign-in code by e-mail",
-	description:
-		"The response is the same whether or not the address has an account. The code is valid for 10 minutes and five tries, together with the `attempt` of this response. Codes to one address are limited per 10 minutes and per day; a browser that signed in with a code before has its own limit.",
+	description: [
+		"The response is the same whether or not the address has an account.",
+		"The code is valid for 10 minutes and five tries, together with the `attempt` of this response.",
+		"Codes to one address are limited per 10 minutes and per day; a browser that signed in with a code",
+		"before has its own limit.",
+	],
 	access: { public: WHY_PUBLIC_SIGN_IN },
 	body: v.object({ email: emailAddress }),
 	status: [202],
@@ -201,8 +205,12 @@ export const signInWithLink = endpoint({
 	path: "/sign-in/link",
 	tag: SIGN_IN_TAG,
 	summary: "Sign in with a single-use link",
-	description:
-		"`npm start` and `npm run deploy` create such a link for the operator. With `--sign-in-link-for=ADDRESS` they create one for another account, which also verifies its address. A POST, so that the token does not appear in a URL.",
+	description: [
+		"`npm start` and `npm run deploy` create such a link for the operator.",
+		"With `--sign-in-link-for=ADDRESS` they create one",
+		"for another account, which also verifies its address.",
+		"A POST, so that the token does not appear in a URL.",
+	],
 	access: { public: WHY_PUBLIC_SIGN_IN },
 	body: v.object({ token: tokenField }),
 	response: signedInSchema,

@@ -47,8 +47,16 @@ export const deleteApp = endpoint({
 	path: "/app/:app_id",
 	tag: "Apps",
 	summary: "Delete an app with its channels, bundles and stored files; can be undone for 30 days",
-	description:
-		"The app is hidden from everybody immediately, and its devices get no updates. POST /app/restore restores all of it until `restorable_until`, 30 days from now; after that it is removed permanently. Its id stays reserved for its organization, which may create a new app with it, until DELETE /app/reservation releases it. The stored files count towards the organization's storage until they are removed. A sample app (POST /app/sample) is removed at once and for good, and needs no recent sign-in. `dry_run=true` shows what would be deleted and changes nothing.",
+	description: [
+		"The app is hidden from everybody immediately, and its devices get no updates.",
+		"POST /app/restore restores all of it until `restorable_until`, 30 days from now; after that it is",
+		"removed permanently.",
+		"Its id stays reserved for its organization, which may create a new app with it, until DELETE",
+		"/app/reservation releases it.",
+		"The stored files count towards the organization's storage until they are removed.",
+		"A sample app (POST /app/sample) is removed at once and for good, and needs no recent sign-in.",
+		"`dry_run=true` shows what would be deleted and changes nothing.",
+	],
 	access: { permission: "app.delete", scope: appScope("params.app_id") },
 	recentSignIn: ({ params, query }) => query.dry_run !== true && !isSampleAppId(params.app_id),
 	query: v.object({ dry_run: optional(booleanText) }),
@@ -131,8 +139,11 @@ export const restoreApp = endpoint({
 	path: "/app/restore",
 	tag: "Apps",
 	summary: "Undo the deletion of an app",
-	description:
-		"Possible for 30 days, for callers that may delete the app. If several deleted apps had the app_id, the most recently deleted one is restored, or the one that `id` names (GET /app?deleted=true lists them). 409 while another app has the app_id.",
+	description: [
+		"Possible for 30 days, for callers that may delete the app.",
+		"If several deleted apps had the app_id, the most recently deleted one is restored, or the one that",
+		"`id` names (GET /app?deleted=true lists them). 409 while another app has the app_id.",
+	],
 	access: { permission: "app.delete", scope: deletedAppScope },
 	body: v.object({ app_id: publicAppId, id: optional(uuid) }),
 	response: acknowledgement,
@@ -180,8 +191,11 @@ export const listReservations = endpoint({
 	path: "/app/reservation",
 	tag: "Apps",
 	summary: "List the reserved ids of an organization that no app has",
-	description:
-		"The id of a deleted app stays reserved for its organization, because installed devices ask for updates under it. `restorable_until` is set while POST /app/restore can restore the app.",
+	description: [
+		"The id of a deleted app stays reserved for its",
+		"organization, because installed devices ask for updates under it.",
+		"`restorable_until` is set while POST /app/restore can restore the app.",
+	],
 	access: { permission: "org.create_app", scope: orgScope("query.orgId") },
 	query: v.object({ orgId: uuid, page: pageNumber }),
 	response: v.array(reservationSchema),
@@ -237,8 +251,12 @@ export const releaseReservation = endpoint({
 	path: "/app/reservation",
 	tag: "Apps",
 	summary: "Release the id of a deleted app, so that every organization may take it",
-	description:
-		"Devices that still have the app get updates from the organization that takes its id. Deleted apps of this id can no longer be restored and are removed permanently with their stored files. `dry_run=true` counts them and changes nothing.",
+	description: [
+		"Devices that still have the app get updates from the organization that takes its id.",
+		"Deleted apps of this id can no longer be restored",
+		"and are removed permanently with their stored files.",
+		"`dry_run=true` counts them and changes nothing.",
+	],
 	access: { permission: "app.delete", scope: reservationScope },
 	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ app_id: publicAppId, dry_run: optional(booleanText) }),

@@ -133,8 +133,12 @@ export const listApps = endpoint({
 	tag: "Apps",
 	summary: "List the apps that the caller can read, by name",
 	access: { anyKey: "Lists the apps on which a binding of the caller holds app.read." },
-	description:
-		"`limit` is the number of apps on a page (1 to 1000, default 50). `org_id` lists those of one organization; one that is not there, or not the caller's, has none. `deleted=true` lists the deleted apps that the caller may bring back with POST /app/restore, the last deleted first; they are gone for good at `restorable_until`.",
+	description: [
+		"`limit` is the number of apps on a page (1 to 1000, default 50).",
+		"`org_id` lists those of one organization; one that is not there, or not the caller's, has none.",
+		"`deleted=true` lists the deleted apps that the caller may bring back with POST /app/restore, the",
+		"last deleted first; they are gone for good at `restorable_until`.",
+	],
 	query: v.object({
 		page: pageNumber,
 		limit: itemsPerPage,
@@ -199,8 +203,12 @@ export const createApp = endpoint({
 	path: "/app",
 	tag: "Apps",
 	summary: "Create an app",
-	description:
-		"Ids that differ only in case are the same id. The id of a deleted app is reserved for its organization: administrators may give it to a new app, other members and other organizations get 409. The deleted app can be restored after the new one is deleted.",
+	description: [
+		"Ids that differ only in case are the same id.",
+		"The id of a deleted app is reserved for its organization: administrators may give it to a new app,",
+		"other members and other organizations get 409.",
+		"The deleted app can be restored after the new one is deleted.",
+	],
 	access: { permission: "org.create_app", scope: orgScope("body.owner_org") },
 	body: v.object({
 		app_id: v.pipe(
@@ -258,8 +266,34 @@ export const updateApp = endpoint({
 	path: "/app/:app_id",
 	tag: "Apps",
 	summary: "Change an app's settings",
-	description:
-		"`allow_device_custom_id: false` stores no custom ids that devices send, and hides stored ones until it is true again. `block_provider_infra_requests` offers no update to devices in the networks of Google and Apple, where apps run for review, and does not count them. `allow_preview` opens GET /preview/channel and GET /preview/bundle, the links that `get-qr` of the stock CLI prints, to everybody who has or guesses one; signed links (GET /preview/link) do not need it. Names of preview channels begin with `preview_channel_prefix` (`pr-` by default, which null restores): previews get such names, preview keys create only channels of this form, and devices reach a preview by its name only if it has the form. The prefix ends with `-`, `_`, `.` or `/`. With `preview_prereleases_only` preview keys register only pre-releases (`1.4.0-pr.128`), so that none takes the version of a release. `preview_max_days` (1 to 365, default 30) is the longest time that a preview of POST /preview stays open after its last upload. `preview_access_ended` names the preview keys that created the new `default_upload_channel` and lose their access to it. GET /device/explain sends testers who need a newer store build to the store URLs; null removes one. `retention` is the time in seconds for which an unused bundle is kept, at least a day (a smaller number is raised to it, with a `warning`); 0 keeps everything. Automatic clean-up, every 15 minutes, deletes a bundle that is older, that no channel or rollout serves, that no operator set for a device and that no device was seen running in that time, but never the app's newest. `keep_live_bundles` (0 to 50, default 5) is the number of bundles that were live on a channel before the present one and are kept, so that the channel can be rolled back to them: neither automatic clean-up nor the deletion of unused bundles deletes them.",
+	description: [
+		"`allow_device_custom_id: false` stores no custom ids that",
+		"devices send, and hides stored ones until it is true again.",
+		"`block_provider_infra_requests` offers no update to devices in the networks of Google and Apple,",
+		"where apps run for review, and does not count them.",
+		"`allow_preview` opens GET /preview/channel and GET /preview/bundle, the links that `get-qr` of the",
+		"stock CLI prints, to everybody who has or guesses",
+		"one; signed links (GET /preview/link) do not need it.",
+		"Names of preview channels begin with `preview_channel_prefix` (`pr-` by default, which null",
+		"restores): previews get such names, preview keys create only channels of this form, and devices",
+		"reach a preview by its name only if it has the form.",
+		"The prefix ends with `-`, `_`, `.` or `/`.",
+		"With `preview_prereleases_only` preview keys register only pre-releases (`1.4.0-pr.128`), so that",
+		"none takes the version of a release.",
+		"`preview_max_days` (1 to 365, default 30) is the longest time that a preview of POST /preview stays",
+		"open after its last upload.",
+		"`preview_access_ended` names the preview keys that created",
+		"the new `default_upload_channel` and lose their access to it.",
+		"GET /device/explain sends testers who need a newer store build to the store URLs; null removes one.",
+		"`retention` is the time in seconds for which an unused bundle is kept, at least a day (a smaller",
+		"number is raised to it, with a `warning`); 0 keeps everything.",
+		"Automatic clean-up, every 15 minutes, deletes a bundle that is older, that no channel or rollout",
+		"serves, that no operator set for a device and that no device was seen running in that time, but",
+		"never the app's newest.",
+		"`keep_live_bundles` (0 to 50, default 5) is the number of bundles that were live on a channel before",
+		"the present one and are kept, so that the channel can be rolled back to them: neither automatic",
+		"clean-up nor the deletion of unused bundles deletes them.",
+	],
 	access: { permission: "app.update_settings", scope: appScope("params.app_id") },
 	body: v.object({
 		name: optional(label()),

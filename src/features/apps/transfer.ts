@@ -108,8 +108,14 @@ export const offerTransfer = endpoint({
 	path: "/app/transfer",
 	tag: "Apps",
 	summary: "Offer an app to another organization",
-	description:
-		"A caller of the other organization who may create apps can accept the offer within 7 days, while the account and the key that made it may still give the app away. Channels, bundles, devices, statistics and the audit log move with the app. Role bindings on the app end (`ends.bindings`, the first 100), and unfinished uploads are dropped. A second offer replaces the first. `dry_run: true` shows what would end and creates no offer.",
+	description: [
+		"A caller of the other organization who may create apps can accept the offer within 7 days, while the",
+		"account and the key that made it may still give the app away.",
+		"Channels, bundles, devices, statistics and the audit log move with the app.",
+		"Role bindings on the app end (`ends.bindings`, the first 100), and unfinished uploads are dropped.",
+		"A second offer replaces the first.",
+		"`dry_run: true` shows what would end and creates no offer.",
+	],
 	access: { ...GIVING, scope: appScope("body.app_id") },
 	refusesUnknown: true,
 	recentSignIn: ({ body }) => body.dry_run !== true,
@@ -248,8 +254,13 @@ export const acceptTransfer = endpoint({
 	path: "/app/transfer/accept",
 	tag: "Apps",
 	summary: "Accept an app that another organization offers",
-	description:
-		"The app and everything in it belongs to the organization from then on; devices notice nothing. The caller gets the role on the app that creating an app gives. If the organization requires signed bundles, `unsigned_channels` (the first 100) lists the channels with a bundle that none of its keys verified; they keep serving it. `dry_run: true` shows what would be moved and moves nothing.",
+	description: [
+		"The app and everything in it belongs to the organization from then on; devices notice nothing.",
+		"The caller gets the role on the app that creating an app gives.",
+		"If the organization requires signed bundles, `unsigned_channels` (the first 100) lists the channels",
+		"with a bundle that none of its keys verified; they keep serving it.",
+		"`dry_run: true` shows what would be moved and moves nothing.",
+	],
 	access: { permission: "org.create_app", scope: offerScope },
 	body: v.object({ app_id: publicAppId, dry_run: optional(v.boolean()) }),
 	response: v.strictObject({

@@ -86,8 +86,15 @@ const filterFields = {
 	to: optional(toTime),
 	format: optional(v.picklist(["json", "ndjson"], "must be json or ndjson")),
 };
-const FILTERS_TEXT =
-	'Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all channel actions), `target` (id, name, or `type:id`), `search` (a part of the name of the actor, the action, the target or the app, in any case), `from` and `to` (times or days, both inclusive). A page with `actor`, `action`, `target` or `search` has the matching ones of 250 entries, and may be empty; `Link: rel="next"` announces further ones. `format=ndjson` streams all matching entries, one per line; an export that fails midway ends with a line that has `error`.';
+const FILTERS_TEXT = [
+	"Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all channel actions),",
+	"`target` (id, name, or `type:id`), `search` (a part of the name of the actor, the action, the target",
+	"or the app, in any case), `from` and `to` (times or days, both inclusive).",
+	"A page with `actor`, `action`, `target` or `search` has the matching ones of 250 entries, and may be",
+	'empty; `Link: rel="next"` announces further ones.',
+	"`format=ndjson` streams all matching entries, one per line; an export that fails midway ends with a",
+	"line that has `error`.",
+];
 const NDJSON = { contentType: "application/x-ndjson", description: "One entry per line." };
 
 type Filters = v.InferOutput<v.ObjectSchema<typeof filterFields, undefined>>;
@@ -213,7 +220,12 @@ export const appAudit = endpoint({
 	path: "/app/:app_id/audit",
 	tag: "Audit log",
 	summary: "List the audit log of an app, newest first",
-	description: `Entries about the app, its channels, bundles and devices, and none about the organization. \`ip_address\` is null for callers without \`org.read_audit\`, and in entries from before the app was transferred to its organization. ${FILTERS_TEXT}`,
+	description: [
+		"Entries about the app, its channels, bundles and devices, and none about the organization.",
+		"`ip_address` is null for callers without `org.read_audit`, and in entries from before the app",
+		"was transferred to its organization.",
+		...FILTERS_TEXT,
+	],
 	access: { permission: "app.read_audit", scope: appScope("params.app_id") },
 	query: v.pipe(v.object(filterFields), v.forward(v.check(inOrder, "must not be later than to"), ["from"])),
 	response: v.array(entrySchema),

@@ -14,8 +14,12 @@ export const compareBundles = endpoint({
 	path: "/bundle/difference",
 	tag: "Bundles",
 	summary: "List the files that differ between two bundles",
-	description:
-		"From `base` to `version`, by their manifests, and by the directories of their zips. The counts are complete; `files` names at most 100. `not_compared` is `forms_differ` if only one of them has a manifest or a zip, and `zip` if a zip cannot be read, e.g. because it is encrypted or on another server.",
+	description: [
+		"From `base` to `version`, by their manifests, and by the directories of their zips.",
+		"The counts are complete; `files` names at most 100.",
+		"`not_compared` is `forms_differ` if only one of them has a manifest or a zip, and `zip` if a zip",
+		"cannot be read, e.g. because it is encrypted or on another server.",
+	],
 	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, version: bundleVersion, base: bundleVersion }),
 	response: v.strictObject({

@@ -29,7 +29,15 @@ export const listBundleFiles = endpoint({
 	path: "/bundle/files",
 	tag: "Bundles",
 	summary: "List the files of a bundle, the largest first",
-	description: `By its manifest, or by the directory of its zip. \`stored\` is the size as devices download the file, \`size\` the unpacked one, null where it is not known. \`total\` and \`bytes\` (the sum of \`stored\`) count every file that has \`search\` in its path; at most ${MOST_NAMED.toLocaleString("en-US")} are named. \`not_listed\`: an encrypted zip, a zip on another server, or one whose directory is too large to read.`,
+	description: [
+		"By its manifest, or by the directory of its zip.",
+		"`stored` is the size as devices download the file,",
+		"`size` the unpacked one, null where it is not known.",
+		"`total` and `bytes` (the sum of `stored`) count every file that has `search` in its path; at",
+		`most ${MOST_NAMED.toLocaleString("en-US")} are named.`,
+		"`not_listed`: an encrypted zip, a zip on another",
+		"server, or one whose directory is too large to read.",
+	],
 	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, version: bundleVersion, search: optional(text(128)) }),
 	response: v.strictObject({
@@ -104,8 +112,13 @@ export const showDownload = endpoint({
 	path: "/bundle/download",
 	tag: "Bundles",
 	summary: "Get a link that downloads the zip of a bundle",
-	description:
-		"The link needs no key and is valid for about a day; `expires_at` is null for a bundle on another server, and where downloads have an address without signatures. A preview role gets links of its own bundles only. The zip of an encrypted bundle is encrypted. A bundle of single files has no zip (`bundle_has_no_zip`); GET /bundle/files lists them.",
+	description: [
+		"The link needs no key and is valid for about a day; `expires_at` is null for a bundle on another",
+		"server, and where downloads have an address without signatures.",
+		"A preview role gets links of its own bundles only.",
+		"The zip of an encrypted bundle is encrypted.",
+		"A bundle of single files has no zip (`bundle_has_no_zip`); GET /bundle/files lists them.",
+	],
 	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, version: bundleVersion }),
 	response: v.strictObject({

@@ -65,8 +65,13 @@ export const changeMetadata = endpoint({
 	path: "/bundle/metadata",
 	tag: "Bundles",
 	summary: "Change the notes and the link of a bundle",
-	description:
-		"`comment` are the notes. A field that is left out stays as it is; null or an empty text removes it. Devices see both if the app has `expose_metadata`; then those of a bundle that a protected channel serves, and those of a preview's bundle that a channel outside of previews serves, are for administrators (`app.update_user_roles`).",
+	description: [
+		"`comment` are the notes.",
+		"A field that is left out stays as it is; null or an empty text removes it.",
+		"Devices see both if the app has `expose_metadata`; then those of a bundle that a protected channel",
+		"serves, and those of a preview's bundle that a channel outside of previews serves, are for",
+		"administrators (`app.update_user_roles`).",
+	],
 	body: metadataBody,
 	load: ({ body: { app_id, version, version_id } }) => ({
 		bundle: version === undefined ? bundleById(app_id, version_id ?? 0) : bundleByName(app_id, version),

@@ -16,8 +16,13 @@ export const promoteBundle = endpoint({
 	path: "/bundle",
 	tag: "Bundles",
 	summary: "Promote a bundle to a channel",
-	description:
-		"Every device of the channel gets the bundle: a rollout of the same bundle is finished, and a rollout of another bundle ends (`rollout_ended`), unless `keep_rollout` is true. On a protected channel that requires approval the answer is 202 and the promotion waits for POST /proposal/approve. `allow_preview_bundle` is as for POST /channel.",
+	description: [
+		"Every device of the channel gets the bundle: a rollout of the same bundle is finished, and a rollout",
+		"of another bundle ends (`rollout_ended`), unless `keep_rollout` is true.",
+		"On a protected channel that requires approval the answer",
+		"is 202 and the promotion waits for POST /proposal/approve.",
+		"`allow_preview_bundle` is as for POST /channel.",
+	],
 	access: {
 		permission: "channel.promote_bundle",
 		scope: channelScope("body.app_id", { id: "body.channel_id" }),

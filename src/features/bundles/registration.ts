@@ -114,8 +114,8 @@ function refuseTakenVersion(existing: BundleRow | undefined, uploader: Caller, n
 }
 
 /**
- * The app may reserve release versions for releases (`preview_prereleases_only`). @throws
- * {ApiError} `preview_version_must_be_prerelease`
+ * The app may reserve release versions for releases (`preview_prereleases_only`).
+ * @throws {ApiError} `preview_version_must_be_prerelease`
  */
 function refuseReleaseOfPreview(
 	limit: OwnWorkOnly | undefined,

@@ -105,8 +105,11 @@ export const tusAppend = endpoint({
 	path: "/files/upload/attachments/:id",
 	tag: "Uploads",
 	summary: "Send the next bytes of a resumable upload (TUS PATCH)",
-	description:
-		"The last byte completes the bundle: its size, its SHA-256 and the zip are checked. A bundle that fails a check is refused and its version is free again. A POST with the header `X-HTTP-Method-Override: PATCH` does the same.",
+	description: [
+		"The last byte completes the bundle: its size, its SHA-256 and the zip are checked.",
+		"A bundle that fails a check is refused and its version is free again.",
+		"A POST with the header `X-HTTP-Method-Override: PATCH` does the same.",
+	],
 	access: { permission: "app.upload_bundle", scope: appOfUpload },
 	headers: {
 		...TUS_HEADER,

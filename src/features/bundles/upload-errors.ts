@@ -87,7 +87,8 @@ async function orUnavailable<Value>(working: Promise<Value>): Promise<Value> {
 }
 
 /**
- * Drops the registration of an upload with everything that it stored. @returns the error to throw
+ * Drops the registration of an upload with everything that it stored.
+ * @returns the error to throw
  */
 export async function refuse(context: CompletionContext, upload: UploadWithBundle, error: ApiError): Promise<ApiError> {
 	if (upload.bundle_id === null) return error;

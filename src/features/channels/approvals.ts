@@ -75,8 +75,8 @@ const reads = ({ app_id, id }: { readonly app_id: string; readonly id: string },
 type DecisionContext = Context<string, undefined, typeof decisionBody, ChannelScopeRow, ReturnType<typeof reads>>;
 
 /**
- * The waiting proposal and its channel. @throws {ApiError} for a decided one, or a caller with only
- * a preview role
+ * The waiting proposal and its channel.
+ * @throws {ApiError} for a decided one, or a caller with only a preview role
  */
 function waitingProposal({ loaded, ownWorkOnly }: Pick<DecisionContext, "loaded" | "ownWorkOnly">) {
 	const [proposal] = loaded.proposal;
@@ -107,8 +107,15 @@ export const approveProposal = endpoint({
 	path: "/proposal/approve",
 	tag: "Channels",
 	summary: "Approve a promotion to a protected channel, which applies it",
-	description:
-		"For a promoter of the channel who is not the proposer. Another key of the proposer's account counts as the proposer, and so does a key whose secret the proposer revealed or regenerated. A person needs a recent sign-in with a passkey; a key approves only if `promoters` names its id. The change is exactly the proposed one. It is refused as `proposal_outdated` if the channel has changed since, or if the proposer may not promote any more, and as `bundle_not_found` if the bundle was deleted.",
+	description: [
+		"For a promoter of the channel who is not the proposer.",
+		"Another key of the proposer's account counts as the proposer, and so does a key whose secret the",
+		"proposer revealed or regenerated.",
+		"A person needs a recent sign-in with a passkey; a key approves only if `promoters` names its id.",
+		"The change is exactly the proposed one.",
+		"It is refused as `proposal_outdated` if the channel has changed since, or if the proposer may not",
+		"promote any more, and as `bundle_not_found` if the bundle was deleted.",
+	],
 	access,
 	body: decisionBody,
 	recentSignIn: "passkey",

@@ -36,8 +36,18 @@ export const deleteChannel = endpoint({
 	path: "/channel",
 	tag: "Channels",
 	summary: "Delete a channel, and with delete_bundle=true its bundle too",
-	description:
-		"With `delete_bundle=true` the channel, its bindings, its links and its bundle are deleted in one atomic step. A preview key may delete its own channel with its own bundle; other callers need channel.delete and bundle.delete. A bundle that another channel uses is refused. The deletion of a preview's channel closes the preview as DELETE /preview does. The channel's history is deleted, and bundles that were live on the channel are no longer kept for it. `dry_run=true` changes nothing: it answers what would be deleted and how many devices run each bundle, with the same refusals.",
+	description: [
+		"With `delete_bundle=true` the channel, its bindings,",
+		"its links and its bundle are deleted in one atomic step.",
+		"A preview key may delete its own channel with its own",
+		"bundle; other callers need channel.delete and bundle.delete.",
+		"A bundle that another channel uses is refused.",
+		"The deletion of a preview's channel closes the preview as DELETE /preview does.",
+		"The channel's history is deleted, and bundles that",
+		"were live on the channel are no longer kept for it.",
+		"`dry_run=true` changes nothing: it answers what would be deleted and how many devices run each",
+		"bundle, with the same refusals.",
+	],
 	access: {
 		permission: "channel.delete",
 		scope: channelScope("query.app_id", { name: "query.channel" }),

@@ -88,8 +88,8 @@ export function refuseTakenPlatforms(principal: Principal, { orgId, appId }: Tar
 }
 
 /**
- * A stolen session must not publish on a protected channel. @throws {ApiError} for a person without
- * a recent sign-in
+ * A stolen session must not publish on a protected channel.
+ * @throws {ApiError} for a person without a recent sign-in
  */
 export function requireRecentPromoter(principal: Principal, channel: Protection, nowMs: number): void {
 	if (channel.protected === 1 && principal.kind === "session") requireRecentSignIn(principal, true, nowMs);

@@ -7,20 +7,14 @@
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
 import {
-	installsOfReleases,
 	MOST_STEPS,
-	outcomesBySteps,
 	type ReleaseName,
 	type ReleaseNeighbourRow,
 	releaseEntries,
 	releaseNeighbours,
-	type StepOutcomeRow,
 } from "../../db/channel-releases";
-import { channelByName } from "../../db/channels";
-import { tryTelemetry } from "../../db/telemetry-reads";
+import { type ChannelRow, channelByName } from "../../db/channels";
 import { courseOf, RELEASE_STATES, stepsOf } from "../../domain/rollouts/release";
-import { wilsonInterval } from "../../domain/rollouts/wilson";
-import { dayOf } from "../../domain/statistics/days";
 import { BUILTIN } from "../../domain/updates/model";
 import { commitOfLink } from "../../domain/words/releases";
 import { ApiError } from "../../errors";
@@ -28,10 +22,10 @@ import { endpoint } from "../../http/endpoint";
 import { channelName, nullableRfc3339, nullableTime, publicAppId, rfc3339, text, time } from "../../http/schemas";
 import { appScope, channelNotFound } from "../../http/scope";
 import { HISTORY_ACTIONS } from "./history";
-import { ciAnswer, ciSchema } from "./releases";
+import { countedRate, devicesAnswer, installedRates, outcomesOf, stepAnswer } from "./release-figures";
+import { namesFor, neighbourAnswer } from "./release-names";
+import { ciSchema } from "./releases";
 
-/** Days of installs that the answer adds up for a release. */
-const MOST_DAYS = 60;
 const ALL_BPS = 10_000;
 
 const neighbour = v.nullable(v.strictObject({ id: v.number(), version: v.nullable(v.string()), at: time }));
@@ -104,8 +98,6 @@ const releaseSchema = v.strictObject({
 		}),
 	),
 });
-type Release = v.InferOutput<typeof releaseSchema>;
-type Rate = NonNullable<Release["failures"]["release"]>;
 
 const releaseNotFound = () =>
 	new ApiError(
@@ -121,11 +113,28 @@ export const showRelease = endpoint({
 	tag: "Channels",
 	summary: "Show a release: a bundle on a channel from its first step to what replaced it",
 	description: [
-		"`id` is the entry of the channel's history that began the release; the id of a later entry of the release finds it as well, and so does a version, whose newest release on the channel is meant (`builtin`: the store build). `state` is off, rolling_out, ready_to_finish (each device is offered the bundle, and a person finishes), paused, live, replaced or rolled_back. At each moment one release of a channel is live, and at most one other is a rollout.",
-		"`before` is the release that was live when this one began, and `after` the one that took its place, or that stayed when the rollout ended. `steps` are the shares that the rollout had, each with the devices that count and reported in it.",
-		"`devices` are the recorded devices that were offered the bundle in steps: `offered` is the sum of `running`, `failed` and `not_reported`, and `counted` of them count towards health. `complete` is false if there are more than were recorded. It is null for a release without steps, and a month after a rollout ended.",
-		"`failures` has the share that failed, with an interval of `confidence`. `population` is `devices` for a rollout: those that count, by their last report. Otherwise it is `installs`: those reported on the channel in the days of the release, 60 at most. `before` is the same of the release before, and null if that population is not known of it. `name` and `ci` are null for callers without app.read_audit.",
-	].join("\n\n"),
+		"`id` is the entry of the channel's history that began the release; the id of a later entry of the",
+		"release finds it as well, and so does a version, whose newest release on the channel is meant",
+		"(`builtin`: the store build).",
+		"`state` is off, rolling_out, ready_to_finish (each device is offered the bundle, and a person",
+		"finishes), paused, live, replaced or rolled_back.",
+		"At each moment one release of a channel is live, and at most one other is a rollout.",
+		"",
+		"`before` is the release that was live when this one began, and `after` the one that took its place,",
+		"or that stayed when the rollout ended.",
+		"`steps` are the shares that the rollout had, each with the devices that count and reported in it.",
+		"",
+		"`devices` are the recorded devices that were offered the bundle in steps: `offered` is the sum of",
+		"`running`, `failed` and `not_reported`, and `counted` of them count towards health.",
+		"`complete` is false if there are more than were recorded.",
+		"It is null for a release without steps, and a month after a rollout ended.",
+		"",
+		"`failures` has the share that failed, with an interval of `confidence`.",
+		"`population` is `devices` for a rollout: those that count, by their last report.",
+		"Otherwise it is `installs`: those reported on the channel in the days of the release, 60 at most.",
+		"`before` is the same of the release before, and null if that population is not known of it.",
+		"`name` and `ci` are null for callers without app.read_audit.",
+	],
 	access: { permission: "app.read", scope: appScope("query.app_id") },
 	query: v.object({
 		app_id: publicAppId,
@@ -208,55 +217,39 @@ export const showRelease = endpoint({
 		if (first === undefined) throw releaseNotFound();
 		const at = (place: ReleaseNeighbourRow["place"]) => loaded.neighbours.find((row) => row.place === place);
 		const [self, before, next] = [at("self"), at("before"), at("next")];
-		const isRollout = self?.rollout_id != null && self.rollout_id === channel.rollout_id;
-		const course = courseOf({
-			entries,
-			rollout: isRollout
-				? {
-						isOn: channel.rollout_enabled === 1,
-						isPaused: channel.rollout_paused_at_ms !== null,
-						isReady: channel.rollout_percentage_bps === ALL_BPS && channel.rollout_steps === null,
-					}
-				: undefined,
-			next,
-		});
+		const course = courseOf({ entries, rollout: runningRollout(channel, self), next });
 		const steps = stepsOf(entries, course).slice(-MOST_STEPS);
-		const rollouts = [self?.rollout_id, before?.rollout_id].filter((id) => id != null);
-		const startMs = (step: { readonly fromMs: number }) => step.fromMs;
-		const outcomes =
-			rollouts.length === 0 ? [] : (await db.batch([outcomesBySteps(rollouts, steps.map(startMs))]))[0].rows;
+		const outcomes = await outcomesOf(db, [self, before], steps);
 		const own = outcomes.filter(({ rollout_id }) => rollout_id === self?.rollout_id);
-		const hasDevices = self?.rollout_id != null;
+		const { actorOf, proposerOf, ciOf } = namesFor(holds(principal, "app.read_audit", scope));
+		const ci = ciOf(first);
 		const confidence = channel.auto_pause_confidence_bps / ALL_BPS;
+		const hasDevices = self?.rollout_id != null;
 		const untilMs = course.endedAtMs ?? nowMs;
-		const installs = hasDevices
-			? undefined
-			: await tryTelemetry(
+		const rates = hasDevices
+			? {
+					release: countedRate(own, confidence),
+					before:
+						before?.rollout_id == null
+							? null
+							: countedRate(
+									outcomes.filter(({ rollout_id }) => rollout_id === before.rollout_id),
+									confidence,
+								),
+				}
+			: await installedRates(
 					deps,
 					scopeRow.telemetry_binding,
-					installsOfReleases(scope.appId, channel.name, [
-						...rangeOf(first.version_name, first.at_ms, untilMs),
-						...rangeOf(before?.version_name ?? null, before?.at_ms ?? 0, course.liveAtMs ?? untilMs),
-					]),
+					{ appId: scope.appId, channel: channel.name, confidence },
+					{
+						release: { version: first.version_name, fromMs: first.at_ms, untilMs },
+						before: {
+							version: before?.version_name ?? null,
+							fromMs: before?.at_ms ?? 0,
+							untilMs: course.liveAtMs ?? untilMs,
+						},
+					},
 				);
-		const installed = (version: string | null | undefined) => {
-			const row = installs?.find(({ version_name }) => version_name === version);
-			return row === undefined ? null : rateOf(row.fail, row.install + row.fail, confidence);
-		};
-		const counted = (rows: readonly StepOutcomeRow[]) => {
-			const failed = sum(rows, "counted_failed");
-			return rateOf(failed, failed + sum(rows, "counted_installed"), confidence);
-		};
-		const ofBefore = outcomes.filter(({ rollout_id }) => rollout_id === before?.rollout_id);
-		const showsNames = holds(principal, "app.read_audit", scope);
-		const actorOf = (row: (typeof entries)[number]) => ({
-			type: row.actor_type,
-			id: row.actor_id,
-			name: showsNames ? row.actor_name : null,
-		});
-		const proposerOf = (row: (typeof entries)[number]) =>
-			row.proposer_name === null ? null : { name: showsNames ? row.proposer_name : null };
-		const ci = showsNames ? ciAnswer(first.ci) : null;
 		return {
 			id: first.release_id,
 			channel: { name: channel.name, is_preview: channel.is_preview === 1 },
@@ -275,38 +268,13 @@ export const showRelease = endpoint({
 			ci: ci?.job ?? null,
 			actor: actorOf(first),
 			proposed_by: proposerOf(first),
-			steps: steps.map((step, index) => {
-				// Reports from before the first known step are of it.
-				const rows = own.filter((row) => row.step !== null && Math.max(1, row.step) === index + 1);
-				const failed = sum(rows, "counted_failed");
-				return {
-					percentage_bps: step.percentageBps,
-					from: rfc3339(step.fromMs),
-					until: nullableRfc3339(step.untilMs),
-					failed,
-					of: failed + sum(rows, "counted_installed"),
-				};
-			}),
-			devices: !hasDevices
-				? null
-				: {
-						offered: sum(own, "offered"),
-						running: sum(own, "installed"),
-						failed: sum(own, "failed"),
-						not_reported: sum(own, "offered") - sum(own, "installed") - sum(own, "failed"),
-						counted: sum(own, "counted"),
-						complete: self?.rollout_sampling === 1 && self.rollout_noting_uncounted === 1,
-					},
+			steps: steps.map((step, index) => stepAnswer(step, index, own)),
+			devices: hasDevices ? devicesAnswer(self, own) : null,
 			failures: {
 				population: hasDevices ? ("devices" as const) : ("installs" as const),
 				limit: channel.auto_pause_failure_rate_bps / ALL_BPS,
 				confidence,
-				release: hasDevices ? counted(own) : installed(first.version_name),
-				before: hasDevices
-					? before?.rollout_id == null
-						? null
-						: counted(ofBefore)
-					: installed(before?.version_name ?? undefined),
+				...rates,
 			},
 			before: neighbourAnswer(before),
 			after: neighbourAnswer(next ?? at("instead")),
@@ -325,26 +293,12 @@ export const showRelease = endpoint({
 	},
 });
 
-function sum<Key extends string>(rows: readonly Readonly<Record<Key, number>>[], key: Key): number {
-	return rows.reduce((total, row) => total + row[key], 0);
-}
-
-function rateOf(failed: number, of: number, confidence: number): Rate | null {
-	if (of === 0) return null;
-	const { lower, upper } = wilsonInterval(failed, of, confidence);
-	return { failed, of, lowerBound: rounded(lower), upperBound: rounded(upper) };
-}
-
-const rounded = (share: number): number => Math.round(share * 1e6) / 1e6;
-
-/** The days of a release, newest first. The store build has no installs. */
-function rangeOf(version: string | null, fromMs: number, untilMs: number) {
-	if (version === null) return [];
-	const lastDay = dayOf(untilMs);
-	const length = Math.min(MOST_DAYS, lastDay - dayOf(fromMs) + 1);
-	return [{ version, days: Array.from({ length: Math.max(0, length) }, (_, index) => lastDay - index) }];
-}
-
-function neighbourAnswer(row: ReleaseNeighbourRow | undefined) {
-	return row === undefined ? null : { id: row.release_id, version: row.version_name, at: rfc3339(row.at_ms) };
+/** The rollout of the channel, if it is that of the release. */
+function runningRollout(channel: ChannelRow, self: ReleaseNeighbourRow | undefined) {
+	if (self?.rollout_id == null || self.rollout_id !== channel.rollout_id) return undefined;
+	return {
+		isOn: channel.rollout_enabled === 1,
+		isPaused: channel.rollout_paused_at_ms !== null,
+		isReady: channel.rollout_percentage_bps === ALL_BPS && channel.rollout_steps === null,
+	};
 }

@@ -166,7 +166,7 @@ function changeOf(
 }
 
 /**
- * Statements behind the write: proposals, preview access and counts that it ends, and the form of
+ * Statements after the write: proposals, preview access and counts that it ends, and the form of
  * its bundles.
  */
 function afterChange(

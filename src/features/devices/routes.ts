@@ -46,8 +46,14 @@ export const setDevice = endpoint({
 	path: "/device",
 	tag: "Devices",
 	summary: "Set the channel, the bundle, or both of one device",
-	description:
-		"Fields that are left out stay as they are. The channel serves the device even if devices may not choose it; its other rules apply. The bundle replaces the channel's. The isolate that handled the request uses the override at the device's next check, all others within four seconds; with the header `x-capstan-wait: visible` the answer comes after that. The device may be one that was not seen yet.",
+	description: [
+		"Fields that are left out stay as they are.",
+		"The channel serves the device even if devices may not choose it; its other rules apply.",
+		"The bundle replaces the channel's.",
+		"The isolate that handled the request uses the override at the device's next check, all others within",
+		"four seconds; with the header `x-capstan-wait: visible` the answer comes after that.",
+		"The device may be one that was not seen yet.",
+	],
 	access: { permission: "app.manage_devices", scope: appScope("body.app_id") },
 	body: v.pipe(
 		v.object({
@@ -125,7 +131,7 @@ export const setDevice = endpoint({
 		const named = insertNamedDevices([{ appId: scope.appId, deviceId: body.device_id }], nowMs);
 		waitUntil(tryTelemetry(deps, scopeRow.telemetry_binding, ...named));
 		waitUntil(
-			tellStory(deps, {
+			recordOverride(deps, {
 				appId: scopeRow.app_id,
 				deviceId: body.device_id,
 				atMs: nowMs,
@@ -176,7 +182,7 @@ export const unsetDevice = endpoint({
 			throw error;
 		}
 		waitUntil(
-			tellStory(deps, {
+			recordOverride(deps, {
 				appId: scopeRow.app_id,
 				deviceId: device_id,
 				atMs: nowMs,
@@ -190,7 +196,7 @@ export const unsetDevice = endpoint({
 });
 
 /** For the device's story alone; the audit log has the change in any case. */
-async function tellStory(deps: Pick<Deps, "events" | "newId" | "log">, changed: Omit<OverrideChanged, "type">) {
+async function recordOverride(deps: Pick<Deps, "events" | "newId" | "log">, changed: Omit<OverrideChanged, "type">) {
 	try {
 		const event: OverrideChanged = { type: "override", ...changed };
 		await deps.events.send({ kind: "device_events", id: deps.newId(), events: [event] });

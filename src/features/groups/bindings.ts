@@ -51,8 +51,12 @@ export const grantGroupBinding = endpoint({
 	path: "/organization/groups/:id/bindings",
 	tag: "Members",
 	summary: "Give a group a role on one app or one channel",
-	description:
-		"Each member of the group gets the role, which is no stronger than the caller; `member_count` is their number. `dry_run: true` changes nothing. A role that the group has already is answered with 200.",
+	description: [
+		"Each member of the group gets the role, which is no",
+		"stronger than the caller; `member_count` is their number.",
+		"`dry_run: true` changes nothing.",
+		"A role that the group has already is answered with 200.",
+	],
 	access: { permission: "org.update_user_roles", scope: groupScope },
 	refusesUnknown: true,
 	recentSignIn: ({ body }) => body.dry_run !== true,
@@ -137,8 +141,11 @@ export const revokeGroupBinding = endpoint({
 	path: "/organization/groups/:id/bindings/:binding_id",
 	tag: "Members",
 	summary: "Take a group's role on one app or one channel",
-	description:
-		"The role is no stronger than the caller. What only this role allowed is taken from the members' API keys as well: `lowered_api_keys`. `dry_run=true` lists them and changes nothing.",
+	description: [
+		"The role is no stronger than the caller.",
+		"What only this role allowed is taken from the members' API keys as well: `lowered_api_keys`.",
+		"`dry_run=true` lists them and changes nothing.",
+	],
 	access: { permission: "org.update_user_roles", scope: groupScope },
 	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ dry_run: optional(booleanText) }),

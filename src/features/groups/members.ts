@@ -71,8 +71,13 @@ export const addGroupMember = endpoint({
 	path: "/organization/groups/:id/members",
 	tag: "Members",
 	summary: "Add a member of the organization to a group",
-	description:
-		"Send `email` or `user_id`. The member gets the roles of the group, none of which is stronger than the caller; `bindings` lists them. `dry_run: true` lists them and changes nothing. A person who is in the group already is answered with 200.",
+	description: [
+		"Send `email` or `user_id`.",
+		"The member gets the roles of the group, none of which",
+		"is stronger than the caller; `bindings` lists them.",
+		"`dry_run: true` lists them and changes nothing.",
+		"A person who is in the group already is answered with 200.",
+	],
 	access: { permission: "org.update_user_roles", scope: groupScope },
 	refusesUnknown: true,
 	recentSignIn: ({ body }) => body.dry_run !== true,
@@ -150,8 +155,12 @@ export const removeGroupMember = endpoint({
 	path: "/organization/groups/:id/members/:user_id",
 	tag: "Members",
 	summary: "Remove a person from a group",
-	description:
-		"No role of the group is stronger than the caller. What only a role of the group allowed is taken from the person's API keys as well: `lowered_api_keys`. `dry_run=true` lists them and changes nothing.",
+	description: [
+		"No role of the group is stronger than the caller.",
+		"What only a role of the group allowed is taken from",
+		"the person's API keys as well: `lowered_api_keys`.",
+		"`dry_run=true` lists them and changes nothing.",
+	],
 	access: { permission: "org.update_user_roles", scope: groupScope },
 	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ dry_run: optional(booleanText) }),

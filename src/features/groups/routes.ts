@@ -48,8 +48,11 @@ export const listGroups = endpoint({
 	path: "/organization/groups",
 	tag: "Members",
 	summary: "List the groups of an organization with their roles, by name",
-	description:
-		"A group's roles on apps and channels are roles of each of its members, beside their own. They are not roles of their API keys. `user_id` limits the list to the groups of one person.",
+	description: [
+		"A group's roles on apps and channels are roles of each of its members, beside their own.",
+		"They are not roles of their API keys.",
+		"`user_id` limits the list to the groups of one person.",
+	],
 	access: { permission: "org.read_members", scope: orgScope("query.orgId") },
 	query: v.object({ orgId: uuid, user_id: optional(uuid), page: pageNumber, limit: itemsPerPage }),
 	response: v.array(groupSchema),
@@ -142,8 +145,12 @@ export const deleteGroup = endpoint({
 	path: "/organization/groups/:id",
 	tag: "Members",
 	summary: "Delete a group, which takes its roles from its members",
-	description:
-		"No role of the group is stronger than the caller. What only a role of the group allowed is taken from the members' API keys as well: `lowered_api_keys`. `dry_run=true` lists them and changes nothing.",
+	description: [
+		"No role of the group is stronger than the caller.",
+		"What only a role of the group allowed is taken from",
+		"the members' API keys as well: `lowered_api_keys`.",
+		"`dry_run=true` lists them and changes nothing.",
+	],
 	access: { permission: "org.update_user_roles", scope: groupScope },
 	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ dry_run: optional(booleanText) }),

@@ -48,8 +48,13 @@ export const createKey = endpoint({
 	path: "/apikey",
 	tag: "API keys",
 	summary: "Create an API key for one organization",
-	description:
-		"`org_id` may be omitted if the bindings name the organization; all bindings must name the same one. The secret is in this response only, unless `hashed: false` stores it so that managers of the key can reveal it later. `ip_allow_list` limits the key to addresses; without it the key inherits the list of the calling key.",
+	description: [
+		"`org_id` may be omitted if the bindings name the organization; all bindings must name the same one.",
+		"The secret is in this response only, unless `hashed: false` stores it so that managers of the key",
+		"can reveal it later.",
+		"`ip_allow_list` limits the key to addresses;",
+		"without it the key inherits the list of the calling key.",
+	],
 	access: { permission: "org.manage_apikeys", scope: newKeyScope },
 	refusesUnknown: true,
 	recentSignIn: true,

@@ -22,8 +22,10 @@ export const listKeys = endpoint({
 	path: "/apikey",
 	tag: "API keys",
 	summary: "List the API keys that the caller manages, and the calling key, oldest first",
-	description:
-		"`unused_for_days=90` lists the keys to review: created at least 90 days ago and not used since. `last_used_at` is accurate to the minute and appears a few seconds after a use.",
+	description: [
+		"`unused_for_days=90` lists the keys to review: created at least 90 days ago and not used since.",
+		"`last_used_at` is accurate to the minute and appears a few seconds after a use.",
+	],
 	access: {
 		anyKey: "Lists the keys of organizations in which the caller holds org.manage_apikeys, and the calling key.",
 	},
@@ -61,8 +63,14 @@ export const getKey = endpoint({
 	path: "/apikey/:id",
 	tag: "API keys",
 	summary: "Show one API key",
-	description:
-		"`org_id` selects another organization in which the key has a binding; the response then shows the bindings in that organization. `reveal=true` adds the secret of a key created with `hashed: false`, if the key is no stronger than the caller. A reveal is audited; `revealed_at` and `revealed_by` (an account) show it until the key is regenerated.",
+	description: [
+		"`org_id` selects another organization in which the key has a binding; the response then shows the",
+		"bindings in that organization.",
+		"`reveal=true` adds the secret of a key created with",
+		"`hashed: false`, if the key is no stronger than the caller.",
+		"A reveal is audited; `revealed_at` and `revealed_by`",
+		"(an account) show it until the key is regenerated.",
+	],
 	access: { permission: "org.manage_apikeys", scope: boundKeyScope },
 	recentSignIn: ({ query }) => query.reveal === true,
 	query: v.object({ reveal: optional(booleanText), org_id: optional(uuid) }),

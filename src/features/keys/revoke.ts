@@ -26,8 +26,12 @@ export const revokeKey = endpoint({
 	path: "/apikey/:id",
 	tag: "API keys",
 	summary: "Revoke an API key immediately",
-	description:
-		"`org_id` selects another organization in which the key has a binding: only these bindings are removed, and the key stays in its own organization. A key that loses its last administering role loses `org.create` as well. `dry_run=true` shows what would be removed and changes nothing.",
+	description: [
+		"`org_id` selects another organization in which the key has a binding: only these bindings are",
+		"removed, and the key stays in its own organization.",
+		"A key that loses its last administering role loses `org.create` as well.",
+		"`dry_run=true` shows what would be removed and changes nothing.",
+	],
 	access: { permission: "org.manage_apikeys", scope: revokedKeyScope },
 	query: v.object({ org_id: optional(uuid), dry_run: optional(booleanText) }),
 	response: v.union([

@@ -91,8 +91,18 @@ export const updateOrganization = endpoint({
 	path: "/organization",
 	tag: "Organizations",
 	summary: "Change an organization and its policies",
-	description:
-		'Omitted fields stay; "" clears an address, and 0 removes `max_apikey_expiration_days`. `stopped_api_keys` lists the valid keys that the new policies suspend, the first 100 of `stopped_api_key_count`. `dry_run` (in the body or as `?dry_run=true`) shows this and changes nothing. A change that would suspend every administering key or every owning key of the organization is refused. `require_signed_bundles` requires that new bundles are encrypted with the private key of a registered signing key, and that only such bundles are promoted; the response to enabling it lists the first 100 channels that serve other bundles (`unsigned_channels`), which they serve until they are replaced.',
+	description: [
+		'Omitted fields stay; "" clears an address, and 0 removes `max_apikey_expiration_days`.',
+		"`stopped_api_keys` lists the valid keys that the new policies suspend, the first 100 of",
+		"`stopped_api_key_count`.",
+		"`dry_run` (in the body or as `?dry_run=true`) shows this and changes nothing.",
+		"A change that would suspend every administering key",
+		"or every owning key of the organization is refused.",
+		"`require_signed_bundles` requires that new bundles are encrypted with the private key of a",
+		"registered signing key, and that only such bundles are promoted; the response to enabling it lists",
+		"the first 100 channels that serve other bundles",
+		"(`unsigned_channels`), which they serve until they are replaced.",
+	],
 	access: { permission: "org.update_settings", scope: orgScope("body.orgId") },
 	recentSignIn: ({ query, body }) =>
 		query.dry_run !== true &&

@@ -50,8 +50,14 @@ export const deleteOrganization = endpoint({
 	path: "/organization",
 	tag: "Organizations",
 	summary: "Delete an organization with everything in it; can be undone for 30 days",
-	description:
-		"`dry_run=true` shows what would be deleted and changes nothing. A deleted organization is not accessible, and its devices get no updates. POST /organization/restore restores all of it until `restorable_until`, 30 days later. After that it is removed permanently, and its keys lose their bindings in other organizations (`other_organizations`: those that the caller can see, and the number of others). The ids of its apps stay reserved.",
+	description: [
+		"`dry_run=true` shows what would be deleted and changes nothing.",
+		"A deleted organization is not accessible, and its devices get no updates.",
+		"POST /organization/restore restores all of it until `restorable_until`, 30 days later.",
+		"After that it is removed permanently, and its keys lose their bindings in other organizations",
+		"(`other_organizations`: those that the caller can see, and the number of others).",
+		"The ids of its apps stay reserved.",
+	],
 	access: { permission: "org.delete", scope: orgScope("query.orgId") },
 	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ orgId: uuid, dry_run: optional(booleanText) }),

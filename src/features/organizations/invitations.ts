@@ -98,8 +98,17 @@ export const acceptInvitation = endpoint({
 	path: "/invitation/accept",
 	tag: "Members",
 	summary: "Accept an invitation, get a first API key, and sign in",
-	description:
-		"Creates an account for the invited address if none exists, and adds it as a member. An existing account joins only from its own session, or with `attempt` and `code` of POST /sign-in/code if mail is configured: the link alone does not prove who owns the address, because the inviter has it as well (401 `sign_in_required`). The account gets an API key with the role in this organization, which expires after 90 days or the organization's maximum; the secret is in this response only. `name` is the key's name. `sign_in: true`, which only the service's own page may send, also signs in to an account that is new or was verified by the code.",
+	description: [
+		"Creates an account for the invited address if none exists, and adds it as a member.",
+		"An existing account joins only from its own session, or with `attempt` and `code` of POST",
+		"/sign-in/code if mail is configured: the link alone does not prove who owns the address, because the",
+		"inviter has it as well (401 `sign_in_required`).",
+		"The account gets an API key with the role in this organization, which expires after 90 days or the",
+		"organization's maximum; the secret is in this response only.",
+		"`name` is the key's name.",
+		"`sign_in: true`, which only the service's own page may send, also signs in to an account that is new",
+		"or was verified by the code.",
+	],
 	access: { public: WHY_PUBLIC },
 	body: v.object({
 		token: tokenField,
@@ -119,8 +128,13 @@ export const acceptInvitation = endpoint({
 		api_key: v.strictObject({ id: v.string(), key: v.string(), expires_at: time }),
 	}),
 	errors: [
-		...(["quota_exceeded", "invitation_not_found", "sign_in_required", "sign_in_failed"] as const),
-		...(["cross_site_request", "https_required", "too_many_requests"] as const),
+		"quota_exceeded",
+		"invitation_not_found",
+		"sign_in_required",
+		"sign_in_failed",
+		"cross_site_request",
+		"https_required",
+		"too_many_requests",
 	],
 	example: {
 		body: { token: EXAMPLE_TOKEN, name: "Ada's laptop" },

@@ -63,8 +63,14 @@ export const inviteMember = endpoint({
 	path: "/organization/members",
 	tag: "Members",
 	summary: "Invite a person by their e-mail address",
-	description:
-		"The response contains a single-use link that is valid for 7 days. The service stores no copy of the link and sends no mail. A second invitation of the same address replaces the first. For somebody who is a member the request changes the role as PUT /organization/members does, with its permission, and answers 200 with `uid` and `lowered_api_keys`. `invite_type` is an alternative to `role`.",
+	description: [
+		"The response contains a single-use link that is valid for 7 days.",
+		"The service stores no copy of the link and sends no mail.",
+		"A second invitation of the same address replaces the first.",
+		"For somebody who is a member the request changes the role as PUT /organization/members does, with",
+		"its permission, and answers 200 with `uid` and `lowered_api_keys`.",
+		"`invite_type` is an alternative to `role`.",
+	],
 	body: v.object({
 		orgId: uuid,
 		email: personsAddress,

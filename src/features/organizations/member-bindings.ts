@@ -109,8 +109,12 @@ export const grantMemberBinding = endpoint({
 	path: "/organization/members/bindings",
 	tag: "Members",
 	summary: "Give a member a role on one app or one channel",
-	description:
-		"The role is no stronger than the caller. `gains` lists the permissions that the member did not hold there before; `dry_run: true` lists them and changes nothing. A role that the member has already is answered with 200.",
+	description: [
+		"The role is no stronger than the caller.",
+		"`gains` lists the permissions that the member did not hold there before; `dry_run: true` lists them",
+		"and changes nothing.",
+		"A role that the member has already is answered with 200.",
+	],
 	access: { permission: "org.update_user_roles", scope: orgScope("body.orgId") },
 	refusesUnknown: true,
 	recentSignIn: ({ body }) => body.dry_run !== true,
@@ -207,8 +211,12 @@ export const revokeMemberBinding = endpoint({
 	path: "/organization/members/bindings",
 	tag: "Members",
 	summary: "Take a member's role on one app or one channel",
-	description:
-		"The role is no stronger than the caller. `loses` lists the permissions that the member does not hold there any more. A stronger role of the member's API keys there is removed as well, and listed in `lowered_api_keys`. `dry_run=true` lists both and changes nothing.",
+	description: [
+		"The role is no stronger than the caller.",
+		"`loses` lists the permissions that the member does not hold there any more.",
+		"A stronger role of the member's API keys there is removed as well, and listed in `lowered_api_keys`.",
+		"`dry_run=true` lists both and changes nothing.",
+	],
 	access: { permission: "org.update_user_roles", scope: orgScope("query.orgId") },
 	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ orgId: uuid, id: uuid, dry_run: optional(booleanText) }),

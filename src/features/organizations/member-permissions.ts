@@ -29,8 +29,12 @@ export const updateMemberPermissions = endpoint({
 	path: "/organization/members/permissions",
 	tag: "Members",
 	summary: "Set whether an account may create organizations when signed in (operator)",
-	description:
-		"`global_permissions` replaces the account's global permissions: `org.create` or none. Only for the operator: an owner of the first organization whose key or account holds the permission. `orgId` is any organization in which the account is a member. The permission takes effect while the account administers an organization.",
+	description: [
+		"`global_permissions` replaces the account's global permissions: `org.create` or none.",
+		"Only for the operator: an owner of the first organization whose key or account holds the permission.",
+		"`orgId` is any organization in which the account is a member.",
+		"The permission takes effect while the account administers an organization.",
+	],
 	access: { permission: "org.delete", scope: operatorScope },
 	refusesUnknown: true,
 	recentSignIn: true,

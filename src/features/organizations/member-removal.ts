@@ -54,8 +54,16 @@ export const removeMember = endpoint({
 	path: "/organization/members",
 	tag: "Members",
 	summary: "Remove a member with everything they hold in the organization, or withdraw an invitation",
-	description:
-		"Removes the member's bindings in the organization, the bindings of their keys of other organizations, and the invitations that they sent. Their API keys that belong to the organization (`revoked_api_keys`) are revoked immediately, in other organizations as well (`other_organizations`: those that the caller can see, and the number of others). `revealed_api_keys` lists other members' keys whose secret this member has revealed or regenerated; they stay valid, so regenerate them. `dry_run=true` shows the same and changes nothing.",
+	description: [
+		"Removes the member's bindings in the organization, the bindings of their keys of other",
+		"organizations, and the invitations that they sent.",
+		"Their API keys that belong to the organization (`revoked_api_keys`) are revoked immediately, in",
+		"other organizations as well (`other_organizations`:",
+		"those that the caller can see, and the number of others).",
+		"`revealed_api_keys` lists other members' keys whose secret this member has revealed or regenerated;",
+		"they stay valid, so regenerate them.",
+		"`dry_run=true` shows the same and changes nothing.",
+	],
 	access: { permission: "org.update_user_roles", scope: orgScope("query.orgId") },
 	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ orgId: uuid, email: emailAddress, dry_run: optional(booleanText) }),

@@ -39,8 +39,12 @@ export const listMembers = endpoint({
 	path: "/organization/members",
 	tag: "Members",
 	summary: "List the members of an organization and its pending invitations, by e-mail address",
-	description:
-		'`is_tmp` is true for a pending invitation; its `uid` is the id of the invitation. A member with several roles is shown with the strongest one. The response contains all members, up to 1,000, or only the one with `uid`; `page` and `limit` (default 50, at most 1,000) select a page, and `Link: rel="next"` announces another one.',
+	description: [
+		"`is_tmp` is true for a pending invitation; its `uid` is the id of the invitation.",
+		"A member with several roles is shown with the strongest one.",
+		"The response contains all members, up to 1,000, or only the one with `uid`; `page` and `limit`",
+		'(default 50, at most 1,000) select a page, and `Link: rel="next"` announces another one.',
+	],
 	access: { permission: "org.read_members", scope: orgScope("query.orgId") },
 	query: v.object({
 		orgId: uuid,

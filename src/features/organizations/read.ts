@@ -75,8 +75,12 @@ export const listOrganizations = endpoint({
 	path: "/organization",
 	tag: "Organizations",
 	summary: "List the organizations that the caller can read, or show one",
-	description:
-		"With `orgId` the response is one organization instead of a list. `deleted=true` lists the deleted organizations that the caller can restore with POST /organization/restore, most recently deleted first; they are removed permanently at `restorable_until`.",
+	description: [
+		"With `orgId` the response is one organization instead of a list.",
+		"`deleted=true` lists the deleted organizations that the caller can restore with POST",
+		"/organization/restore, most recently deleted first;",
+		"they are removed permanently at `restorable_until`.",
+	],
 	access: { anyKey: "Shows the organizations in which a binding of the caller grants org.read." },
 	query: v.pipe(
 		v.object({ orgId: optional(uuid), deleted: optional(booleanText), page: pageNumber, limit: itemsPerPage }),

@@ -63,8 +63,15 @@ export const updateRole = endpoint({
 	path: "/organization/roles",
 	tag: "Members",
 	summary: "Change a custom role, for all its holders at once",
-	description:
-		"Omitted fields stay. The caller must hold all permissions of the role on the whole organization, before and after. `holders` lists the keys, members and invitations with the role (the first 100), with the permissions that each gains and loses. If members lose permissions, their API keys are lowered as by PUT /organization/members: `lowered_api_keys`. `dry_run: true` shows the same and changes nothing.",
+	description: [
+		"Omitted fields stay.",
+		"The caller must hold all permissions of the role on the whole organization, before and after.",
+		"`holders` lists the keys, members and invitations with the role (the first 100), with the",
+		"permissions that each gains and loses.",
+		"If members lose permissions, their API keys are",
+		"lowered as by PUT /organization/members: `lowered_api_keys`.",
+		"`dry_run: true` shows the same and changes nothing.",
+	],
 	access: { permission: "org.update_user_roles", scope: orgScope("body.orgId") },
 	refusesUnknown: true,
 	recentSignIn: ({ body }) => body.dry_run !== true,
@@ -143,8 +150,13 @@ export const deleteRole = endpoint({
 	path: "/organization/roles",
 	tag: "Members",
 	summary: "Delete a custom role, or replace it by another one",
-	description:
-		"A role with holders is not deleted (409 `role_in_use`) unless `replace_with` names a role of the same scope that the holders get instead. A protected channel that names the role in `promoters` must be changed first. The caller must hold all permissions of both roles. `dry_run=true` lists the holders, with what they gain and lose, and changes nothing.",
+	description: [
+		"A role with holders is not deleted (409 `role_in_use`) unless `replace_with` names a role of the",
+		"same scope that the holders get instead.",
+		"A protected channel that names the role in `promoters` must be changed first.",
+		"The caller must hold all permissions of both roles.",
+		"`dry_run=true` lists the holders, with what they gain and lose, and changes nothing.",
+	],
 	access: { permission: "org.update_user_roles", scope: orgScope("query.orgId") },
 	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({

@@ -26,8 +26,17 @@ export const organizationUsage = endpoint({
 	path: "/organization/usage",
 	tag: "Organizations",
 	summary: "Show the usage and quotas of an organization and its apps",
-	description:
-		"`quotas` are those of the organization. `apps` lists its apps with their quotas, largest storage first, 50 per page; `more` is true if another page follows. Stored bytes include unfinished uploads and, for the organization, deleted apps until they are purged. A request that would exceed a quota gets 409 `quota_exceeded`. An operator sets limits with the variable QUOTAS. By default, an account may also create 100 organizations, a caller may have 5,000 unfinished uploads, and a preview key 50 channels and 500 bundles per app.",
+	description: [
+		"`quotas` are those of the organization.",
+		"`apps` lists its apps with their quotas, largest storage first, 50 per page; `more` is true if",
+		"another page follows.",
+		"Stored bytes include unfinished uploads and, for",
+		"the organization, deleted apps until they are purged.",
+		"A request that would exceed a quota gets 409 `quota_exceeded`.",
+		"An operator sets limits with the variable QUOTAS.",
+		"By default, an account may also create 100 organizations, a caller may have 5,000 unfinished",
+		"uploads, and a preview key 50 channels and 500 bundles per app.",
+	],
 	access: { permission: "org.read", scope: orgScope("query.orgId") },
 	query: v.object({ orgId: uuid, page: pageNumber }),
 	response: v.strictObject({

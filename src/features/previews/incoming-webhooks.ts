@@ -43,8 +43,13 @@ export const githubDelivery = endpoint({
 	path: "/hooks/github/:id",
 	tag: "Previews",
 	summary: "Receive a webhook of GitHub about pull requests",
-	description:
-		'Enter this address in the settings of the repository with the secret that POST /preview/hook answers, the content type `application/json` and the event "Pull requests". A closed or merged pull request closes its preview; a reopened one may be opened again. Repeated, late and reordered deliveries are harmless. Other events are answered with `ignored`.',
+	description: [
+		"Enter this address in the settings of the repository with the secret that POST /preview/hook",
+		'answers, the content type `application/json` and the event "Pull requests".',
+		"A closed or merged pull request closes its preview; a reopened one may be opened again.",
+		"Repeated, late and reordered deliveries are harmless.",
+		"Other events are answered with `ignored`.",
+	],
 	access: ACCESS,
 	query: v.object({}),
 	rawBody: { contentType: "application/json", description: "The payload of GitHub." },
@@ -64,8 +69,13 @@ export const gitlabDelivery = endpoint({
 	path: "/hooks/gitlab/:id",
 	tag: "Previews",
 	summary: "Receive a webhook of GitLab about merge requests",
-	description:
-		'Enter this address in the settings of the project with the secret that POST /preview/hook answers, as the secret token or as the signing token, and the trigger "Merge request events". A closed or merged merge request closes its preview; a reopened one may be opened again. Repeated, late and reordered deliveries are harmless. Other events are answered with `ignored`.',
+	description: [
+		"Enter this address in the settings of the project with the secret that POST /preview/hook answers,",
+		'as the secret token or as the signing token, and the trigger "Merge request events".',
+		"A closed or merged merge request closes its preview; a reopened one may be opened again.",
+		"Repeated, late and reordered deliveries are harmless.",
+		"Other events are answered with `ignored`.",
+	],
 	access: ACCESS,
 	query: v.object({}),
 	rawBody: { contentType: "application/json", description: "The payload of GitLab." },
@@ -99,7 +109,7 @@ async function receive(
 	const bytes = memoryOfBody(request, MOST_BYTES);
 	const read = (holding?: Holding) => readBytes(request, MOST_BYTES, deps.deadline, holding);
 	const owner = { name: id, group: hook.org_id };
-	const body = bytes === 0 ? await read() : await memory.strangers.during(owner, bytes, waitUntil, read);
+	const body = bytes === 0 ? await read() : await memory.anonymous.during(owner, bytes, waitUntil, read);
 	const secrets = await validSecrets(deps, hook, nowMs);
 	if (!(await isFromProvider(provider, request.headers, body, secrets, nowMs))) throw notFromProvider();
 	// From here on the request is the provider's, which sends those of many repositories from few

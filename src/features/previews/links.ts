@@ -64,8 +64,12 @@ export const previewChannel = endpoint({
 	path: "/preview/channel",
 	tag: "Previews",
 	summary: "Open a preview link to a channel: its current bundle",
-	description:
-		"`get-qr --channel` of the stock CLI prints this path after `capgo://`. A link without a signature needs `allow_preview` of the app; `channelId`, if it is sent, must be the id of the channel. The plugin shows the `message` of an error.",
+	description: [
+		"`get-qr --channel` of the stock CLI prints this path after `capgo://`.",
+		"A link without a signature needs `allow_preview` of the app;",
+		"`channelId`, if it is sent, must be the id of the channel.",
+		"The plugin shows the `message` of an error.",
+	],
 	access: ACCESS,
 	query: v.object({ appId: publicAppId, channel: channelName, channelId: optional(id), ...signed }),
 	response: payloadSchema,
@@ -97,8 +101,11 @@ export const previewBundle = endpoint({
 	path: "/preview/bundle",
 	tag: "Previews",
 	summary: "Open a preview link to a bundle",
-	description:
-		"`get-qr --bundle` of the stock CLI prints this path after `capgo://`. A link without a signature needs `allow_preview` of the app, with which every ready bundle opens by its id; ids can be guessed.",
+	description: [
+		"`get-qr --bundle` of the stock CLI prints this path after `capgo://`.",
+		"A link without a signature needs `allow_preview` of the app, with which every ready bundle opens by",
+		"its id; ids can be guessed.",
+	],
 	access: ACCESS,
 	query: v.object({ appId: publicAppId, versionId: id, ...signed }),
 	response: payloadSchema,
@@ -127,8 +134,14 @@ export const createPreviewLink = endpoint({
 	path: "/preview/link",
 	tag: "Previews",
 	summary: "Create a signed preview link to a channel or a bundle",
-	description:
-		"The link opens for seven days on any phone, also without `allow_preview`. Pass `payload_url` to `startPreviewSession` of the plugin, and put `deep_link` into a QR code. A preview key gets links only to its own channels and bundles. A link to a channel ends with the deletion of the channel, even if another channel gets the name. Links to a preview and its bundles end when the address of its page is replaced, and all links end with a transfer of the app.",
+	description: [
+		"The link opens for seven days on any phone, also without `allow_preview`.",
+		"Pass `payload_url` to `startPreviewSession` of the plugin, and put `deep_link` into a QR code.",
+		"A preview key gets links only to its own channels and bundles.",
+		"A link to a channel ends with the deletion of the channel, even if another channel gets the name.",
+		"Links to a preview and its bundles end when the address of its page is replaced, and all links end",
+		"with a transfer of the app.",
+	],
 	access: { permission: "app.upload_bundle", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, channel: optional(channelName), version: optional(bundleVersion) }),
 	response: v.strictObject({ payload_url: v.string(), deep_link: v.string(), expires_at: time }),
@@ -212,7 +225,10 @@ const channelPath = (appId: string, channel: string, channelId: number, of = "")
 const bundlePath = (appId: string, versionId: number, of = "") =>
 	`/preview/bundle?${new URLSearchParams({ appId, versionId: String(versionId), of }).toString()}`;
 
-/** Whether the link is signed. @throws {ApiError} for a wrong or expired signature */
+/**
+ * Whether the link is signed.
+ * @throws {ApiError} for a wrong or expired signature
+ */
 async function checkSignature(
 	deps: Deps,
 	path: string,

@@ -118,8 +118,13 @@ export const showPreviewPage = endpoint({
 	path: "/preview/show",
 	tag: "Previews",
 	summary: "Show the page of a preview",
-	description:
-		"The page at `page_url` reads it. `token` is the fragment of that address. Everybody with the address sees the state of the preview, the link that opens it in the app, the number of devices that run it and the files that differ from the live bundle of the public channel. The answer may be five seconds old.",
+	description: [
+		"The page at `page_url` reads it.",
+		"`token` is the fragment of that address.",
+		"Everybody with the address sees the state of the preview, the link that opens it in the app, the",
+		"number of devices that run it and the files that differ from the live bundle of the public channel.",
+		"The answer may be five seconds old.",
+	],
 	access: { public: "The token is the permission: it ends with a signature of this server.", isProven: true },
 	body: v.object({ token: text(128) }),
 	safe: true,
@@ -242,8 +247,12 @@ export const replacePreviewPage = endpoint({
 	path: "/preview/page",
 	tag: "Previews",
 	summary: "Replace the address of a preview's page",
-	description:
-		"The former address shows nothing from then on, and links that open the preview or its bundles in the app end. A preview key may replace only that of its own preview; other callers need bundle.delete for those of others.",
+	description: [
+		"The former address shows nothing from then on, and",
+		"links that open the preview or its bundles in the app end.",
+		"A preview key may replace only that of its own preview;",
+		"other callers need bundle.delete for those of others.",
+	],
 	access: {
 		permissions: ["app.create_channel", "bundle.delete"],
 		scope: appScope("body.app_id"),

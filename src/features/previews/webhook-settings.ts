@@ -96,8 +96,12 @@ export const createPreviewHook = endpoint({
 	path: "/preview/hook",
 	tag: "Previews",
 	summary: "Create a webhook that closes previews of an app",
-	description:
-		'Enter `url` and `secret` in the settings of the repository (GitHub: content type `application/json`, event "Pull requests"; GitLab: trigger "Merge request events"). The secret is shown once. A preview then closes seconds after its pull request, without a CI job.',
+	description: [
+		"Enter `url` and `secret` in the settings of the repository (GitHub: content type `application/json`,",
+		'event "Pull requests"; GitLab: trigger "Merge request events").',
+		"The secret is shown once.",
+		"A preview then closes seconds after its pull request, without a CI job.",
+	],
 	access: { permission: "app.update_settings", scope: appScope("body.app_id") },
 	body: v.object({ app_id: publicAppId, provider: v.picklist(["github", "gitlab"]) }),
 	status: [201],
@@ -146,8 +150,11 @@ export const rotatePreviewHook = endpoint({
 	path: "/preview/hook/rotate",
 	tag: "Previews",
 	summary: "Replace the secret of a webhook that closes previews",
-	description:
-		"The secret is shown once. The previous one stays valid for `overlap_hours` (24 by default; 0 ends it immediately), so that no delivery is lost until the provider has the new one.",
+	description: [
+		"The secret is shown once.",
+		"The previous one stays valid for `overlap_hours` (24 by default; 0 ends it immediately), so that no",
+		"delivery is lost until the provider has the new one.",
+	],
 	access: { permission: "app.update_settings", scope: appScope("body.app_id") },
 	body: v.object({
 		app_id: publicAppId,

@@ -74,10 +74,18 @@ export const exchangeToken = endpoint({
 	tag: PUBLISHERS_TAG,
 	summary: "Exchange a CI job's identity token for an API key of 15 minutes",
 	description: [
-		"`token` is the job's OIDC token, requested for the audience that is this server's public origin, such as `https://updates.example.com`. A form or JSON body as in RFC 8693 (`grant_type`, `subject_token`, `subject_token_type`) is accepted as well and also answers `access_token`.",
-		"`app_id` is required if the repository publishes several apps; `stage` chooses among the app's publishers, otherwise the narrowest one wins.",
-		"The key works wherever an API key does, such as `CAPGO_TOKEN` of the stock CLI. Each token is exchanged once. A token without a good signature is 401 `invalid_identity_token`; afterwards 403 `no_matching_publisher` names in `moreInfo` the claim that differs, with the expected and the received value.",
-	].join(" "),
+		"`token` is the job's OIDC token, requested for the audience that is this server's public origin,",
+		"such as `https://updates.example.com`.",
+		"A form or JSON body as in RFC 8693 (`grant_type`, `subject_token`, `subject_token_type`) is accepted",
+		"as well and also answers `access_token`.",
+		"`app_id` is required if the repository publishes several apps; `stage` chooses among the app's",
+		"publishers, otherwise the narrowest one wins.",
+		"The key works wherever an API key does, such as `CAPGO_TOKEN` of the stock CLI.",
+		"Each token is exchanged once.",
+		"A token without a good signature is 401 `invalid_identity_token`; afterwards 403",
+		"`no_matching_publisher` names in `moreInfo` the claim",
+		"that differs, with the expected and the received value.",
+	],
 	access: {
 		public: "The identity token is the credential: its signature and claims are verified before anything is answered.",
 	},
@@ -114,7 +122,7 @@ export const exchangeToken = endpoint({
 		},
 	},
 	async handle(context) {
-		const { deps, input, origin, nowMs, strangers } = context;
+		const { deps, input, origin, nowMs, callerLimits } = context;
 		const { app_id: appId, stage, grant_type } = input.body;
 		const token = readIdentityToken(tokenOf(input.body));
 		const unlimited = context.db.unlimited ?? context.db;
@@ -122,7 +130,8 @@ export const exchangeToken = endpoint({
 		if (cached !== undefined) await verifySignature(token, cached);
 		// Runners of many repositories share an address, so a token with a good signature counts for its
 		// repository alone.
-		const db = cached === undefined ? context.db : strangers.provenDatabase(unlimited, repositoryIn(token), "Tokens");
+		const db =
+			cached === undefined ? context.db : callerLimits.provenDatabase(unlimited, repositoryIn(token), "Tokens");
 		const [candidates, ofIssuer, keys] = await db.batch([
 			candidatePublishers(token.issuer, anchorsIn(token.claims), appId, MOST_CANDIDATES + 1),
 			publisherOfIssuer(token.issuer),
@@ -174,16 +183,24 @@ function anchorsIn(claims: Claims): string[] {
 		.slice(0, MOST_ANCHORS);
 }
 
-interface Wish {
+interface ExchangeRequest {
 	readonly appId: string | undefined;
 	readonly stage: PublisherStage | undefined;
 	/** The provider of any publisher of the issuer. */
 	readonly provider: ReturnType<typeof providerOf>;
 }
 
-/** The narrowest publisher that trusts the job. @throws {ApiError} `no_matching_publisher` */
-function chosen(rows: readonly CandidateRow[], token: UnverifiedToken, wish: Wish, nowMs: number): CandidateRow {
-	const ofStage = rows.filter(({ stage }) => wish.stage === undefined || stage === wish.stage);
+/**
+ * The narrowest publisher that trusts the job.
+ * @throws {ApiError} `no_matching_publisher`
+ */
+function chosen(
+	rows: readonly CandidateRow[],
+	token: UnverifiedToken,
+	request: ExchangeRequest,
+	nowMs: number,
+): CandidateRow {
+	const ofStage = rows.filter(({ stage }) => request.stage === undefined || stage === request.stage);
 	const matching: CandidateRow[] = [];
 	let closest: { readonly distance: number; readonly mismatch: Mismatch } | undefined;
 	for (const row of ofStage) {
@@ -197,7 +214,7 @@ function chosen(rows: readonly CandidateRow[], token: UnverifiedToken, wish: Wis
 	}
 	matching.sort(byNarrowness);
 	const [first, second] = matching;
-	if (first === undefined) throw noMatch(ofStage.length, closest?.mismatch, token, wish);
+	if (first === undefined) throw noMatch(ofStage.length, closest?.mismatch, token, request);
 	const isAmbiguous =
 		matching.some(({ org_id }) => org_id !== first.org_id) ||
 		// Publishers of other repositories of the same owner explain refusals; they make nothing
@@ -265,9 +282,9 @@ function noMatch(
 	candidates: number,
 	mismatch: Mismatch | undefined,
 	{ claims }: UnverifiedToken,
-	wish: Wish,
+	request: ExchangeRequest,
 ): ApiError {
-	const stage = wish.stage === undefined ? "" : ` of stage ${wish.stage}`;
+	const stage = request.stage === undefined ? "" : ` of stage ${request.stage}`;
 	if (mismatch !== undefined && candidates > 0) {
 		const { claim, expected, received } = mismatch;
 		return claimRefused(
@@ -275,11 +292,12 @@ function noMatch(
 			{ claim, expected, received },
 		);
 	}
-	const claim = PROVIDERS[wish.provider].ids[0] ?? "sub";
+	const claim = PROVIDERS[request.provider].ids[0] ?? "sub";
 	const received = textOf(claims, claim);
-	const where = wish.appId === undefined ? "No app" : `The app ${wish.appId} is unknown here, or has no publisher that`;
+	const where =
+		request.appId === undefined ? "No app" : `The app ${request.appId} is unknown here, or has no publisher that`;
 	return claimRefused(
-		wish.appId === undefined
+		request.appId === undefined
 			? `${where} on this server has a publisher${stage} that trusts this repository (${claim} ${JSON.stringify(received)}); add one with POST /publisher.`
 			: `${where} trusts this repository (${claim} ${JSON.stringify(received)})${stage}; add one with POST /publisher.`,
 		{ claim, expected: null, received },

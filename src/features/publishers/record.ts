@@ -217,7 +217,10 @@ const ISSUER_HELP: Partial<Record<CiProviderName, string>> = {
 	oidc: "is required: the iss of the identity tokens",
 };
 
-/** The issuer of the request, or of the provider. @throws {ApiError} `invalid_request` */
+/**
+ * The issuer of the request, or of the provider.
+ * @throws {ApiError} `invalid_request`
+ */
 export function issuerOf(provider: CiProviderName, issuer: string | undefined, isLocalRun: boolean): string {
 	const named = issuer ?? PROVIDERS[provider].issuer;
 	const message =

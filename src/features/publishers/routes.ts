@@ -3,12 +3,7 @@
  * publisher acts by a key of its creator, so it never grants more than the creator holds, and it
  * ends with the creator's membership as the creator's keys do.
  */
-import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
-import type { AppId, OrgId } from "../../authz/decide";
-import { refuseLongerLife, refuseMoreAddresses, refuseStronger } from "../../authz/granting";
-import { ROLES, type RoleName, STAGE_ROLES } from "../../authz/permissions";
-import type { Principal } from "../../authz/principal";
 import { hashKey, mintKey } from "../../authz/secrets";
 import { insertApiKey } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit/entries";
@@ -18,7 +13,6 @@ import {
 	deletePublisher,
 	endPublisherRights,
 	insertPublisher,
-	insertPublisherChannel,
 	type ListedPublisherRow,
 	type PublisherRow,
 	publisherOfApp,
@@ -27,10 +21,6 @@ import {
 	updatePublisher,
 } from "../../db/publishers";
 import { keysOfOrganization } from "../../db/quotas";
-import { insertBinding } from "../../db/role-bindings";
-import type { Deps } from "../../deps";
-import type { PublisherStage } from "../../domain/ci/context";
-import { ApiError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { batchInQuotas } from "../../http/quotas";
@@ -61,18 +51,22 @@ import {
 	refuseAnyRef,
 	refuseLooseClaims,
 } from "./record";
+import { MANAGES_PUBLISHERS, refuseChannelsOfStage, refuseStrongerPublisher, rightsOf } from "./rights";
 
 const NEVER = "never";
-const PERMISSION = "app.update_user_roles";
 
 export const listPublishers = endpoint({
 	method: "GET",
 	path: "/publisher",
 	tag: PUBLISHERS_TAG,
 	summary: "List the CI jobs that an app trusts, oldest first",
-	description:
-		"`last_job` is the job of the last exchange. `active` is false if the publisher expired, or if its creator lost the rights that it needs; its jobs then get no keys, so delete it and have another administrator add it. `unused` marks publishers without an exchange for 90 days; delete those that nobody needs.",
-	access: { permission: PERMISSION, scope: appScope("query.app_id") },
+	description: [
+		"`last_job` is the job of the last exchange.",
+		"`active` is false if the publisher expired, or if its creator lost the rights that it needs; its",
+		"jobs then get no keys, so delete it and have another administrator add it.",
+		"`unused` marks publishers without an exchange for 90 days; delete those that nobody needs.",
+	],
+	access: { permission: MANAGES_PUBLISHERS, scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, page: pageNumber }),
 	response: v.array(publisherSchema),
 	errors: [],
@@ -94,12 +88,30 @@ export const createPublisher = endpoint({
 	tag: PUBLISHERS_TAG,
 	summary: "Trust the jobs of a repository, so that they publish without a secret",
 	description: [
-		"A job exchanges its identity token at POST /oidc/token for an API key of 15 minutes with the rights of `stage`: `preview` (bundles and private channels that it creates itself), `upload` (bundles), `propose` (bundles, and promotions that a person has to approve) or `promote` (bundles and promotions).",
-		'`claims` maps names of claims to the exact text that the token must have; a trailing `*` matches a prefix. Required are the ids that make the repository unique: `repository_id` and `repository_owner_id` (`github`), `project_id` and `namespace_id` (`gitlab`), `oidc.circleci.com/project-id` (`circleci`), `pipeline_id` and `organization_id` (`buildkite`), and at least one exact claim (`oidc`). `sub` is refused. For `github`, `workflow_ref` takes a file name such as `release.yml`, or `release.yml@refs/heads/main`. At the stages `propose` and `promote` they name a branch, a tag, an environment or a protected ref (`workflow_ref` with its ref, `ref`, `environment`, `ref_protected: "true"` on GitHub), because everybody who can push can start jobs of other branches.',
-		"`issuer` is required for `circleci` and `oidc`, and names the server of GitHub Enterprise or a self-managed GitLab. It is https and public; a server that `npm start` runs accepts loopback as well.",
-		"`channels` limits promotions to these channels. `once_per_run` allows one exchange for each attempt of a run. Refused in any case: `pull_request_target`, `workflow_run`, comments and other events that run foreign code, and pull requests except for `preview`.",
-	].join(" "),
-	access: { permission: PERMISSION, scope: appScope("body.app_id") },
+		"A job exchanges its identity token at POST /oidc/token for an API key of 15 minutes with the rights",
+		"of `stage`: `preview` (bundles and private channels that it creates itself), `upload` (bundles),",
+		"`propose` (bundles, and promotions that a person has",
+		"to approve) or `promote` (bundles and promotions).",
+		"`claims` maps names of claims to the exact text that",
+		"the token must have; a trailing `*` matches a prefix.",
+		"Required are the ids that make the repository unique: `repository_id` and `repository_owner_id`",
+		"(`github`), `project_id` and `namespace_id` (`gitlab`), `oidc.circleci.com/project-id` (`circleci`),",
+		"`pipeline_id` and `organization_id` (`buildkite`), and at least one exact claim (`oidc`).",
+		"`sub` is refused.",
+		"For `github`, `workflow_ref` takes a file name such as `release.yml`, or",
+		"`release.yml@refs/heads/main`.",
+		"At the stages `propose` and `promote` they name a branch, a tag, an environment or a protected ref",
+		'(`workflow_ref` with its ref, `ref`, `environment`, `ref_protected: "true"` on GitHub), because',
+		"everybody who can push can start jobs of other branches.",
+		"`issuer` is required for `circleci` and `oidc`, and names the server of GitHub Enterprise or a",
+		"self-managed GitLab.",
+		"It is https and public; a server that `npm start` runs accepts loopback as well.",
+		"`channels` limits promotions to these channels.",
+		"`once_per_run` allows one exchange for each attempt of a run.",
+		"Refused in any case: `pull_request_target`, `workflow_run`, comments and other events that run",
+		"foreign code, and pull requests except for `preview`.",
+	],
+	access: { permission: MANAGES_PUBLISHERS, scope: appScope("body.app_id") },
 	refusesUnknown: true,
 	recentSignIn: true,
 	body: newPublisherBody,
@@ -182,9 +194,13 @@ export const changePublisher = endpoint({
 	path: "/publisher",
 	tag: PUBLISHERS_TAG,
 	summary: "Change a publisher",
-	description:
-		'Omitted fields stay; provider and issuer cannot be changed. `claims` replaces all claims, and `channels` all channels; `channels: "all"` allows every channel. `expires_at: "never"` removes the expiry. Keys that jobs got before are revoked.',
-	access: { permission: PERMISSION, scope: appScope("body.app_id") },
+	description: [
+		"Omitted fields stay; provider and issuer cannot be changed.",
+		'`claims` replaces all claims, and `channels` all channels; `channels: "all"` allows every channel.',
+		'`expires_at: "never"` removes the expiry.',
+		"Keys that jobs got before are revoked.",
+	],
+	access: { permission: MANAGES_PUBLISHERS, scope: appScope("body.app_id") },
 	refusesUnknown: true,
 	recentSignIn: true,
 	body: v.object({
@@ -265,7 +281,7 @@ export const removePublisher = endpoint({
 	tag: PUBLISHERS_TAG,
 	summary: "Stop trusting a publisher",
 	description: "Keys that its jobs hold are revoked at once. Bundles and channels that they created stay.",
-	access: { permission: PERMISSION, scope: appScope("query.app_id") },
+	access: { permission: MANAGES_PUBLISHERS, scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, id: uuid }),
 	queryOrBody: true,
 	response: acknowledgement,
@@ -311,71 +327,4 @@ function auditedDifference(before: Record<string, unknown>, after: Record<string
 	const names = Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
 	const only = (of: Record<string, unknown>) => Object.fromEntries(names.map((name) => [name, of[name]]));
 	return { before: only(before), after: only(after) };
-}
-
-/** Only stages that promote anything have channels. */
-function refuseChannelsOfStage(stage: PublisherStage, channels: readonly string[] | undefined): void {
-	if (channels === undefined || STAGE_ROLES[stage].promoting !== undefined) return;
-	throw invalidRequest([
-		{ path: "channels", message: `is for the stages propose and promote; leave it out for ${stage}` },
-	]);
-}
-
-/**
- * @throws {ApiError} `permission_denied` unless the caller holds what the publisher gets, for as
- * long and from everywhere
- */
-function refuseStrongerPublisher(
-	principal: Principal,
-	{ stage, expiresAtMs }: { readonly stage: PublisherStage; readonly expiresAtMs: number | null },
-	orgId: OrgId,
-	appId: AppId,
-	nowMs: number,
-): void {
-	if (expiresAtMs !== null && expiresAtMs <= nowMs) {
-		throw invalidRequest([{ path: "expires_at", message: "must be in the future" }]);
-	}
-	if (principal.kind === "key" && principal.secretIsReplaced) {
-		throw new ApiError(
-			"permission_denied",
-			"This secret of the API key has been replaced and can no longer trust publishers; use the new one.",
-			{ moreInfo: { permission: PERMISSION, scope: "app" } },
-		);
-	}
-	const { role, promoting } = STAGE_ROLES[stage];
-	for (const given of [role, promoting]) {
-		if (given !== undefined) refuseStronger(principal, ROLES[given], { orgId, appId });
-	}
-	refuseLongerLife(principal, expiresAtMs, nowMs);
-	// Jobs run anywhere.
-	refuseMoreAddresses(principal, []);
-}
-
-/** The statements that give the publisher's key the rights of its stage. */
-function rightsOf(
-	row: PublisherRow,
-	orgId: OrgId,
-	appId: AppId,
-	{ newId }: Pick<Deps, "newId">,
-	createdAtMs: number,
-): CompiledQuery[] {
-	const { role, promoting } = STAGE_ROLES[row.stage];
-	const holder = { userId: row.created_by, keyId: row.api_key_id };
-	const id = newId();
-	const onApp = { holder, orgId, appId, createdAtMs };
-	const channels: string[] | null = row.channels === null ? null : JSON.parse(row.channels);
-	const onChannels = (promoted: RoleName) =>
-		(channels ?? []).map((channel) =>
-			insertPublisherChannel(
-				{ id: newId(), keyId: row.api_key_id, orgId, appId, role: promoted, parentId: id, createdAtMs },
-				channel,
-			),
-		);
-	return [
-		insertBinding("app", { ...onApp, id, role }),
-		...(promoting !== undefined && channels === null
-			? [insertBinding("app", { ...onApp, id: newId(), role: promoting })]
-			: []),
-		...(promoting === undefined ? [] : onChannels(promoting)),
-	];
 }

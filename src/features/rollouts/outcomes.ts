@@ -195,7 +195,8 @@ function writeOutcomes(outcomes: readonly Outcome[], counts: RawBuilder<unknown>
 		return sql`${own} = coalesce(max(${own}, ${added}), ${own}, ${added})`;
 	});
 	return sql`WITH reported AS MATERIALIZED (
-			SELECT r.id AS rollout_id, value ->> 'deviceId' AS device_id, value ->> 'network' AS network, ${reported}, c.rollout_devices_per_network AS most, known.not_counted IS NOT NULL AS is_uncounted,
+			SELECT r.id AS rollout_id, value ->> 'deviceId' AS device_id, value ->> 'network' AS network, ${reported},
+				c.rollout_devices_per_network AS most, known.not_counted IS NOT NULL AS is_uncounted,
 				CASE WHEN value ->> 'network' IN (known.network, known.told_network) THEN 'known'
 					WHEN known.first_served_at_ms IS NULL THEN 'early' ELSE 'abroad' END AS place
 			FROM json_each(${JSON.stringify(outcomes)}) CROSS JOIN rollouts r ON r.id = value ->> 'rolloutId' AND r.ended_at_ms IS NULL

@@ -108,7 +108,8 @@ function writeServed(rows: readonly ServedRow[]): CompiledQuery {
 	const isNewer = sql`(${countsFromNow} OR excluded.last_served_at_ms >= coalesce(last_served_at_ms, 0)
 		AND excluded.network = coalesce(network, excluded.network))`;
 	return sql`WITH served AS MATERIALIZED (
-			SELECT r.id AS rollout_id, value ->> 'deviceId' AS device_id, ${CREATED_AT_MS} AS created_at_ms, value ->> 'network' AS network, value ->> 'fromVersion' AS from_version,
+			SELECT r.id AS rollout_id, value ->> 'deviceId' AS device_id, ${CREATED_AT_MS} AS created_at_ms,
+				value ->> 'network' AS network, value ->> 'fromVersion' AS from_version,
 				value ->> 'firstAtMs' AS first_at_ms, value ->> 'lastAtMs' AS last_at_ms, c.rollout_devices_per_network AS most,
 				known.first_served_at_ms IS NOT NULL AS is_known,
 				known.first_served_at_ms IS NOT NULL AND known.not_counted IS NULL AS is_counted, known.not_counted AS reason_before,

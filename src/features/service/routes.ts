@@ -83,8 +83,11 @@ export const listAddresses = endpoint({
 	path: "/service/addresses",
 	tag: TAG,
 	summary: "List the addresses at which apps reach this service",
-	description:
-		"A deployment has one address, `public`. A run of `npm start` has addresses for this computer, for the Android emulator and for the local network; the network addresses are `reachable` if it was started with `--lan`.",
+	description: [
+		"A deployment has one address, `public`.",
+		"A run of `npm start` has addresses for this computer, for the Android emulator and for the local",
+		"network; the network addresses are `reachable` if it was started with `--lan`.",
+	],
 	access: { anyKey: "Shows addresses of this service, and no data of any organization." },
 	response: v.array(addressSchema),
 	errors: [],

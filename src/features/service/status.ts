@@ -9,8 +9,8 @@ import { newestObjects } from "../../db/bundle-list";
 import { type LiveBundle, newestLiveBundles } from "../../db/bundles";
 import { openDb } from "../../db/client";
 import { countDeadMessages } from "../../db/dead-messages";
+import { lastJobRun } from "../../db/job-runs";
 import { newestMigration } from "../../db/schema-version";
-import { lastSweepRun } from "../../db/sweep-runs";
 import { usedBindings } from "../../db/telemetry-databases";
 import { missingTriggers, triggerNames } from "../../db/triggers";
 import { dueDeliveries } from "../../db/webhook-deliveries";
@@ -69,8 +69,22 @@ export const serviceStatus = endpoint({
 	path: "/service/status",
 	tag: "Service",
 	summary: "Read the state of the installation (operator)",
-	description:
-		"For `npm run doctor`. Only for the operator: an owner of the first organization. `queue` is null where the runtime does not report the backlog; `dead_messages` and `webhooks.due`, the deliveries whose time has come, are counted up to 1,000. `last_sweep_at` is the last run of the automatic clean-up, null before the first one. `missing_triggers` is the number of triggers that the main database lacks; the next clean-up installs them. `bucket` is `lacks_bundles` if it has none of the newest bundles. `telemetry` lists the databases for reports of devices, with `schema` null for one that does not answer. `live_bundles` has the newest bundles that channels serve, at most 20, and as `<app_id> <version>` those whose bytes the bucket lost. `edge_cache` is `no_effect` on workers.dev. `settings.secrets` is the number of configured secrets.",
+	description: [
+		"For `npm run doctor`.",
+		"Only for the operator: an owner of the first organization.",
+		"`queue` is null where the runtime does not report the backlog; `dead_messages` and `webhooks.due`,",
+		"the deliveries whose time has come, are counted up to 1,000.",
+		"`last_sweep_at` is the last run of the automatic clean-up, null before the first one.",
+		"`missing_triggers` is the number of triggers that the",
+		"main database lacks; the next clean-up installs them.",
+		"`bucket` is `lacks_bundles` if it has none of the newest bundles.",
+		"`telemetry` lists the databases for reports of",
+		"devices, with `schema` null for one that does not answer.",
+		"`live_bundles` has the newest bundles that channels serve, at most 20, and as `<app_id> <version>`",
+		"those whose bytes the bucket lost.",
+		"`edge_cache` is `no_effect` on workers.dev.",
+		"`settings.secrets` is the number of configured secrets.",
+	],
 	access: { permission: "org.delete", scope: operatorScope },
 	response: status,
 	errors: [],
@@ -101,7 +115,7 @@ export const serviceStatus = endpoint({
 	},
 	load: (_input, nowMs) => ({
 		dead: countDeadMessages(),
-		sweepRun: lastSweepRun(),
+		lastRun: lastJobRun(),
 		bindings: usedBindings(),
 		deliveries: dueDeliveries(nowMs, MOST_COUNTED),
 		triggers: triggerNames(),
@@ -111,7 +125,7 @@ export const serviceStatus = endpoint({
 	async handle({ deps, db, request, nowMs, loaded, edgeCache, schemaVersion, waitUntil }) {
 		const { config } = deps;
 		const sizeBytes = db.sizeBytes;
-		const { dead, sweepRun, bindings, deliveries, triggers, newest, live } = loaded;
+		const { dead, lastRun, bindings, deliveries, triggers, newest, live } = loaded;
 		const [schema, telemetry, backlog, bucket, lost, cache] = await Promise.all([
 			schemaVersion.read(db, waitUntil),
 			Promise.all(Object.keys(deps.telemetry).map((binding) => telemetryState(deps, binding))),
@@ -135,7 +149,7 @@ export const serviceStatus = endpoint({
 				due: deliveries[0]?.due ?? 0,
 				oldest_at: nullableRfc3339(deliveries[0]?.oldest_ms ?? null),
 			},
-			last_sweep_at: nullableRfc3339(sweepRun[0]?.at_ms ?? null),
+			last_sweep_at: nullableRfc3339(lastRun[0]?.at_ms ?? null),
 			missing_triggers: missingTriggers(triggers.map(({ name }) => name)),
 			bucket,
 			live_bundles: { checked: live.length, lost },

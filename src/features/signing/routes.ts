@@ -87,8 +87,11 @@ export const createSigningKey = endpoint({
 	path: "/organization/signing_key",
 	tag: TAG,
 	summary: "Register a public key that bundles are verified with",
-	description:
-		"`public_key` is the PEM that `key create` of the stock CLI writes to .capgo_key_v2.pub, or the same key as `PUBLIC KEY`; RSA with 2,048 bits. Older bundles are verified when they are next promoted.",
+	description: [
+		"`public_key` is the PEM that `key create` of the stock CLI writes to .capgo_key_v2.pub, or the same",
+		"key as `PUBLIC KEY`; RSA with 2,048 bits.",
+		"Older bundles are verified when they are next promoted.",
+	],
 	access: { permission: "org.update_settings", scope: orgScope("body.orgId") },
 	recentSignIn: true,
 	body: v.object({ orgId: uuid, name: label(), public_key: text(4096) }),
@@ -169,8 +172,13 @@ export const deleteSigningKey = endpoint({
 	path: "/organization/signing_key",
 	tag: TAG,
 	summary: "Remove a public key; bundles that it verified no longer count as signed",
-	description:
-		"Channels keep serving their bundles. `unsigned_channels` names the first 100 channels with a bundle that no other key verifies; `unsigned_channel_count` counts them. `dry_run=true` changes nothing. The last key cannot be removed while the organization requires signed bundles.",
+	description: [
+		"Channels keep serving their bundles.",
+		"`unsigned_channels` names the first 100 channels with a bundle that no other key verifies;",
+		"`unsigned_channel_count` counts them.",
+		"`dry_run=true` changes nothing.",
+		"The last key cannot be removed while the organization requires signed bundles.",
+	],
 	access: { permission: "org.update_settings", scope: orgScope("query.orgId") },
 	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ orgId: uuid, id: uuid, dry_run: optional(booleanText) }),
@@ -217,7 +225,14 @@ export const listDeviceKeys = endpoint({
 	path: "/device/key",
 	tag: "Devices",
 	summary: "Count the devices of an app by the public key that they carry",
-	description: `Devices report the \`key_id\` of their public key with each check, so this shows how many still have an old key. The first 50 key ids, most devices first. \`devices\` counts up to ${MOST_COUNTED_DEVICES}; \`more\` is true at that limit. \`signing_key\` is the name of the organization's registered key with this id. Reports of devices are not verified.`,
+	description: [
+		"Devices report the `key_id` of their public key with",
+		"each check, so this shows how many still have an old key.",
+		"The first 50 key ids, most devices first.",
+		`\`devices\` counts up to ${MOST_COUNTED_DEVICES}; \`more\` is true at that limit.`,
+		"`signing_key` is the name of the organization's registered key with this id.",
+		"Reports of devices are not verified.",
+	],
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId }),
 	response: v.array(

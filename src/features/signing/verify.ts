@@ -216,8 +216,8 @@ export async function batchPromoting<const Statements extends readonly Statement
 }
 
 /**
- * Statements that record the keys of the bundles. @throws the refusal if no registered key verifies
- * one of them
+ * Statements that record the keys of the bundles.
+ * @throws the refusal if no registered key verifies one of them
  */
 async function verifiedLater(
 	{ deps, db }: Pick<Parameters<typeof batchPromoting>[0], "deps" | "db">,

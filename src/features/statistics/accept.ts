@@ -17,7 +17,8 @@ import type { DeviceState } from "../../http/device-state";
 import type { CountedEvent, CountedMetric, DeviceEvent } from "../../messages";
 import type { AppSnapshot } from "../../snapshots/app-snapshot";
 import { reportEvents, rolloutNetworkOf, withoutSuperseded } from "../rollouts/reports";
-import { BLOCKED, decisionInput, isBlocked, recordedReport } from "../updates/device";
+import { decisionInput, recordedReport } from "../updates/device";
+import { BLOCKED, isBlocked } from "../updates/review-networks";
 import { readMetadata, type StatsEvent } from "./report-body";
 
 /** A device belongs to one app, so a request needs few. */
@@ -95,7 +96,7 @@ const IN_THE_FUTURE: Remark = {
 
 const APP_NOT_FOUND: Refused = { error: "app_not_found", message: "This server has no app with this id." };
 
-type ReportContext = Pick<DeviceState, "deps" | "snapshots" | "eventBuffer" | "strangers" | "failedFiles"> & {
+type ReportContext = Pick<DeviceState, "deps" | "snapshots" | "eventBuffer" | "callerLimits" | "failedFiles"> & {
 	readonly request: Request;
 	readonly address: string | null;
 	readonly nowMs: number;
@@ -139,7 +140,7 @@ export async function accept(
 		events.push(...read.events);
 		return read.remark;
 	});
-	context.eventBuffer.add(context.strangers.markCrowded(withoutSuperseded(events), address, nowMs), waitUntil);
+	context.eventBuffer.add(context.callerLimits.markCrowded(withoutSuperseded(events), address, nowMs), waitUntil);
 	return outcomes;
 }
 
@@ -159,9 +160,9 @@ export function acceptOne(
 }
 
 function bufferOne(context: ReportContext, snapshot: AppSnapshot, report: StatsEvent): Remark | undefined {
-	const { eventBuffer, strangers, address, nowMs, waitUntil } = context;
+	const { eventBuffer, callerLimits, address, nowMs, waitUntil } = context;
 	const { events, remark } = eventsOf(context, snapshot, report);
-	eventBuffer.add(strangers.markCrowded(events, address, nowMs), waitUntil);
+	eventBuffer.add(callerLimits.markCrowded(events, address, nowMs), waitUntil);
 	return remark;
 }
 
@@ -172,17 +173,17 @@ interface ReadReport {
 
 /** The limit on new devices; undefined when nothing need be awaited. */
 function admit(
-	{ eventBuffer, strangers, address, nowMs }: ReportContext,
+	{ eventBuffer, callerLimits, address, nowMs }: ReportContext,
 	{ app }: AppSnapshot,
 	reports: readonly StatsEvent[],
 ): Promise<void> | undefined {
 	const unknown = new Set<string>();
 	for (const { device_id } of reports) if (!eventBuffer.knows(app.publicId, device_id)) unknown.add(device_id);
-	return strangers.admitNewDevices(address, app.publicId, unknown.size, nowMs);
+	return callerLimits.admitNewDevices(address, app.publicId, unknown.size, nowMs);
 }
 
 function eventsOf(
-	{ deps, eventBuffer, strangers, failedFiles, address, nowMs, waitUntil }: ReportContext,
+	{ deps, eventBuffer, callerLimits, failedFiles, address, nowMs, waitUntil }: ReportContext,
 	snapshot: AppSnapshot,
 	sent: StatsEvent,
 ): ReadReport {
@@ -205,7 +206,7 @@ function eventsOf(
 	// before.
 	const isForgotten = deviceAtMs !== null && deviceAtMs < startOfDayMs(firstRememberedDay(deps.config, nowMs));
 	if (metric !== undefined && !isForgotten) {
-		if (strangers.takeReports(address, appId, 1, nowMs) === 0) {
+		if (callerLimits.takeReports(address, appId, 1, nowMs) === 0) {
 			eventBuffer.addLost(appId, 2, waitUntil);
 			return { events: [], remark: TOO_MANY };
 		}

@@ -30,7 +30,7 @@ import {
 	sumOutcomes,
 	timesOf,
 } from "./bundle-figures";
-import { definitionsOf } from "./definitions";
+import { describedFigures } from "./definitions";
 import { daysOf, nameOfDay, rangeFields, rangeOf } from "./range";
 
 export const format = optional(v.picklist(["json", "csv"], "must be json or csv"));
@@ -57,7 +57,16 @@ export const bundleUsage = endpoint({
 	path: "/statistics/app/:app_id/bundle_usage",
 	tag: "Statistics",
 	summary: "Show the share of an app's devices on each bundle, by day",
-	description: `Each dataset is a bundle: \`data\` has its share of each day's devices in %, \`metaCounts\` their number. A day without devices has shares of 0, and null with \`strict=true\`. \`format=csv\` returns a table, \`graph=stacked\` a chart of the shares, \`graph=line\` a chart of the numbers.\n\n${definitionsOf(["bundle_usage"])}`,
+	description: describedFigures(
+		[
+			"Each dataset is a bundle: `data` has its share of",
+			"each day's devices in %, `metaCounts` their number.",
+			"A day without devices has shares of 0, and null with `strict=true`.",
+			"`format=csv` returns a table, `graph=stacked` a",
+			"chart of the shares, `graph=line` a chart of the numbers.",
+		],
+		["bundle_usage"],
+	),
 	access: { permission: "app.read", scope: appScope("params.app_id") },
 	query: v.object({
 		...rangeFields,
@@ -133,7 +142,15 @@ export const installStatistics = endpoint({
 	path: "/statistics/app/:app_id/installs",
 	tag: "Statistics",
 	summary: "Show the success rate and the times of an app's installs",
-	description: `In total, by bundle, by channel, by bundle and channel, and by day. \`timed\` is the number of installs behind the percentiles \`p50_ms\` and \`p95_ms\`. \`format=csv\` returns the table by bundle and channel, \`graph=success_rate\` and \`graph=install_time\` a chart by day.\n\n${definitionsOf(["install", "fail", "success_rate", "install_time"])}`,
+	description: describedFigures(
+		[
+			"In total, by bundle, by channel, by bundle and channel, and by day.",
+			"`timed` is the number of installs that the percentiles `p50_ms` and `p95_ms` are computed from.",
+			"`format=csv` returns the table by bundle and channel, `graph=success_rate` and",
+			"`graph=install_time` a chart by day.",
+		],
+		["install", "fail", "success_rate", "install_time"],
+	),
 	access: { permission: "app.read", scope: appScope("params.app_id") },
 	query: v.object({
 		...rangeFields,

@@ -19,7 +19,7 @@ import type { Deps } from "../../deps";
 import { isTelemetryFull } from "../../domain/quotas";
 import { dayOf, firstRememberedDay } from "../../domain/statistics/days";
 import { DeviceRecord, runsBuild, type SketchEntry } from "../../domain/statistics/device-record";
-import { storedEvent } from "../../domain/statistics/device-story";
+import { type DeviceStory, storedEvent } from "../../domain/statistics/device-story";
 import { bucketOf } from "../../domain/statistics/duration-histogram";
 import { storedCause } from "../../domain/statistics/failure-causes";
 import { isSignal } from "../../domain/statistics/health-signals";
@@ -121,104 +121,39 @@ function byDevice(events: readonly (DeviceSeen | CountedEvent | OverrideChanged)
 /** @throws {Conflict} if another consumer wrote one of the devices at the same time */
 async function writeChunk(
 	{ deps, db, firstDay, today, addToSketches }: Writing,
-	chunk: readonly DeviceReports[],
+	reported: readonly DeviceReports[],
 	moved: MovedDays,
 ): Promise<DownloadNews[]> {
 	const versionsOf = ({ appId, seen, counted }: DeviceReports) =>
 		[...seen, ...counted].map(({ versionName }) => [appId, versionName] as const);
 	const [rows, versions, added] = await db.batch([
-		knownRows(chunk),
-		knownVersions(chunk.flatMap(versionsOf)),
+		knownRows(reported),
+		knownVersions(reported.flatMap(versionsOf)),
 		addedToday(
-			chunk.map(({ appId }) => appId),
+			reported.map(({ appId }) => appId),
 			today,
 		),
 	]);
-	const known = new Set(versions.rows.map(({ app, version }) => `${app} ${version}`));
-	const isFull = isTelemetryFull(deps.config.telemetryMaxBytes, db.sizeBytes);
-	const limit = isFull ? 0 : deps.config.newDevicesPerDay;
-	const newDevices = new Map(added.rows.map(({ app, devices }) => [app, devices]));
-	const sums = new DailySums();
-	const sketches = sketchesOfChunk();
-	const log = new Map<string, LoggedEvent[]>();
-	const news: DownloadNews[] = [];
-	let lost = 0;
-	const changes = rows.rows.flatMap((row): RowChange[] => {
-		const reports = chunk[row.position];
-		if (reports === undefined) return [];
-		const { app, revision } = row;
-		const lose = (reportsLost: number) => {
-			lost += reportsLost;
-			if (reportsLost > 0) sums.addTotal(app, today, "lost_event_count", reportsLost);
-		};
-		const isNew = revision === null;
-		const record = new DeviceRecord(isNew ? null : row, countedVersionOfRow(row), firstDay, moved.get(reports));
-		for (const event of reports.seen) record.add(event, countedVersion(event, known));
-		const recent = new RecentReports(row.recent_reports, firstDay);
-		const isKnownVersion = ({ appId, versionName }: CountedEvent) => known.has(`${appId} ${versionName}`);
-		const isFresh = (event: CountedEvent) => recent.add(event, isKnownVersion(event));
-		const [signals, others] = [true, false].map((are) =>
-			reports.counted.filter(({ metric }) => metric !== "cause" && isSignal(metric) === are),
-		);
-		// Signals are attributed by what was set, so they come after it.
-		const fresh = isFull
-			? []
-			: [
-					...(others ?? []).filter(isFresh),
-					...(signals ?? [])
-						.map((event) => attributed(event, row, countedVersionOfRow(row), recent, isKnownVersion))
-						.filter(isFresh),
-				];
-		const causes = isFull ? [] : causesOf(reports, row, isKnownVersion).filter(isFresh);
-		for (const { atMs } of [...fresh, ...causes]) record.addOther(atMs);
-		// An override of a device that never reported is in the audit log alone.
-		if (isNew && reports.seen.length + reports.counted.length === 0) return [];
-		const story = storyOf(
-			reports,
-			[...fresh, ...causes.filter(({ isAlone }) => isAlone)],
-			row,
-			deps.config,
-			deps.now(),
-		);
-		const ownNews = isFull ? [] : newsOf(reports, fresh, recent, row, record.row.created_at_ms);
-		const isChanged = record.needsWrite || recent.isChanged || story?.isNews === true;
-		if (isNew && (isChanged || isFull)) {
-			const isCrowded = [...reports.seen, ...reports.counted].every(({ crowded }) => crowded === true);
-			const addedBefore = newDevices.get(app) ?? 0;
-			if (isCrowded || addedBefore >= limit) {
-				sums.addTotal(app, today, "refused_device_count", 1);
-				lose(reports.counted.length);
-				return [];
-			}
-			newDevices.set(app, addedBefore + 1);
-			sums.addTotal(app, today, "new_device_count", 1);
-		}
-		if (isFull) lose(reports.counted.length);
-		for (const { atMs, cause, versionName } of causes) {
-			sums.addHealth(app, dayOf(atMs), versionName, storedCause(cause), 0, 1);
-		}
-		news.push(...ownNews);
-		for (const event of fresh) addEvent(sums, app, event, isKnownVersion(event));
-		sketches.add(reports, record.sketches);
-		const movedDays = record.sketches.filter(({ kind }) => kind === "moved").map(({ day }) => day);
-		if (movedDays.length > 0) moved.set(reports, new Set([...(moved.get(reports) ?? []), ...movedDays]));
-		if (!isChanged) return [];
-		for (const { day, before, after } of record.countChanges) {
-			sums.addCount(app, day, after, "", "devices", 1);
-			if (before !== undefined) sums.addCount(app, day, before, "", "devices", -1);
-		}
-		for (const { day, versionName, bucket, amount } of recent.installTimeChanges) {
-			sums.addInstallTime(app, day, versionName, bucket, amount);
-		}
-		for (const event of story?.added ?? []) {
-			log.set(app, [...(log.get(app) ?? []), [reports.deviceId, ...storedEvent(event)]]);
-		}
-		const recent_reports = recent.textWith(story?.stored);
-		// Without news of the device itself, its last report costs no row of the index by it, as when the
-		// row is not written at all.
-		const stored = isNew || record.needsWrite ? record.row : row;
-		return [{ deviceId: reports.deviceId, before: row, row: { ...stored, recent_reports } }];
-	});
+	const chunk: Chunk = {
+		deps,
+		firstDay,
+		today,
+		moved,
+		known: new Set(versions.rows.map(({ app, version }) => `${app} ${version}`)),
+		isFull: isTelemetryFull(deps.config.telemetryMaxBytes, db.sizeBytes),
+		newDevices: new Map(added.rows.map(({ app, devices }) => [app, devices])),
+		sums: new DailySums(),
+		sketches: sketchesOfChunk(),
+		log: new Map(),
+		news: [],
+		changes: [],
+		lost: 0,
+	};
+	for (const row of rows.rows) {
+		const reports = reported[row.position];
+		if (reports !== undefined) mergeDevice(chunk, reports, row);
+	}
+	const { changes, sums, sketches, log, news, lost, isFull } = chunk;
 	if (lost > 0) deps.log("error", "events_not_stored", { events: lost, full: isFull });
 	const statements = [
 		...(changes.length === 0 ? [] : [unchanged(changes)]),
@@ -231,6 +166,130 @@ async function writeChunk(
 	if (statements.length > 0) await db.batch(statements);
 	await addToSketches(byMoved.get(false) ?? []);
 	return news;
+}
+
+/** A chunk of devices: the facts that were read for it, and what its devices have added so far. */
+interface Chunk {
+	readonly deps: Deps;
+	readonly firstDay: number;
+	readonly today: number;
+	readonly moved: MovedDays;
+	/** App and version, of versions that the app has or had. */
+	readonly known: ReadonlySet<string>;
+	/** No report is stored, because the database is nearly full. */
+	readonly isFull: boolean;
+	/** New devices of today by app. */
+	readonly newDevices: Map<string, number>;
+	readonly sums: DailySums;
+	readonly sketches: ReturnType<typeof sketchesOfChunk>;
+	readonly log: Map<string, LoggedEvent[]>;
+	readonly news: DownloadNews[];
+	readonly changes: RowChange[];
+	lost: number;
+}
+
+/** Merges the reports of a device into its row, and adds to the chunk what follows from them. */
+function mergeDevice(chunk: Chunk, reports: DeviceReports, row: KnownRow): void {
+	const { deps, firstDay, isFull, moved, known, sketches, news } = chunk;
+	const isNew = row.revision === null;
+	const record = new DeviceRecord(isNew ? null : row, countedVersionOfRow(row), firstDay, moved.get(reports));
+	for (const event of reports.seen) record.add(event, countedVersion(event, known));
+	const recent = new RecentReports(row.recent_reports, firstDay);
+	const { events, causes } = isFull ? { events: [], causes: [] } : freshOf(known, reports, row, recent);
+	for (const { atMs } of [...events, ...causes]) record.addOther(atMs);
+	// An override of a device that never reported is in the audit log alone.
+	if (isNew && reports.seen.length + reports.counted.length === 0) return;
+	const inStory = [...events, ...causes.filter(({ isAlone }) => isAlone)];
+	const story = storyOf(reports, inStory, row, deps.config, deps.now());
+	// Stores the attempts at downloads in `recent`, which may change it.
+	const ownNews = isFull ? [] : newsOf(reports, events, recent, row, record.row.created_at_ms);
+	const isChanged = record.needsWrite || recent.isChanged || story?.isNews === true;
+	if (isNew && (isChanged || isFull) && !admitNew(chunk, reports, row.app)) return;
+	if (isFull) lose(chunk, row.app, reports.counted.length);
+	news.push(...ownNews);
+	countReports(chunk, row.app, events, causes);
+	sketches.add(reports, record.sketches);
+	const movedDays = record.sketches.filter(({ kind }) => kind === "moved").map(({ day }) => day);
+	if (movedDays.length > 0) moved.set(reports, new Set([...(moved.get(reports) ?? []), ...movedDays]));
+	if (isChanged) changeRow(chunk, reports, row, { record, recent, story });
+}
+
+/** Counted events that are not repeated ones, and the causes of failures among them. */
+function freshOf(known: Chunk["known"], reports: DeviceReports, row: KnownRow, recent: RecentReports) {
+	const isKnownVersion = (event: CountedEvent) => isKnown(known, event);
+	const isFresh = (event: CountedEvent) => recent.add(event, isKnownVersion(event));
+	const [signals, others] = [true, false].map((are) =>
+		reports.counted.filter(({ metric }) => metric !== "cause" && isSignal(metric) === are),
+	);
+	// Signals are attributed by what was set, so they come after it.
+	const events = [
+		...(others ?? []).filter(isFresh),
+		...(signals ?? [])
+			.map((event) => attributed(event, row, countedVersionOfRow(row), recent, isKnownVersion))
+			.filter(isFresh),
+	];
+	return { events, causes: causesOf(reports, row, isKnownVersion).filter(isFresh) };
+}
+
+const isKnown = (known: Chunk["known"], { appId, versionName }: CountedEvent): boolean =>
+	known.has(`${appId} ${versionName}`);
+
+/** Counts a new device; false if it is beyond a limit, and then its reports are lost. */
+function admitNew(chunk: Chunk, { seen, counted }: DeviceReports, app: string): boolean {
+	const { deps, isFull, newDevices, sums, today } = chunk;
+	const limit = isFull ? 0 : deps.config.newDevicesPerDay;
+	const isCrowded = [...seen, ...counted].every(({ crowded }) => crowded === true);
+	const addedBefore = newDevices.get(app) ?? 0;
+	if (isCrowded || addedBefore >= limit) {
+		sums.addTotal(app, today, "refused_device_count", 1);
+		lose(chunk, app, counted.length);
+		return false;
+	}
+	newDevices.set(app, addedBefore + 1);
+	sums.addTotal(app, today, "new_device_count", 1);
+	return true;
+}
+
+function lose(chunk: Chunk, app: string, reports: number): void {
+	chunk.lost += reports;
+	if (reports > 0) chunk.sums.addTotal(app, chunk.today, "lost_event_count", reports);
+}
+
+function countReports(
+	{ sums, known }: Chunk,
+	app: string,
+	events: readonly CountedEvent[],
+	causes: ReturnType<typeof causesOf>,
+): void {
+	for (const { atMs, cause, versionName } of causes) {
+		sums.addHealth(app, dayOf(atMs), versionName, storedCause(cause), 0, 1);
+	}
+	for (const event of events) addEvent(sums, app, event, isKnown(known, event));
+}
+
+/** Writes the row of the device, with the counts and the log that change with it. */
+function changeRow(
+	{ sums, log, changes }: Chunk,
+	{ deviceId }: DeviceReports,
+	row: KnownRow,
+	merged: { readonly record: DeviceRecord; readonly recent: RecentReports; readonly story: DeviceStory | undefined },
+): void {
+	const { record, recent, story } = merged;
+	const { app } = row;
+	for (const { day, before, after } of record.countChanges) {
+		sums.addCount(app, day, after, "", "devices", 1);
+		if (before !== undefined) sums.addCount(app, day, before, "", "devices", -1);
+	}
+	for (const { day, versionName, bucket, amount } of recent.installTimeChanges) {
+		sums.addInstallTime(app, day, versionName, bucket, amount);
+	}
+	for (const event of story?.added ?? []) {
+		log.set(app, [...(log.get(app) ?? []), [deviceId, ...storedEvent(event)]]);
+	}
+	// Without news of the device itself, its last report costs no row of the index by it, as when the
+	// row is not written at all.
+	const stored = row.revision === null || record.needsWrite ? record.row : row;
+	changes.push({ deviceId, before: row, row: { ...stored, recent_reports: recent.textWith(story?.stored) } });
 }
 
 const TOTAL_OF = { get: "get_count", install: "install_count", fail: "fail_count" } as const;

@@ -12,7 +12,7 @@ import { optional } from "../../http/schemas";
 import { appScope } from "../../http/scope";
 import { CSV, csvAnswer } from "./answers";
 import { labelOf } from "./bundle-figures";
-import { definitionsOf } from "./definitions";
+import { describedFigures } from "./definitions";
 import { rangeFields, rangeOf } from "./range";
 
 const count = v.number();
@@ -43,10 +43,14 @@ export const failureStatistics = endpoint({
 	path: "/statistics/app/:app_id/failures",
 	tag: "Statistics",
 	summary: "Show why updates of an app's devices failed",
-	description: [
-		"In total and by bundle, the bundle with most failures first. `version` restricts both to one bundle. `format=csv` returns the table by bundle.",
-		definitionsOf(["failure_cause"]),
-	].join("\n\n"),
+	description: describedFigures(
+		[
+			"In total and by bundle, the bundle with most failures first.",
+			"`version` restricts both to one bundle.",
+			"`format=csv` returns the table by bundle.",
+		],
+		["failure_cause"],
+	),
 	access: { permission: "app.read", scope: appScope("params.app_id") },
 	query: v.object({
 		...rangeFields,

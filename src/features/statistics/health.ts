@@ -14,7 +14,7 @@ import { optional, time } from "../../http/schemas";
 import { appScope } from "../../http/scope";
 import { CSV, csvAnswer, lineAnswer, markersOf, SVG } from "./answers";
 import { labelOf } from "./bundle-figures";
-import { definitionsOf } from "./definitions";
+import { describedFigures } from "./definitions";
 import { daysOf, rangeFields, rangeOf, startOfDay } from "./range";
 
 const COUNTED = ["crash", "anr", "js_error", "launch_timeout"] as const;
@@ -46,7 +46,15 @@ export const healthStatistics = endpoint({
 	path: "/statistics/app/:app_id/health",
 	tag: "Statistics",
 	summary: "Show the crashes, hangs, JavaScript errors and launch times of an app's bundles",
-	description: `In total, by bundle and by day. \`version\` restricts all of it to one bundle. \`format=csv\` returns the table by bundle, \`graph=signals\` and \`graph=launch_time\` a chart by day.\n\n${definitionsOf(["health", "launch_time"])}`,
+	description: describedFigures(
+		[
+			"In total, by bundle and by day.",
+			"`version` restricts all of it to one bundle.",
+			"`format=csv` returns the table by bundle,",
+			"`graph=signals` and `graph=launch_time` a chart by day.",
+		],
+		["health", "launch_time"],
+	),
 	access: { permission: "app.read", scope: appScope("params.app_id") },
 	query: v.object({
 		...rangeFields,

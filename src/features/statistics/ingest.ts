@@ -61,8 +61,14 @@ export const reportStats = endpoint({
 	path: "/stats",
 	tag: "Devices",
 	summary: "Report, as a device, what happened",
-	description:
-		"One event or an array of events, of at most four apps. A repeated event gets the same answer and is counted once. In a batch every event has its own result, so an invalid one is no reason to send the others again. `timestamp` is a time in milliseconds or seconds, or a date and time. A report that is not counted says so (`not_counted`), and so does one whose time is more than a day ahead, which counts as of now (`note`).",
+	description: [
+		"One event or an array of events, of at most four apps.",
+		"A repeated event gets the same answer and is counted once.",
+		"In a batch every event has its own result, so an invalid one is no reason to send the others again.",
+		"`timestamp` is a time in milliseconds or seconds, or a date and time.",
+		"A report that is not counted says so (`not_counted`), and so does one whose time is more than a day",
+		"ahead, which counts as of now (`note`).",
+	],
 	access: { public: "Devices have no key. The answer only shows whether the event was valid." },
 	body: v.union([
 		v.pipe(v.array(v.unknown()), v.maxLength(MOST_EVENTS, `must have at most ${MOST_EVENTS} events`)),

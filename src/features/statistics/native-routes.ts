@@ -10,7 +10,7 @@ import { appScope } from "../../http/scope";
 import { CSV, csvAnswer } from "./answers";
 import { adoptionOf } from "./bundle-figures";
 import { format, usageRows, usageSchema } from "./bundle-routes";
-import { definitionsOf } from "./definitions";
+import { describedFigures } from "./definitions";
 import { daysOf, nameOfDay, rangeFields, rangeOf } from "./range";
 
 /**
@@ -42,7 +42,14 @@ export const nativeUsage = endpoint({
 	path: "/statistics/app/:app_id/native_usage",
 	tag: "Statistics",
 	summary: "Show the share of an app's devices on each store version, by day",
-	description: `Each dataset is a store version (\`version_build\`), in the shape of bundle_usage. \`format=csv\` returns a table. Of an app with more than ${MOST_SAMPLED_DEVICES} devices, a sample of that many counts.\n\n${definitionsOf(["native_usage"])}`,
+	description: describedFigures(
+		[
+			"Each dataset is a store version (`version_build`), in the shape of bundle_usage.",
+			"`format=csv` returns a table.",
+			`Of an app with more than ${MOST_SAMPLED_DEVICES} devices, a sample of that many counts.`,
+		],
+		["native_usage"],
+	),
 	access: { permission: "app.read", scope: appScope("params.app_id") },
 	query: v.object({ ...rangeFields, format }),
 	response: usageSchema,

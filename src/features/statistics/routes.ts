@@ -31,7 +31,7 @@ import { booleanText, optional, pageNumber, time } from "../../http/schemas";
 import { appScope, orgScope } from "../../http/scope";
 import { addTotals, withDevicesOfOpenDays } from "./active-devices";
 import { CSV, csvAnswer, lineAnswer, markersOf, SVG, stackedAnswer } from "./answers";
-import { definitionsOf } from "./definitions";
+import { describedFigures } from "./definitions";
 import { addDistinct, distinctByApp, type Item, itemsOf, LOSSES, lossesOf, METRICS, type Metric } from "./figures";
 import { rangeFields, rangeOf } from "./range";
 
@@ -65,7 +65,20 @@ const queryFields = {
 const querySchema = v.object(queryFields);
 type Query = v.InferOutput<typeof querySchema>;
 
-const DESCRIPTION = `Figures by day. Each is the total since the first day of the range; with \`noAccumulate=true\` it is the figure of that day. \`format=csv\` returns a table, \`graph=<figure>\` a chart of that figure. A figure that is not known, such as that of a day beyond the retention, is 0 with \`known: false\` beside it, and null with \`strict=true\`. A day with losses has \`lost_events\` (events that were not counted: beyond a limit of the device or its address, of a refused device, or while the buffer or the database was full) or \`refused_devices\` (new devices beyond the daily limit).\n\n${definitionsOf(METRICS)}`;
+const DESCRIPTION = describedFigures(
+	[
+		"Figures by day.",
+		"Each is the total since the first day of the range;",
+		"with `noAccumulate=true` it is the figure of that day.",
+		"`format=csv` returns a table, `graph=<figure>` a chart of that figure.",
+		"A figure that is not known, such as that of a day beyond the retention, is 0 with `known: false`",
+		"beside it, and null with `strict=true`.",
+		"A day with losses has `lost_events` (events that were not counted: beyond a limit of the device or",
+		"its address, of a refused device, or while the buffer or the database was full) or",
+		"`refused_devices` (new devices beyond the daily limit).",
+	],
+	METRICS,
+);
 
 const EXAMPLE_ITEM = {
 	date: "2026-11-01T00:00:00.000Z",
@@ -331,7 +344,13 @@ export const organizationStatistics = endpoint({
 	path: "/statistics/org/:org_id",
 	tag: "Statistics",
 	summary: "Show the figures of an organization's apps, added up",
-	description: `\`breakdown=true\` returns \`global\` and \`byApp\`, the figures of each app; a chart then has one layer per app. \`byApp\` has a page of at most 100 apps by id, and of fewer for a long range; \`Link: rel="next"\` announces another one. ${DESCRIPTION}`,
+	description: [
+		"`breakdown=true` returns `global` and `byApp`, the",
+		"figures of each app; a chart then has one layer per app.",
+		'`byApp` has a page of at most 100 apps by id, and of fewer for a long range; `Link: rel="next"`',
+		"announces another one.",
+		DESCRIPTION,
+	],
 	// A role that holds org.read of an organization holds app.read on all its apps
 	// (src/authz/permissions.ts).
 	access: { permission: "org.read", scope: orgScope("params.org_id") },

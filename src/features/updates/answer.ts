@@ -13,7 +13,7 @@ import { BUILTIN, type Device } from "../../domain/updates/model";
 import { type RefusalCode, type RefusalKind, UNDECIDED } from "../../domain/updates/refusals";
 import type { Refusal } from "../../domain/updates/rules";
 import { atLeastForMajor } from "../../domain/updates/version";
-import type { StrangerLimits } from "../../http/limits/strangers";
+import type { CallerLimits } from "../../http/limits/callers";
 import type { DeviceEvent } from "../../messages";
 import type { EventBuffer } from "../../queue/event-buffer";
 import type { AppSnapshot, SnapshotBundle } from "../../snapshots/app-snapshot";
@@ -21,8 +21,9 @@ import type { SnapshotCache } from "../../snapshots/cache";
 import type { Waiter } from "../../snapshots/freshness";
 import { cachedDownloadLinks, type DownloadLinks, downloadLinks, downloadLinksExpireAt } from "../../storage/links";
 import { checkEvents } from "../rollouts/reports";
-import { BLOCKED, deviceOf, isBlocked, recordedReport, resolve, resolveFromMemory, seenOf } from "./device";
+import { deviceOf, recordedReport, resolve, resolveFromMemory, seenOf } from "./device";
 import type { DeviceBody } from "./device-body";
+import { BLOCKED, isBlocked } from "./review-networks";
 
 /** A success; no field is null, because stock clients read the answer strictly. */
 interface UpdateAnswer {
@@ -64,7 +65,7 @@ export function eventsOfCheck(
 interface CheckContext extends Omit<AnswerContext, "waiter"> {
 	readonly request: Request;
 	readonly eventBuffer: EventBuffer;
-	readonly strangers: StrangerLimits;
+	readonly callerLimits: CallerLimits;
 	readonly failedFiles: FailedFiles;
 	readonly address: string | null;
 	readonly waitUntil: (work: Promise<unknown>) => void;
@@ -78,7 +79,7 @@ export async function answerCheck(
 	context: CheckContext,
 	body: DeviceBody,
 ): Promise<{ readonly answer: CheckAnswer; readonly headers: Readonly<Record<string, string>> }> {
-	const { deps, db, request, snapshots, eventBuffer, strangers, failedFiles, address, nowMs, waitUntil } = context;
+	const { deps, db, request, snapshots, eventBuffer, callerLimits, failedFiles, address, nowMs, waitUntil } = context;
 	const waiter = { waitUntil, deadlineMs: snapshots.deadline(body.app_id) };
 	const { snapshot, ageMs } = await snapshots.read(db, body.app_id, waiter);
 	const headers: Readonly<Record<string, string>> =
@@ -90,11 +91,11 @@ export async function answerCheck(
 	if (isBlocked(deps.config, snapshot, request)) return { answer: { ...BLOCKED, kind: "blocked" }, headers };
 	const report = recordedReport(body, snapshot);
 	const { app_id, device_id } = report;
-	if (!eventBuffer.knows(app_id, device_id)) await strangers.admitNewDevices(address, app_id, 1, nowMs);
+	if (!eventBuffer.knows(app_id, device_id)) await callerLimits.admitNewDevices(address, app_id, 1, nowMs);
 	const failedFilesOf = failedFiles.of(app_id, device_id);
 	const { decision, answer } = await answerTo({ ...context, waiter }, snapshot, deviceOf(body, failedFilesOf));
 	const events = eventsOfCheck(report, nowMs, decision, address);
-	eventBuffer.add(strangers.markCrowded(events, address, nowMs), waitUntil);
+	eventBuffer.add(callerLimits.markCrowded(events, address, nowMs), waitUntil);
 	return { answer, headers };
 }
 

@@ -62,8 +62,13 @@ export const chooseChannel = endpoint({
 	path: "/channel_self",
 	tag: "Devices",
 	summary: "Ask, as a device, to be on a channel",
-	description:
-		'`ok` when devices may choose the channel, which the device then sends as `defaultChannel`. A name that the device may not choose gets the same answer as one that does not exist. Choosing the public channel of the platform answers `unset`, because the device is on it without a choice. With `action: "unset"` Electron\'s updater gives up its choice.',
+	description: [
+		"`ok` when devices may choose the channel, which the device then sends as `defaultChannel`.",
+		"A name that the device may not choose gets the same answer as one that does not exist.",
+		"Choosing the public channel of the platform answers",
+		"`unset`, because the device is on it without a choice.",
+		'With `action: "unset"` Electron\'s updater gives up its choice.',
+	],
 	access: PUBLIC,
 	body: v.object({ ...selfFields, channel: channelText, action: optional(textUpTo(16)) }),
 	bodyLimitBytes: CHECK_LIMIT_BYTES,
@@ -150,12 +155,12 @@ async function overrideOf(
 	{
 		db,
 		eventBuffer,
-		strangers,
+		callerLimits,
 		actor,
 		nowMs,
 	}: Pick<
 		Context<string, undefined, undefined, undefined, readonly []>,
-		"db" | "eventBuffer" | "strangers" | "actor" | "nowMs"
+		"db" | "eventBuffer" | "callerLimits" | "actor" | "nowMs"
 	>,
 	snapshot: AppSnapshot,
 	deviceId: string,
@@ -163,7 +168,7 @@ async function overrideOf(
 	const { app } = snapshot;
 	const isHeld = heldOverride(snapshot, deviceId) !== undefined;
 	if (!isHeld && !eventBuffer.knows(app.publicId, deviceId)) {
-		await strangers.admitNewDevices(actor.ipAddress, app.publicId, 1, nowMs);
+		await callerLimits.admitNewDevices(actor.ipAddress, app.publicId, 1, nowMs);
 	}
 	return overrideIn(db.unlimited ?? db, snapshot, deviceId);
 }
@@ -205,8 +210,12 @@ export const selectableChannels = endpoint({
 	path: "/channel_self",
 	tag: "Devices",
 	summary: "List the channels that a device may be on",
-	description:
-		"Lists the public channels and those that devices may choose. Preview channels are not listed; devices join them by name. Native plugins get an array. `platform=electron` gets an object: `channels` with `action=list`, else the channel of the device.",
+	description: [
+		"Lists the public channels and those that devices may choose.",
+		"Preview channels are not listed; devices join them by name.",
+		"Native plugins get an array.",
+		"`platform=electron` gets an object: `channels` with `action=list`, else the channel of the device.",
+	],
 	access: PUBLIC,
 	query: v.object({
 		app_id: publicAppId,

@@ -58,8 +58,11 @@ export const checkUpdate = endpoint({
 	path: "/updates",
 	tag: "Devices",
 	summary: "Ask, as a device, which bundle to run",
-	description:
-		'HTTP 200 with a bundle, with `{"version":"builtin"}` (go back to the store build), or with `error`, `message` and `kind` when there is nothing to do: `up_to_date`, `blocked` by a rule of the channel, or `failed`.',
+	description: [
+		'HTTP 200 with a bundle, with `{"version":"builtin"}` (go back to the store build), or with `error`,',
+		"`message` and `kind` when there is nothing to do:",
+		"`up_to_date`, `blocked` by a rule of the channel, or `failed`.",
+	],
 	access: { public: "Devices have no key. They get the bundle that their app's channel offers them." },
 	body: deviceBody,
 	response: updatesAnswer,

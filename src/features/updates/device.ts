@@ -3,11 +3,9 @@
  * checks, their explanation and the channel endpoints share this code, so they cannot disagree. It
  * loads no schema.
  */
-import type { Config } from "../../config";
 import type { Database } from "../../db/batch";
 import { type Decision, decideUpdate, type Snapshot } from "../../domain/updates/decision";
 import { type Asking, BUILTIN, type Device, type Override } from "../../domain/updates/model";
-import { UNDECIDED } from "../../domain/updates/refusals";
 import { serviceUnavailable } from "../../errors";
 import type { DeviceSeen } from "../../messages";
 import type { AppSnapshot } from "../../snapshots/app-snapshot";
@@ -124,23 +122,4 @@ export function decisionInput(
 	const channels = [named, open === named ? undefined : open].filter((channel) => channel !== undefined);
 	const zipOnlyBundleId = device.deviceId === undefined ? undefined : zipOnly.get(device.deviceId);
 	return { channels, currentBundleExists, override, zipOnlyBundleId };
-}
-
-/*
- * Review networks: devices in the networks of Google's and Apple's app review are robots that would inflate statistics and may stop a rollout.
- * If an app blocks them (`block_provider_infra_requests`), they get no update and are not counted. Cloudflare names the network of a request by
- * its autonomous system; `REVIEW_NETWORKS` lists those that count as review.
- */
-
-/** Answer to a blocked device, in the words of the service whose clients we serve. */
-export const BLOCKED = {
-	error: "provider_infrastructure_request_blocked",
-	message: UNDECIDED.provider_infrastructure_request_blocked.message,
-} as const;
-
-/** Reads `cf` only if the app blocks review networks, because reading it costs time. */
-export function isBlocked({ reviewNetworks }: Config, { app }: AppSnapshot, request: Request): boolean {
-	if (!app.blocksReviewNetworks) return false;
-	const asn = request.cf?.asn;
-	return typeof asn === "number" && reviewNetworks.has(asn);
 }

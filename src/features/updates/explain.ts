@@ -62,8 +62,18 @@ export const explainDevice = endpoint({
 	path: "/device/explain",
 	tag: "Devices",
 	summary: "Explain why a device gets its answer",
-	description:
-		"`answer` is the answer of POST /updates from the current state of the database, without the files of a manifest. `because` gives the reason in one clause, and `decided_by` names the deciding factor: an override, the serving channel, one of its rules, the bundle, or the device. If the device gets nothing, `remedy` says what to do; its `settings`, sent to POST /channel with `app_id`, are the change with which the device gets the bundle. `trace` lists every rule in order with its finding. A known `device_id` uses the properties that the device last reported; other parameters replace them, to ask what would happen if. Without a known device, `platform`, `version_build` and `plugin_version` are required.",
+	description: [
+		"`answer` is the answer of POST /updates from the current",
+		"state of the database, without the files of a manifest.",
+		"`because` gives the reason in one clause, and `decided_by` names the deciding factor: an override,",
+		"the serving channel, one of its rules, the bundle, or the device.",
+		"If the device gets nothing, `remedy` says what to do; its `settings`, sent to POST /channel with",
+		"`app_id`, are the change with which the device gets the bundle.",
+		"`trace` lists every rule in order with its finding.",
+		"A known `device_id` uses the properties that the device last reported; other parameters replace",
+		"them, to ask what would happen if.",
+		"Without a known device, `platform`, `version_build` and `plugin_version` are required.",
+	],
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query: v.object({
 		app_id: publicAppId,

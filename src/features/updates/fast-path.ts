@@ -6,8 +6,9 @@
 import type { DeviceState } from "../../http/device-state";
 import { type FastAnswer, type FastEndpoint, type FastRequest, limitedDatabase } from "../../http/fast-path";
 import { answerCheck, answerFromMemory, eventsOfCheck } from "./answer";
-import { isBlocked, recordedReport } from "./device";
+import { recordedReport } from "./device";
 import { type DeviceBody, readDeviceBody } from "./device-body";
+import { isBlocked } from "./review-networks";
 
 export const fastCheck: FastEndpoint = {
 	path: "/updates",
@@ -25,7 +26,7 @@ export const fastCheck: FastEndpoint = {
 function fromMemory(
 	body: DeviceBody,
 	asked: FastRequest,
-	{ deps, snapshots, eventBuffer, strangers, failedFiles }: DeviceState,
+	{ deps, snapshots, eventBuffer, callerLimits, failedFiles }: DeviceState,
 ): FastAnswer | Promise<FastAnswer> | undefined {
 	const { origin, address, nowMs } = asked;
 	const snapshot = snapshots.fresh(body.app_id, nowMs);
@@ -39,15 +40,15 @@ function fromMemory(
 	// A device that this isolate has not seen must be admitted by the limit on new devices.
 	const admission = eventBuffer.knows(report.app_id, report.device_id)
 		? undefined
-		: strangers.admitNewDevices(address, report.app_id, 1, nowMs);
+		: callerLimits.admitNewDevices(address, report.app_id, 1, nowMs);
 	const answer = { text };
 	if (admission !== undefined) {
 		return admission.then(() => {
-			eventBuffer.add(strangers.markCrowded(events, address, nowMs), asked.waitUntil);
+			eventBuffer.add(callerLimits.markCrowded(events, address, nowMs), asked.waitUntil);
 			return answer;
 		});
 	}
-	eventBuffer.add(strangers.markCrowded(events, address, nowMs), asked.waitUntil);
+	eventBuffer.add(callerLimits.markCrowded(events, address, nowMs), asked.waitUntil);
 	return answer;
 }
 

@@ -96,8 +96,11 @@ export const listDeliveries = endpoint({
 	path: "/webhook/delivery",
 	tag: TAG,
 	summary: "List the deliveries of a webhook, newest first",
-	description:
-		"Deliveries are kept for 30 days. `status_code`, `duration_ms` and `error` are those of the last attempt. `event_id` is the header `webhook-id`, the same in every attempt and replay.",
+	description: [
+		"Deliveries are kept for 30 days.",
+		"`status_code`, `duration_ms` and `error` are those of the last attempt.",
+		"`event_id` is the header `webhook-id`, the same in every attempt and replay.",
+	],
 	access: webhookAccess("query"),
 	query: v.object({
 		orgId: uuid,
@@ -145,8 +148,10 @@ export const listAttempts = endpoint({
 	description: [
 		"Attempts are kept as long as their delivery; after a replay they replace those of the same number.",
 		"`request` has no signatures, and `url` is shown as in GET /webhook.",
-		`\`response\` has a few headers and the first ${MOST_ANSWER_BYTES} bytes of the body, in which parts of the webhook's address, signatures and private addresses are replaced by \`*\`; it is null if the receiver did not answer.`,
-	].join(" "),
+		`\`response\` has a few headers and the first ${MOST_ANSWER_BYTES} bytes of the body, in which parts`,
+		"of the webhook's address, signatures and private addresses are replaced by `*`; it is null if the",
+		"receiver did not answer.",
+	],
 	access: deliveryAccess("query"),
 	query: v.object({ orgId: uuid, id: text(64) }),
 	response: v.strictObject({ delivery: deliverySchema, attempts: v.array(attemptSchema) }),

@@ -60,8 +60,13 @@ export const listWebhooks = endpoint({
 	path: "/webhook",
 	tag: TAG,
 	summary: "List the webhooks of an organization, or of one app, oldest first",
-	description:
-		"With `app_id` the answer has only the webhooks of that app, and needs `app.update_settings` on it. `url` is shown without its query; of Slack, Discord and Teams only the host, because the whole address is a secret there. `failing_since` is the first failed attempt since the last success. An empty list of `events` means all.",
+	description: [
+		"With `app_id` the answer has only the webhooks of that app, and needs `app.update_settings` on it.",
+		"`url` is shown without its query; of Slack, Discord and Teams only the host, because the whole",
+		"address is a secret there.",
+		"`failing_since` is the first failed attempt since the last success.",
+		"An empty list of `events` means all.",
+	],
 	access: ownerAccess("query"),
 	query: v.object({ orgId: uuid, app_id: optional(publicAppId) }),
 	response: v.array(webhookSchema),
@@ -78,8 +83,14 @@ export const createWebhook = endpoint({
 	path: "/webhook",
 	tag: TAG,
 	summary: "Send events of an organization, or of one app, to an address",
-	description:
-		"`format` is `standard` (Standard Webhooks, the default), `slack`, `discord` or `teams`. Without `events`, or with an empty list, every event is sent. With `app_id` only events of that app; then `app.update_settings` on the app is enough to create, change and delete it. `secret` and `public_key` verify deliveries of the format `standard`; the secret is in no later answer.",
+	description: [
+		"`format` is `standard` (Standard Webhooks, the default), `slack`, `discord` or `teams`.",
+		"Without `events`, or with an empty list, every event is sent.",
+		"With `app_id` only events of that app; then `app.update_settings` on the app is enough to create,",
+		"change and delete it.",
+		"`secret` and `public_key` verify deliveries of the",
+		"format `standard`; the secret is in no later answer.",
+	],
 	access: ownerAccess("body"),
 	body: v.object({
 		orgId: uuid,
@@ -217,7 +228,11 @@ export const rotateWebhookSecret = endpoint({
 	path: "/webhook/rotate",
 	tag: TAG,
 	summary: "Create a new signing secret; the old one signs as well for a while",
-	description: `Deliveries carry the signatures of both secrets for \`overlap_hours\` (0 to ${MOST_OVERLAP_HOURS}; ${DEFAULT_OVERLAP_HOURS} by default), so that receivers change theirs without losing events. Only for the format \`standard\`.`,
+	description: [
+		`Deliveries carry the signatures of both secrets for \`overlap_hours\` (0 to ${MOST_OVERLAP_HOURS};`,
+		`${DEFAULT_OVERLAP_HOURS} by default), so that receivers change theirs without losing events.`,
+		"Only for the format `standard`.",
+	],
 	access: webhookAccess("body"),
 	body: v.object({
 		orgId: uuid,

@@ -23,7 +23,7 @@ const MEBIBYTE = 1024 * 1024;
  * group, and of all.
  */
 export const CALLER_BYTES = { each: 8 * MEBIBYTE, group: 32 * MEBIBYTE, all: 64 * MEBIBYTE };
-export const STRANGER_BYTES = { each: 4 * MEBIBYTE, group: 8 * MEBIBYTE, all: 12 * MEBIBYTE };
+export const ANONYMOUS_BYTES = { each: 4 * MEBIBYTE, group: 8 * MEBIBYTE, all: 12 * MEBIBYTE };
 
 /** Refused uploads at the same time: one of an owner (upload-errors.ts). */
 const REFUSALS = { each: 1, group: 4, all: 16 };
@@ -91,7 +91,7 @@ export interface Budget {
 
 export interface Memory {
 	readonly callers: Budget;
-	readonly strangers: Budget;
+	readonly anonymous: Budget;
 	/** Counts refused uploads, instead of bytes. */
 	readonly refusals: Budget;
 	/** Counts large directories of zips. */
@@ -123,7 +123,7 @@ export function organizationOf(principal: Principal): string {
 export function createMemory(deps: Pick<Deps, "now" | "delay">): Memory {
 	return {
 		callers: createBudget(deps, CALLER_BYTES),
-		strangers: createBudget(deps, STRANGER_BYTES),
+		anonymous: createBudget(deps, ANONYMOUS_BYTES),
 		refusals: createBudget(deps, REFUSALS),
 		directories: createBudget(deps, DIRECTORIES),
 	};

@@ -26,14 +26,20 @@ const FAILED_AUTHENTICATIONS: ReadonlySet<ErrorCode> = new Set([
 	"invalid_identity_token",
 ]);
 
-/** Counts a request with this key or session. @throws {ApiError} `too_many_requests` */
+/**
+ * Counts a request with this key or session.
+ * @throws {ApiError} `too_many_requests`
+ */
 export async function countCallerRequest(deps: Deps, { kind, hash }: Credential): Promise<void> {
 	const { limiter, periodSeconds } = deps.requestLimits.perKey;
 	if (await isWithinLimit(deps, limiter, hash)) return;
 	throw tooManyRequests(`This ${kind === "key" ? "API key" : "session"} has sent too many requests`, periodSeconds);
 }
 
-/** Counts a sign-in that this address begins. @throws {ApiError} `too_many_requests` */
+/**
+ * Counts a sign-in that this address begins.
+ * @throws {ApiError} `too_many_requests`
+ */
 export async function countSignIn(deps: Deps, ipAddress: string | null): Promise<void> {
 	const { limiter, periodSeconds } = deps.requestLimits.signIns;
 	if (await isWithinLimit(deps, limiter, addressKey(ipAddress))) return;

@@ -14,10 +14,10 @@ import { uploaderColumns } from "../../db/uploads";
 import type { Deps } from "../../deps";
 import { permissionsOf } from "../endpoint";
 import { refuseUnknownHost } from "../known-hosts";
+import type { CallerLimits } from "../limits/callers";
 import { noteKey } from "../limits/denied-attempts";
 import { type Holding, organizationOf, ownerOf } from "../limits/memory";
 import { addressKey, countCallerRequest, networkKey } from "../limits/requests";
-import type { StrangerLimits } from "../limits/strangers";
 import { DEFAULT_LIMIT_BYTES, memoryOfBody } from "./body";
 import { type Credential, readCredential } from "./credential-headers";
 import type { Incoming } from "./incoming";
@@ -42,28 +42,28 @@ export interface Identified {
  */
 export async function identifyCaller(request: Incoming): Promise<Identified> {
 	const { routed, c, isolate, ipAddress, nowMs, origin, url } = request;
-	const { deps, strangers } = isolate;
+	const { deps, callerLimits } = isolate;
 	const { access } = routed;
 	refuseUnknownHost(deps, routed, url);
 	const isUncounted = "public" in access && c.env.isCounted !== true;
-	if (isUncounted && !strangers.takeRequest(ipAddress, nowMs)) throw strangers.tooMany();
+	if (isUncounted && !callerLimits.takeRequest(ipAddress, nowMs)) throw callerLimits.tooMany();
 	const sources = { ownSession: "ownSession" in access, keyOnly: routed.keyOnly === true };
 	const credential = "public" in access ? undefined : readCredential(sources, c.req.raw, origin);
-	if (credential !== undefined) strangers.admitCredential(ipAddress, credential.hash, nowMs);
-	const counting = credential === undefined ? undefined : countCaller(deps, credential, strangers);
+	if (credential !== undefined) callerLimits.admitCredential(ipAddress, credential.hash, nowMs);
+	const counting = credential === undefined ? undefined : countCaller(deps, credential, callerLimits);
 	const db = databaseOf(request);
 	const isLarge = mayHaveLargeBody(request);
 	// Others are looked up with the reads of the endpoint, so that D1 is read once, while the
 	// platform's counter is asked.
-	const isEarly = credential !== undefined && (isLarge || !strangers.mayReadEarly(credential.hash));
+	const isEarly = credential !== undefined && (isLarge || !callerLimits.mayReadEarly(credential.hash));
 	const known = isEarly ? await lookUpCaller(request, credential, counting, db) : undefined;
 	return { credential, counting, db, known, limitBytes: limitOfBody(request, isLarge, known) };
 }
 
 /** Counts a request of the caller. Its rejection has a handler, because it may be awaited late. */
-function countCaller(deps: Deps, credential: Credential, strangers: StrangerLimits): Promise<void> {
+function countCaller(deps: Deps, credential: Credential, callerLimits: CallerLimits): Promise<void> {
 	const counting = countCallerRequest(deps, credential).catch((error: unknown) => {
-		strangers.noteLimited(credential.hash);
+		callerLimits.noteLimited(credential.hash);
 		throw error;
 	});
 	counting.catch(() => undefined);
@@ -71,10 +71,10 @@ function countCaller(deps: Deps, credential: Credential, strangers: StrangerLimi
 }
 
 /** Devices read the primary too, because a replica may be behind the change feed. */
-function databaseOf({ routed: { access, tag }, isolate: { deps, strangers }, ipAddress }: Incoming): Database {
+function databaseOf({ routed: { access, tag }, isolate: { deps, callerLimits }, ipAddress }: Incoming): Database {
 	const opened = openDb(deps.d1, "first-primary");
 	const isLimited = "public" in access && access.isProven !== true;
-	return isLimited ? strangers.database(opened, ipAddress, tag) : opened;
+	return isLimited ? callerLimits.database(opened, ipAddress, tag) : opened;
 }
 
 export function callerStatement({ kind, hash }: Credential, nowMs: number): CompiledQuery {
@@ -102,17 +102,17 @@ async function lookUpCaller(
  */
 export function acceptCaller(request: Incoming, credential: Credential, row: unknown): Principal {
 	const { isolate, ipAddress, nowMs, soFar, waitUntil } = request;
-	const { deps, noteKeyUse, strangers } = isolate;
+	const { deps, noteKeyUse, callerLimits } = isolate;
 	noteKey(soFar, credential, row);
 	let principal: Principal;
 	try {
 		principal = principalOf(credential, row, nowMs, ipAddress);
 	} catch (error) {
-		strangers.noteInvalid(credential.hash);
+		callerLimits.noteInvalid(credential.hash);
 		throw error;
 	}
 	soFar.principal = principal;
-	strangers.noteValid(credential.hash, ownerOf(uploaderColumns(principal), organizationOf(principal)));
+	callerLimits.noteValid(credential.hash, ownerOf(uploaderColumns(principal), organizationOf(principal)));
 	if (principal.kind === "key") noteKeyUse(principal, nowMs, waitUntil);
 	else noteSessionUse(deps, principal, nowMs, waitUntil);
 	return principal;
@@ -146,7 +146,7 @@ function limitOfBody({ routed }: Incoming, isLarge: boolean, known: Principal | 
  * the address.
  */
 export function holdingMemory<Value>(
-	{ routed, c, isolate: { memory, strangers }, ipAddress, waitUntil }: Incoming,
+	{ routed, c, isolate: { memory, callerLimits }, ipAddress, waitUntil }: Incoming,
 	{ credential, limitBytes }: Identified,
 	work: (holding: Holding | undefined) => Promise<Value>,
 ): Promise<Value> {
@@ -155,9 +155,9 @@ export function holdingMemory<Value>(
 	if (bytes === 0) return work(undefined);
 	if (credential === undefined) {
 		const owner = { name: addressKey(ipAddress), group: networkKey(ipAddress) };
-		return memory.strangers.during(owner, bytes, waitUntil, work);
+		return memory.anonymous.during(owner, bytes, waitUntil, work);
 	}
-	const caller = strangers.ownerOf(credential.hash) ?? { name: credential.hash, group: credential.hash };
+	const caller = callerLimits.ownerOf(credential.hash) ?? { name: credential.hash, group: credential.hash };
 	// Apart from the work of the handler, which holds more in the share of the same caller.
 	return memory.callers.during({ ...caller, name: `body of ${caller.name}` }, bytes, waitUntil, work);
 }

@@ -98,9 +98,9 @@ async function readRequest(
 	holding: Holding | undefined,
 ): Promise<Read> {
 	const { routed, c, isolate, url } = request;
-	const { deps, strangers } = isolate;
+	const { deps, callerLimits } = isolate;
 	const admit =
-		credential === undefined ? undefined : (bytes: number) => strangers.paceBody(credential.hash, bytes, deps.now());
+		credential === undefined ? undefined : (bytes: number) => callerLimits.paceBody(credential.hash, bytes, deps.now());
 	const reading = { limitBytes, deadline: deps.deadline, holding, admit };
 	const { raw: sent, issues: readIssues, failure } = await readInput(routed, c, url.searchParams, reading);
 	const endpoint = routed.forms?.instead?.(sent) ?? routed;

@@ -88,7 +88,7 @@ async function refusalOf(error: unknown, request: Incoming): Promise<unknown> {
 	if (error instanceof ApiError && ignored.length > 0) error.headers[IGNORED_HEADER] = namesForHeader(ignored);
 	reportDenied(error, routed, c, isolate, ipAddress, soFar);
 	const answered = await countFailure(isolate.deps, withoutCookie(error, c, isolate), ipAddress);
-	if (answered !== error && isTooMany(answered)) isolate.strangers.noteFailing(ipAddress);
+	if (answered !== error && isTooMany(answered)) isolate.callerLimits.noteFailing(ipAddress);
 	return answered;
 }
 

@@ -40,7 +40,7 @@ type ChangedApps = Set<string | undefined>;
 export async function runHandler(ready: Ready): Promise<Response> {
 	const { request, identified, loaded, valid } = ready;
 	const { isolate, ipAddress } = request;
-	const { deps, strangers } = isolate;
+	const { deps, callerLimits } = isolate;
 	const { endpoint, ignored } = loaded;
 	const output = await finish(ready);
 	// Also when nothing changed: the request may repeat one whose answer was lost.
@@ -50,7 +50,7 @@ export async function runHandler(ready: Ready): Promise<Response> {
 		answerLength = length;
 	};
 	const response = serialize(endpoint, output, deps, identified.db, { ignored, noteLength });
-	if ("public" in endpoint.access) await strangers.paceAnswer(ipAddress, answerLength, deps.now());
+	if ("public" in endpoint.access) await callerLimits.paceAnswer(ipAddress, answerLength, deps.now());
 	return response;
 }
 
@@ -107,7 +107,7 @@ type HandlerContext = Omit<
 
 function contextOf({ request, loaded: { principal, scopeRow, loaded }, decided, valid }: Ready): HandlerContext {
 	const { c, isolate, ipAddress, nowMs, origin, waitUntil } = request;
-	const { deps, snapshots, edgeCache, schemaVersion, eventBuffer, strangers, failedFiles, memory } = isolate;
+	const { deps, snapshots, edgeCache, schemaVersion, eventBuffer, callerLimits, failedFiles, memory } = isolate;
 	const { requestId } = c.env;
 	return {
 		deps,
@@ -127,7 +127,7 @@ function contextOf({ request, loaded: { principal, scopeRow, loaded }, decided, 
 		schemaVersion,
 		eventBuffer,
 		failedFiles,
-		strangers,
+		callerLimits,
 		memory,
 		waitUntil,
 	};

@@ -13,8 +13,12 @@ const VISIBLE = "visible";
 /** The `headers` of an endpoint whose changes devices see. */
 export const MAY_WAIT: Readonly<Record<string, HeaderDescription>> = {
 	[WAIT_HEADER]: {
-		description:
-			"`visible`: the answer comes four seconds later, when every update check, at any location, is answered with the change. Without it, the change is visible in the isolate of the request immediately and everywhere within four seconds.",
+		description: [
+			"`visible`: the answer comes four seconds later, when every update check, at any location, is",
+			"answered with the change.",
+			"Without it, the change is visible in the isolate of the",
+			"request immediately and everywhere within four seconds.",
+		],
 		example: VISIBLE,
 	},
 };

@@ -92,7 +92,14 @@ export function createPhones(product: Product): Phones {
 				cli,
 				async upload(...words) {
 					const { code, output } = await cli.run(
-						...["bundle", "upload", appId, "--channel", "production", "--apikey", product.adminKey, ...words],
+						"bundle",
+						"upload",
+						appId,
+						"--channel",
+						"production",
+						"--apikey",
+						product.adminKey,
+						...words,
 					);
 					expect(code, output).toBe(0);
 				},

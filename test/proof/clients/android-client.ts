@@ -72,7 +72,13 @@ async function compile({ directory, version }: Jdk): Promise<string> {
 		// The second compiler of the JVM and the threads of its garbage collector cost more than they
 		// save here.
 		...["-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC"],
-		...["--release", String(OLDEST_JDK), "-encoding", "UTF-8", "-nowarn", "-proc:none", "-implicit:class"],
+		"--release",
+		String(OLDEST_JDK),
+		"-encoding",
+		"UTF-8",
+		"-nowarn",
+		"-proc:none",
+		"-implicit:class",
 		// Whatever the driver reaches is compiled with it; the plugin's bridge to Capacitor is not
 		// reached.
 		...["-sourcepath", [join(OURS, "shims"), SOURCES].join(":"), "-d", fresh],
@@ -207,8 +213,14 @@ export async function startAndroidApp(options: AndroidAppOptions): Promise<Andro
 	const child = spawn(
 		`${jdk.directory}java`,
 		[
-			...["-Xmx192m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", `-Dnode=${process.execPath}`, "-cp", classes],
-			...[DRIVER_CLASS, JSON.stringify(phone)],
+			"-Xmx192m",
+			"-XX:TieredStopAtLevel=1",
+			"-XX:+UseSerialGC",
+			`-Dnode=${process.execPath}`,
+			"-cp",
+			classes,
+			DRIVER_CLASS,
+			JSON.stringify(phone),
 		],
 		{ stdio: ["pipe", "pipe", "pipe"] },
 	);

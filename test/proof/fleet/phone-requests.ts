@@ -15,7 +15,10 @@ export interface SessionContext {
 	readonly address?: string;
 }
 
-/** Sends a report or a question of the phone. @throws {Error} unless the answer is 200 */
+/**
+ * Sends a report or a question of the phone.
+ * @throws {Error} unless the answer is 200
+ */
 export async function post(phone: Phone, context: SessionContext, path: string, body: unknown): Promise<Reply> {
 	const { http } = context;
 	// Each request of a phone has a different timestamp.

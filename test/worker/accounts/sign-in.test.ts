@@ -5,7 +5,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { DAY_MS, MINUTE_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { createAuthenticator } from "../support/authenticator";
 import { invitedToken } from "../support/people";
 import {
@@ -118,7 +118,7 @@ describe("a code", () => {
 			world.clock.nowMs += 10 * MINUTE_MS;
 			expect(await ask()).toMatchObject(TOO_MANY);
 			expect(sent()).toBe(25);
-			await sweep(world.deps);
+			await runJobs(world.deps);
 			world.clock.nowMs += DAY_MS;
 			expect((await ask()).status).toBe(202);
 		});

@@ -7,7 +7,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { DAY_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { putBytes, register, rows, run, storedKeys } from "../support/bytes";
 import { readThenWrite } from "../support/interleave";
 import { violations } from "../support/invariants";
@@ -173,7 +173,7 @@ describe("a deleted app", () => {
 		await removeApp();
 		await isRefused();
 		world.clock.nowMs += RESTORABLE_DAYS * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await rows(query.selectFrom("apps").select("id").where("id", "=", app.uuid))).toEqual([]);
 		await isRefused();
 		expect(await take(app.appId, world)).toMatchObject({ status: 201 });
@@ -183,7 +183,7 @@ describe("a deleted app", () => {
 		const stranger = await createWorld();
 		await by("DELETE", "/organization", { query: { orgId: world.orgId } });
 		world.clock.nowMs += RESTORABLE_DAYS * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await rows(query.selectFrom("organizations").select("id").where("id", "=", world.orgId))).toEqual([]);
 		const body = { app_id: app.appId, name: "take-over", owner_org: stranger.orgId };
 		expect(await stranger.request("POST", "/app", { key: stranger.adminKey, body })).toMatchObject({ status: 409 });
@@ -211,7 +211,7 @@ describe("a deleted app", () => {
 		expect(await restore()).toMatchObject({ status: 404 });
 		const body = { app_id: app.appId, name: "taken", owner_org: stranger.orgId };
 		expect(await stranger.request("POST", "/app", { key: stranger.adminKey, body })).toMatchObject({ status: 201 });
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await rows(query.selectFrom("apps").select("id").where("id", "=", app.uuid))).toEqual([]);
 	});
 
@@ -221,7 +221,7 @@ describe("a deleted app", () => {
 		const before = await by("GET", "/bundle", { query: { app_id: app.appId } });
 		await removeApp();
 		world.clock.nowMs += RESTORABLE_DAYS * DAY_MS - 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await by("GET", "/channel", { key: key.text, query: { app_id: app.appId } })).toMatchObject({ status: 404 });
 		expect(await deletedApps()).toMatchObject([
 			{ id: app.uuid, app_id: app.appId, owner_org: world.orgId, restorable_until: "2026-12-21T08:00:00.000Z" },
@@ -242,7 +242,7 @@ describe("a deleted app", () => {
 		expect((log.body as { action: string }[]).map(({ action }) => action)).toEqual(
 			expect.arrayContaining(["app.restore", "app.delete", "app.create"]),
 		);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await violations(app.uuid)).toEqual([]);
 	});
 
@@ -310,7 +310,7 @@ describe("a deleted app", () => {
 				};
 			},
 		} as unknown as D1Database;
-		await sweep({ ...world.deps, d1 });
+		await runJobs({ ...world.deps, d1 });
 		expect(batches.filter((removed) => removed > 0)).toEqual([1000, 1000, 500]);
 		expect(await rows(query.selectFrom("apps").select("id").where("id", "=", app.uuid))).toEqual([]);
 		expect(await rows(query.selectFrom("organizations").select("id").where("name", "=", "Deleted app"))).toEqual([]);
@@ -331,9 +331,9 @@ describe("a deleted app", () => {
 		]);
 		expect(await putBytes(world, registered.body.upload_url, new Uint8Array(1))).toMatchObject({ status: 404 });
 		world.clock.nowMs += RESTORABLE_DAYS * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		world.clock.nowMs += 2 * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
 	});
 });

@@ -8,7 +8,7 @@ import { query } from "../../../src/db/client";
 import { checkBundleArchive } from "../../../src/domain/bundles/archive";
 import { DAY_MS, MINUTE_MS } from "../../../src/domain/time";
 import { TABLES_OF_APP } from "../../../src/features/organizations/purge";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import type { AnyAnswer } from "../support/actors";
 import { rows, run, storedBytes, storedKeys } from "../support/bytes";
 import { violations } from "../support/invariants";
@@ -69,7 +69,9 @@ describe("a sample app", () => {
 		}
 		const compared = await get("/bundle/difference", { app_id, version: "2.3.1", base: "2.3.0" });
 		expect(compared.difference.files.map(({ file }: { file: string }) => file)).toEqual([
-			...["assets/app.js", "assets/wishlist.js", "index.html"],
+			"assets/app.js",
+			"assets/wishlist.js",
+			"index.html",
 		]);
 	});
 
@@ -97,11 +99,9 @@ describe("a sample app", () => {
 		expect(
 			live.map(({ channel, version }: { channel: { name: string }; version: string }) => [channel.name, version]),
 		).toEqual([
-			...[
-				["pr-52", "2.4.0-pr.52.1"],
-				["production", "2.3.1"],
-				["beta", "2.3.1"],
-			],
+			["pr-52", "2.4.0-pr.52.1"],
+			["production", "2.3.1"],
+			["beta", "2.3.1"],
 		]);
 		const target = await world.admin("POST /channel/rollback", {
 			body: { app_id, channel: "production", dry_run: true },
@@ -178,7 +178,7 @@ test("POST /app/sample creates one app for two simultaneous requests, and the cl
 		return objects.filter(({ key }) => garbage.some(({ object_prefix }) => key.startsWith(object_prefix)));
 	};
 	world.clock.nowMs += 2 * 3_600_000;
-	await sweep(world.deps);
+	await runJobs(world.deps);
 	expect(await others()).toEqual([]);
 	expect(await violations(apps[0]?.id ?? "", { settled: true })).toEqual([]);
 });
@@ -211,7 +211,7 @@ test("POST /app/sample needs few statements, and its history depends only on the
 		expect(statements).toBeLessThanOrEqual(50);
 		const devices = await devicesOf(uuid);
 		await world.admin("DELETE /app/:app_id", { params: { app_id: "sample.capstan.3f1b8a5264d1" } });
-		for (let runs = 0; runs < 6; runs++) await sweep(world.deps);
+		for (let runs = 0; runs < 6; runs++) await runJobs(world.deps);
 		return devices.map(({ channel_id: _, ...device }) => device);
 	};
 	expect(await history()).toEqual(await history());
@@ -223,7 +223,7 @@ test("a sample app causes no webhook and no mail, and POST /app gives its id to 
 	const { body: app } = await add(world);
 	for (let runs = 0; runs < 3; runs++) {
 		world.clock.nowMs += CLEAN_UP_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		await deliver();
 	}
 	await world.admin("DELETE /app/:app_id", { params: { app_id: app.app_id } });
@@ -252,7 +252,7 @@ test("DELETE /app/:app_id of a sample app removes every row and object with the 
 	expect(await world.admin("GET /app", { query: { deleted: "true" } })).toMatchObject({ body: [] });
 	expect(await world.admin("GET /app/reservation", { query: { orgId: world.orgId } })).toMatchObject({ body: [] });
 	expect((await world.admin("POST /app/restore", { body: { app_id: app.app_id } })).status).toBe(404);
-	for (let runs = 0; runs < 6; runs++) await sweep(world.deps);
+	for (let runs = 0; runs < 6; runs++) await runJobs(world.deps);
 	for (const { name, ...table } of TABLES_OF_APP) {
 		if ("through" in table) continue;
 		const left = await testEnv.DB.prepare(`SELECT count(*) AS n FROM ${name} WHERE app_id = ?`).bind(app.id).first();

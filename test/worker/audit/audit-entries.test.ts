@@ -8,7 +8,7 @@ import { query } from "../../../src/db/client";
 import { DAY_MS } from "../../../src/domain/time";
 import { allEndpoints } from "../../../src/endpoints";
 import { purgeOrganizations } from "../../../src/features/organizations/purge";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { deltaName, locationOf, putBytes, register, rows, tusCreate, tusPatch, zipName } from "../support/bytes";
 import { databaseText, emptyDatabase } from "../support/database-text";
 import { readThenWrite } from "../support/interleave";
@@ -106,7 +106,7 @@ describe("a registration that fails has an audit entry", () => {
 		expect(marked.status).toBe(204);
 		await ignoreEarlier();
 		world.clock.nowMs += DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		const written = await entries();
 		expect(written).toMatchObject([
 			{
@@ -126,7 +126,7 @@ describe("a registration that fails has an audit entry", () => {
 				after: { marked_for_deletion: false },
 			},
 		]);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await entries()).toHaveLength(written.length);
 	});
 });

@@ -8,7 +8,7 @@ import { createApp } from "../../../src/app";
 import { ConfigError, parseConfig } from "../../../src/config";
 import { query } from "../../../src/db/client";
 import { DAY_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import {
 	complete,
 	deltaName,
@@ -91,7 +91,7 @@ async function expectGone(version: string, reason = "index_html_in_folder"): Pro
 	expect(entry.details.bundle_invalid.message).toMatch(/\. .+\.$/);
 	expect((await register(world, app, version, other.text)).status).toBe(201);
 	world.clock.nowMs += DAY_MS;
-	await sweep(world.deps);
+	await runJobs(world.deps);
 	expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
 }
 

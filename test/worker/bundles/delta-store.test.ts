@@ -54,7 +54,10 @@ async function store(key: string, name: string, content: string): Promise<void> 
 	expect(sent.status).toBe(204);
 }
 
-/** Uploads a bundle with a manifest of this one file. @returns the bytes that a device then gets */
+/**
+ * Uploads a bundle with a manifest of this one file.
+ * @returns the bytes that a device then gets
+ */
 async function servedThrough(key: string, version: string, name: string): Promise<string> {
 	const app_id = app.appId;
 	await world.request("POST", "/bundle", { key, body: { app_id, version } });

@@ -4,7 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { DAY_MS } from "../../../src/domain/time";
-import { JOBS, sweep } from "../../../src/schedule";
+import { JOBS, runJobs } from "../../../src/schedule";
 import { storedKeys } from "../support/bytes";
 import { beforeSecondTrip } from "../support/interleave";
 import { violations } from "../support/invariants";
@@ -53,7 +53,7 @@ describe("a bundle in use is kept at any age:", () => {
 		const [id = 0] = await upload("1.0.0", "1.1.0", "2.0.0");
 		world.clock.nowMs += KEPT_DAYS * DAY_MS;
 		await use(id, "1.0.0");
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).toEqual(["1.0.0", "2.0.0"]);
 	});
 
@@ -69,7 +69,7 @@ describe("a bundle in use is kept at any age:", () => {
 		expect(await readyOf()).toEqual(["1.0.0", "2.0.0"]);
 		expect(await storedKeys(`${app.uuid}/`)).toHaveLength(3);
 		expect(await violations(app.uuid)).toEqual([]);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).toEqual(["1.0.0", "2.0.0"]);
 	});
 
@@ -87,10 +87,10 @@ describe("a bundle in use is kept at any age:", () => {
 		world.clock.nowMs += 2 * KEPT_DAYS * DAY_MS;
 		await runs("1.0.0");
 		world.clock.nowMs += (KEPT_DAYS + UNCERTAIN_DAYS) * DAY_MS - 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).toEqual(["1.0.0", "1.1.0"]);
 		world.clock.nowMs += 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).toEqual(["1.1.0"]);
 	});
 
@@ -98,7 +98,7 @@ describe("a bundle in use is kept at any age:", () => {
 		const [id = 0] = await upload("1.0.0", "2.0.0");
 		await setTestChannel(world, app, "production", { version: "2.0.0" });
 		world.clock.nowMs += KEPT_DAYS * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		const { status, body } = await world.request("POST", "/channel", {
 			key: world.adminKey,
 			body: { app_id: app.appId, channel: "production", version: "1.0.0" },
@@ -124,7 +124,7 @@ describe("the last bundles that were live on a channel", () => {
 		expect(dryRun.body).toMatchObject({ kept_for_rollback: 5, removes: { bundles: 3 } });
 		const kept = ["1.2.0", "1.3.0", "1.4.0", "1.5.0", "1.6.0", "1.7.0"];
 		world.clock.nowMs += KEPT_DAYS * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf(), "the newest stays as well").toEqual([...kept, "1.8.0"]);
 		expect((await remove({ all: "true" })).status).toBe(200);
 		expect(await readyOf()).toEqual(kept);

@@ -5,7 +5,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { DAY_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { complete, locationOf, putBytes, register, storedKeys, tusCreate, tusPatch, zipName } from "../support/bytes";
 import { ODD_ARCHIVES } from "../support/odd-archives";
 import {
@@ -81,7 +81,7 @@ describe("a UTF-8 name without the flag", () => {
 		const got = await downloaded(version);
 		expect(changes(bytes, got)).toEqual(["0 -> 8", "0 -> 8"]);
 		world.clock.nowMs += DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		const prefix = (await storedKeys(`${app.uuid}/`)).filter((key) => key.endsWith("/flagged"));
 		for (const key of prefix) {
 			const folder = key.slice(0, key.lastIndexOf("/") + 1);

@@ -7,7 +7,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
-import { JOBS, sweep } from "../../../src/schedule";
+import { JOBS, runJobs } from "../../../src/schedule";
 import { register, rows, run, storedKeys } from "../support/bytes";
 import { beforeSecondTrip } from "../support/interleave";
 import { violations } from "../support/invariants";
@@ -37,12 +37,12 @@ describe("an unused bundle", () => {
 	test("is deleted when its retention ends, to the millisecond, with its bytes and an audit entry; the newest is kept", async () => {
 		await upload("1.0.0", "1.1.0");
 		world.clock.nowMs += KEPT_DAYS * DAY_MS - HOUR_MS - 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).toEqual(["1.0.0", "1.1.0"]);
 		const before = await revisionOf();
 
 		world.clock.nowMs += 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).toEqual(["1.1.0"]);
 		expect(await revisionOf()).toBe((before ?? 0) + 1);
 		expect(await storedKeys(`${app.uuid}/`)).toHaveLength(1);
@@ -56,7 +56,7 @@ describe("an unused bundle", () => {
 		expect(await violations(app.uuid)).toEqual([]);
 
 		world.clock.nowMs += 400 * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).toEqual(["1.1.0"]);
 		expect(await deletions()).toHaveLength(1);
 		expect(await violations(app.uuid, { settled: true })).toEqual([]);
@@ -114,13 +114,13 @@ describe("an unused bundle", () => {
 		await upload("1.0.0", "1.1.0", "1.2.0");
 		await changeApp({ retention: 86_400 });
 		world.clock.nowMs += 2 * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect([await readyOf(), await readyOf(long)]).toEqual([["1.2.0"], ["1.0.0", "1.1.0"]]);
 		world.clock.nowMs += 700 * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf(long)).toEqual(["1.0.0", "1.1.0"]);
 		world.clock.nowMs += 700 * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect([await readyOf(long), await readyOf(forEver)]).toEqual([["1.1.0"], ["1.0.0", "1.1.0"]]);
 	});
 
@@ -134,7 +134,7 @@ describe("an unused bundle", () => {
 		expect(status).toBe(200);
 		world.clock.nowMs += 2 * DAY_MS;
 		await register(world, app, "1.3.0", world.adminKey);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).toEqual(["1.1.0"]);
 		expect(
 			await rows(
@@ -151,7 +151,7 @@ describe("an unused bundle", () => {
 		await runs("1.0.0");
 		const override = { app_id: app.uuid, device_id: DEVICE, channel_id: null, version_id: id, created_by: "x" };
 		await run(query.insertInto("device_overrides").values({ ...override, created_at_ms: 1, updated_at_ms: 1 }));
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf(first)).toEqual(["1.1.0"]);
 	});
 
@@ -161,7 +161,7 @@ describe("an unused bundle", () => {
 		await run(
 			query.updateTable("organizations").set({ deleted_at_ms: world.clock.nowMs }).where("id", "=", world.orgId),
 		);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).toEqual(["1.0.0", "1.1.0"]);
 	});
 
@@ -171,9 +171,9 @@ describe("an unused bundle", () => {
 		await startApp();
 		await upload("1.0.0", "1.1.0");
 		world.clock.nowMs += KEPT_DAYS * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect([await readyOf(first), await readyOf()]).toEqual([many.slice(50).toSorted(), ["1.1.0"]]);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf(first)).toEqual([many.at(-1)]);
 	});
 
@@ -181,7 +181,7 @@ describe("an unused bundle", () => {
 		const many = await manyOld();
 		world.clock.nowMs += KEPT_DAYS * DAY_MS;
 		for (const [index, version] of many.slice(0, -2).entries()) await runs(version, `device-${index}`);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).toEqual(many.filter((version) => version !== many.at(-2)).toSorted());
 	});
 
@@ -196,7 +196,7 @@ describe("an unused bundle", () => {
 		await expect(JOBS["expired bundles"]?.({ ...world.deps, d1 })).rejects.toThrow();
 		const left = (await Promise.all(apps.map(readyOf))).map(({ length }) => length).sort();
 		expect(left).toEqual([1, 2]);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await Promise.all(apps.map(readyOf))).toEqual([["1.1.0"], ["1.1.0"]]);
 	});
 });
@@ -229,10 +229,10 @@ describe("expires_at in GET /bundle", () => {
 			"1.5.0": null,
 		});
 		world.clock.nowMs = startMs + HOUR_MS + keptMs - 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).toContain("1.0.0");
 		world.clock.nowMs += 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).not.toContain("1.0.0");
 		await changeApp({ retention: 0 });
 		expect(Object.values(await expiries())).toEqual([null, null, null, null, null]);
@@ -245,10 +245,10 @@ describe("expires_at in GET /bundle", () => {
 		const seenMs = world.clock.nowMs;
 		expect((await expiries())["1.0.0"]).toBe(text(seenMs + (KEPT_DAYS + UNCERTAIN_DAYS) * DAY_MS));
 		world.clock.nowMs = seenMs + (KEPT_DAYS + UNCERTAIN_DAYS) * DAY_MS - 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).toContain("1.0.0");
 		world.clock.nowMs += 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await readyOf()).not.toContain("1.0.0");
 	});
 });

@@ -7,7 +7,7 @@ import { createApp } from "../../../src/app";
 import { query } from "../../../src/db/client";
 import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import { collectGarbage } from "../../../src/queue/garbage";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import {
 	brokenBody,
 	bundleOf,
@@ -351,10 +351,10 @@ describe("two PUTs of one registration at the same time", () => {
 		expect(await storedKeys(`${lateApp.uuid}/`)).toHaveLength(1);
 		expect(await violations(lateApp.uuid)).toEqual([]);
 		late.clock.nowMs += DAY_MS;
-		await sweep(late.deps);
+		await runJobs(late.deps);
 		expect(await storedKeys(`${lateApp.uuid}/`)).toEqual([]);
 		late.clock.nowMs += DAY_MS;
-		await sweep(late.deps);
+		await runJobs(late.deps);
 		expect(await violations(lateApp.uuid, { settled: true })).toEqual([]);
 	});
 });

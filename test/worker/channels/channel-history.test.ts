@@ -15,7 +15,7 @@ import {
 import { openDb, query } from "../../../src/db/client";
 import { RESTORABLE_MS } from "../../../src/db/organizations";
 import { HOUR_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { rows } from "../support/bytes";
 import { historyViolations } from "../support/invariants";
 import {
@@ -338,7 +338,7 @@ describe("every path that changes what a channel serves writes its history", () 
 		await set({ version: "1.0.0" });
 		await set({ version: "1.1.0" });
 		world.clock.nowMs += 31 * 24 * HOUR_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect((await history())[1]).toMatchObject({ version: "1.0.0", bundle_deleted: true, can_roll_back: false });
 		const { body } = await world.request("GET", "/organization/audit", {
 			key: world.adminKey,
@@ -354,7 +354,7 @@ describe("the history of a channel", () => {
 		await set({ version: "1.0.0" });
 		await world.request("DELETE", `/app/${app.appId}`, { key: world.adminKey });
 		world.clock.nowMs += RESTORABLE_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		const left = await rows(query.selectFrom("channel_history").select("id").where("app_id", "=", app.uuid));
 		expect(left).toEqual([]);
 	});

@@ -4,7 +4,7 @@
  */
 
 import { beforeEach, describe, expect, test } from "vitest";
-import { tendTriggers } from "../../../src/db/triggers";
+import { installTriggers } from "../../../src/db/triggers";
 import { verified } from "../support/receiver";
 import { createTestApp, createTestMember, setTestChannel, type TestApp, uploadTestBundle } from "../support/scene";
 import { addWebhook, createScene, type WebhookScene } from "../support/webhook-scene";
@@ -93,8 +93,14 @@ describe("a webhook for records", () => {
 		await deliver();
 		const types = receiver.received.map(({ headers }) => headers["x-capgo-event"]).sort();
 		expect(types).toEqual([
-			...["app_versions.INSERT", "app_versions.UPDATE", "apps.UPDATE", "channels.DELETE", "channels.INSERT"],
-			...["channels.UPDATE", "org_users.INSERT", "orgs.UPDATE"],
+			"app_versions.INSERT",
+			"app_versions.UPDATE",
+			"apps.UPDATE",
+			"channels.DELETE",
+			"channels.INSERT",
+			"channels.UPDATE",
+			"org_users.INSERT",
+			"orgs.UPDATE",
 		]);
 		for (const delivery of receiver.received) {
 			const { headers, text, body } = delivery;
@@ -152,7 +158,7 @@ describe("a webhook for records", () => {
 			"SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name GLOB 'webhook_events_of_audit_*'",
 		).first("name");
 		await testEnv.DB.prepare(`DROP TRIGGER ${earlier}`).run();
-		await tendTriggers(world.deps);
+		await installTriggers(world.deps);
 		await setTestChannel(world, app, "late");
 		await deliver();
 		expect(receiver.received).toHaveLength(1);

@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { openDb, query } from "../../../src/db/client";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import {
 	createTestApp,
 	createTestKey,
@@ -346,7 +346,7 @@ describe("the two calls of an administrator's clean-up", () => {
 		await setTestChannel(world, app, "abandoned", { version: "1.0.4" });
 		await markDeleted("1.0.4", true);
 		world.clock.nowMs = NOW_MS + 2 * 60 * 60 * 1000;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		world.clock.nowMs = NOW_MS;
 		await world.request("DELETE", "/channel", {
 			key: world.adminKey,

@@ -6,7 +6,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { deleteOldDeviceEvents } from "../../../src/features/statistics/retention";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { openReports, REPORTS } from "../support/reports";
 import {
 	createTestApp,
@@ -103,15 +103,13 @@ describe("GET /device/events", () => {
 		await deliver();
 		const story = await events({ device_id: device });
 		const expected = [
-			...[
-				"override null",
-				"fail 1.0.2",
-				"crash 1.0.1",
-				"install 1.0.1",
-				"download 1.0.1",
-				"check 1.0.1",
-				"first_seen builtin",
-			],
+			"override null",
+			"fail 1.0.2",
+			"crash 1.0.1",
+			"install 1.0.1",
+			"download 1.0.1",
+			"check 1.0.1",
+			"first_seen builtin",
 		];
 		expect(kindsOf(story).sort()).toEqual(expected.toSorted());
 		expect(kindsOf(story).slice(0, 5)).toEqual(expected.slice(0, 5));
@@ -236,7 +234,7 @@ describe("GET /device/events", () => {
 		pass(31 * 24 * 60 * 60 * 1000);
 		expect((await events()).events).toEqual([]);
 		expect((await events({ device_id: device })).events).toEqual([]);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		await deleteOldDeviceEvents(world.deps, openReports());
 		const rows = "SELECT count(*) AS rows FROM device_events WHERE app_id = ?";
 		expect(await REPORTS.prepare(rows).bind(app.uuid).first("rows")).toBe(0);

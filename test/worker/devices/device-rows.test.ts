@@ -278,7 +278,10 @@ describe("a report that changes nothing", () => {
 		const [between] = await messagesOf([[said(1, { channelId: 2 })]]);
 		const [again, tomorrow] = await messagesOf([[said(2)], [said(24 * 60)]]);
 		const [one, two, three, four] = [first, between, again, tomorrow] as [
-			...[DeviceEvents, DeviceEvents, DeviceEvents, DeviceEvents],
+			DeviceEvents,
+			DeviceEvents,
+			DeviceEvents,
+			DeviceEvents,
 		];
 		for (const message of [one, three, two]) await consumeFor(inOrder, [message]);
 		expect(await onlyDevice(inOrder), "the bound that docs/statistics.md states").toMatchObject({ channel_id: 2 });

@@ -5,8 +5,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { MANIFEST_ANSWER_BYTES } from "../../../src/compat/capgo-cli/uploads";
 import type { Limiter } from "../../../src/deps";
-import { CALLER_BYTES, STRANGER_BYTES } from "../../../src/http/limits/memory";
-import { createStrangerLimits } from "../../../src/http/limits/strangers";
+import { createCallerLimits } from "../../../src/http/limits/callers";
+import { ANONYMOUS_BYTES, CALLER_BYTES } from "../../../src/http/limits/memory";
 import { locationOf, patterned, register, tusCreate, tusHead, tusPatch } from "../support/bytes";
 import { signIn } from "../support/sessions";
 import { addWebhook } from "../support/webhook-scene";
@@ -271,7 +271,7 @@ describe("memory of an isolate", () => {
 				if (status === 429) refused.push(status);
 			}),
 		);
-		const most = STRANGER_BYTES.group / MEBIBYTE;
+		const most = ANONYMOUS_BYTES.group / MEBIBYTE;
 		await until(() => refused.length === running.length - most);
 		const event = {
 			app_id: ownApp.appId,
@@ -351,7 +351,7 @@ describe("large answers to one address", () => {
 		const large = 1024 * 1024;
 		const nowMs = world.clock.nowMs;
 		const paused: number[] = [];
-		const delaying = createStrangerLimits({ ...world.deps, delay: async (ms) => void paused.push(ms) });
+		const delaying = createCallerLimits({ ...world.deps, delay: async (ms) => void paused.push(ms) });
 		for (let answer = 0; answer < 17; answer += 1) await delaying.paceAnswer("203.0.113.1", large, nowMs);
 		expect(Math.max(...paused)).toBeCloseTo(2_000);
 		expect(delaying.paceAnswer("203.0.113.1", 60_000, nowMs)).toBeUndefined();
@@ -374,7 +374,7 @@ describe("the limits of one customer", () => {
 		["addresses of other networks", (index: number) => `203.${index >> 16}.${(index >> 8) & 255}.${index & 255}`, true],
 	])("stay after requests from 25,000 %s", async (_, addressAt, goesOn) => {
 		const { nowMs } = world.clock;
-		const limits = createStrangerLimits(world.deps);
+		const limits = createCallerLimits(world.deps);
 		const db = { trips: 0, sizeBytes: 0, batch: async () => [] } as never;
 		const ask = (address: string) => limits.database(db, address, "Devices").batch([query]);
 		const [own, others] = [addressOf(0), "198.51.100.1"];

@@ -38,7 +38,8 @@ function gate() {
 describe("after the request of a client that hung up, a change is finished with what follows it:", () => {
 	const CHANGES: Record<string, () => [method: string, path: string, body: object]> = {
 		"a promotion": () => [
-			...(["POST", "/channel"] as const),
+			"POST",
+			"/channel",
 			{ app_id: app.appId, channel: "production", version: "1.0.0", public: true },
 		],
 		"a change of a channel": () => ["POST", "/channel", { app_id: app.appId, channel: "beta", ios: false }],

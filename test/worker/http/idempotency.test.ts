@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { allEndpoints } from "../../../src/endpoints";
 import type { AnyEndpoint } from "../../../src/http/endpoint";
 import { takesIdempotencyKey } from "../../../src/http/pipeline/idempotency";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { databaseText } from "../support/database-text";
 import { keyOf } from "../support/isolation-cast";
 import { REQUESTS } from "../support/requests";
@@ -124,7 +124,7 @@ describe("a key", () => {
 		world.clock.nowMs += 24 * 3_600_000;
 		expect(replayedOf(await createApiKey(key))).toBeNull();
 		world.clock.nowMs += 24 * 3_600_000;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await testEnv.DB.prepare("SELECT count(*) AS n FROM idempotency_keys").first("n")).toBe(0);
 	});
 });

@@ -160,7 +160,7 @@ test("a hanging D1 delays a check with a cached snapshot by at most half a secon
 		headers: { "content-type": "application/json" },
 		body: JSON.stringify(about(app.appId, newDevice())),
 	});
-	// The question goes on behind the answer, and nobody waits for it.
+	// The question goes on after the answer, and nobody waits for it.
 	const ctx = { waitUntil: () => undefined, passThroughOnException: () => undefined, props: {} };
 	const answer = await hanging.fetch(asked, testEnv, ctx as unknown as ExecutionContext);
 	expect(await answer.json()).toMatchObject({ version: "1.0.1" });

@@ -7,7 +7,7 @@ import { parseConfig } from "../../../src/config";
 import { query } from "../../../src/db/client";
 import { parseSecret, type Secret, type Secrets, signingSecret } from "../../../src/domain/secrets";
 import { MINUTE_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { downloadUrl, putBytes, register, rows } from "../support/bytes";
 import { askForCode, codeFor, OWN_PAGE } from "../support/sessions";
 import {
@@ -103,14 +103,14 @@ describe("a rotated secret", () => {
 		const first = await sealed();
 		expect(first.startsWith(`${parseSecret(OLD)?.id}.`)).toBe(true);
 		expect((await reveal(during)).body.key).toBe(key);
-		await sweep(before.deps);
+		await runJobs(before.deps);
 		expect(await sealed()).toBe(first);
 		letNewSecretSign();
-		await sweep(during.deps);
+		await runJobs(during.deps);
 		const second = await sealed();
 		expect(second.startsWith(`${parseSecret(ROTATING.CAPSTAN_SECRET_2)?.id}.`)).toBe(true);
 		expect([(await reveal(during)).body.key, (await reveal(after)).body.key]).toEqual([key, key]);
-		await sweep(during.deps);
+		await runJobs(during.deps);
 		expect(await sealed()).toBe(second);
 	});
 
@@ -128,7 +128,7 @@ describe("a rotated secret", () => {
 		expect(await reveal(before)).toBe(body.key);
 		letNewSecretSign();
 		expect(await reveal(during)).toBe(body.key);
-		await sweep(during.deps);
+		await runJobs(during.deps);
 		expect(await reveal(after)).toBe(body.key);
 	});
 });

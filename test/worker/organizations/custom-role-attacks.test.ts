@@ -186,8 +186,14 @@ test("a role that a protected channel of a deleted app names as promoter stays t
 
 describe("protection by promoters", () => {
 	const LEAD = [
-		...["org.read", "org.update_user_roles", "org.manage_apikeys", "app.read", "app.read_bundles"],
-		...["app.upload_bundle", "channel.read", "channel.promote_bundle"],
+		"org.read",
+		"org.update_user_roles",
+		"org.manage_apikeys",
+		"app.read",
+		"app.read_bundles",
+		"app.upload_bundle",
+		"channel.read",
+		"channel.promote_bundle",
 	];
 	const PROMOTER = ["app.read", "channel.read", "channel.promote_bundle"];
 	let named: { id: string; text: string };

@@ -10,7 +10,7 @@ import { auditBindingsOfApp } from "../../../src/db/audit/bindings";
 import { openDb, query } from "../../../src/db/client";
 import { deleteApp } from "../../../src/db/deleted-apps";
 import { purgeOrganizations, purgeStatements, TABLES_OF_APP } from "../../../src/features/organizations/purge";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { rows, run, storedKeys } from "../support/bytes";
 import { tableNames } from "../support/database-text";
 import { beforeEachTrip, beforeSecondTrip } from "../support/interleave";
@@ -120,7 +120,7 @@ describe("a large organization", () => {
 		expect(await count("daily_storage")).toBe(MOST_ROWS);
 		expect(await isThere()).toBe(true);
 		expect(await violations(app.uuid)).toEqual([]);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect([await isThere(), await count("daily_storage"), await count("bundles")]).toEqual([false, 0, 0]);
 		expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
 	});
@@ -298,7 +298,7 @@ describe("other organizations", () => {
 		);
 		await remove();
 		world.clock.nowMs += THIRTY_DAYS_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await isThere()).toBe(false);
 		const bySweep = { actor_name: "Automatic clean-up", ip_address: null };
 		const details = { reason: "organization_removed", other_organization: true };
@@ -318,7 +318,7 @@ describe("other organizations", () => {
 				details,
 			},
 		]);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await entriesOf(away.body.id)).toHaveLength(1);
 	});
 
@@ -361,7 +361,7 @@ describe("other organizations", () => {
 		await remove();
 		expect(await globals()).toEqual(['["org.create"]', '["org.create"]', '["org.create"]']);
 		world.clock.nowMs += THIRTY_DAYS_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await globals()).toEqual(["[]", '["org.create"]', '["org.create"]']);
 		const found = await rows(
 			query

@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { DAY_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { bundleOf, rows, run, storedKeys } from "../support/bytes";
 import { databaseText, tableNames } from "../support/database-text";
 import { withFault } from "../support/faults";
@@ -111,7 +111,7 @@ describe("POST /organization/restore", () => {
 	test("succeeds until the last millisecond of the thirty days, purged or not", async () => {
 		await remove();
 		world.clock.nowMs = NOW_MS + THIRTY_DAYS_MS - 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect((await restore()).status).toBe(200);
 		world.clock.nowMs = NOW_MS;
 		await remove();
@@ -162,12 +162,12 @@ describe("the clean-up", () => {
 		await remove();
 		expect(await storedKeys(`${app.uuid}/`)).toHaveLength(2);
 		world.clock.nowMs = NOW_MS + THIRTY_DAYS_MS - 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await rowsNaming(world.orgId)).not.toEqual([]);
 		expect(await storedKeys(`${app.uuid}/`)).toHaveLength(2);
 
 		world.clock.nowMs = NOW_MS + THIRTY_DAYS_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await rowsNaming(world.orgId), "only its app's id is kept").toEqual(["app_reservations"]);
 		expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
 		// Only the second listing of its object prefix is left, and the change feed of the last day.
@@ -175,7 +175,7 @@ describe("the clean-up", () => {
 		expect(left.filter((table) => table !== "changes")).toEqual(["garbage_objects", "report_removals"]);
 		world.clock.nowMs += DAY_MS;
 		await run(query.updateTable("changes").set({ at_ms: 0 }));
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await rowsNaming(app.uuid)).toEqual([]);
 		expect(await lasting()).toBe(kept);
 		expect(await storedKeys(`${neighbour.uuid}/`)).toEqual(objectsKept);
@@ -185,7 +185,7 @@ describe("the clean-up", () => {
 	test("keeps the ids of its apps reserved, and makes its keys invalid", async () => {
 		await remove();
 		world.clock.nowMs += THIRTY_DAYS_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await world.request("GET", "/app", { key: world.adminKey })).toMatchObject({
 			status: 401,
 			body: { error: "invalid_api_key" },
@@ -203,11 +203,11 @@ describe("the clean-up", () => {
 		world.clock.nowMs += 20 * DAY_MS;
 		await restore();
 		world.clock.nowMs += 20 * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect((await world.request("GET", `/app/${app.appId}`, { key: world.adminKey })).status).toBe(200);
 		await remove();
 		world.clock.nowMs += 20 * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect((await restore()).status).toBe(200);
 	});
 
@@ -220,15 +220,15 @@ describe("the clean-up", () => {
 		world.clock.nowMs += THIRTY_DAYS_MS;
 		const left = async () =>
 			(await rows(query.selectFrom("apps").select("id").where("owner_org", "=", world.orgId))).length;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await left()).toBe(3);
 		expect((await restore()).status, "half of it is gone, its keys among it").toBe(401);
 		expect(await rowsNaming(world.orgId)).not.toEqual([]);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await left()).toBe(0);
 		expect(await rowsNaming(world.orgId)).toEqual(apps.map(() => "app_reservations"));
 		world.clock.nowMs += DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		for (const each of [app, last]) expect(await violations(each.uuid, { settled: true })).toEqual([]);
 	});
 
@@ -241,11 +241,11 @@ describe("the clean-up", () => {
 				await own.request("DELETE", "/organization", { key: own.adminKey, query: { orgId: own.orgId } });
 				own.clock.nowMs += THIRTY_DAYS_MS;
 				const faulty = withFault(own, failAt, kind);
-				await sweep(faulty.deps).catch(() => undefined);
+				await runJobs(faulty.deps).catch(() => undefined);
 				expect(await violations(ownApp.uuid), `${kind} ${failAt} ${faulty.failed}`).toEqual([]);
-				await sweep(own.deps);
+				await runJobs(own.deps);
 				own.clock.nowMs += DAY_MS;
-				await sweep(own.deps);
+				await runJobs(own.deps);
 				expect(await violations(ownApp.uuid, { settled: true }), `${kind} ${failAt} ${faulty.failed}`).toEqual([]);
 				expect(await storedKeys(`${ownApp.uuid}/`)).toEqual([]);
 				if (faulty.failed === undefined) break;
@@ -260,7 +260,7 @@ describe("the clean-up", () => {
 		const d1 = withHook(async (values) => {
 			if (values.includes(world.orgId)) await run(bring);
 		});
-		await sweep({ ...world.deps, d1 });
+		await runJobs({ ...world.deps, d1 });
 		expect((await world.request("GET", `/app/${app.appId}`, { key: world.adminKey })).status).toBe(200);
 	});
 
@@ -272,7 +272,7 @@ describe("the clean-up", () => {
 		const d1 = withHook(async (values) => {
 			if (values.includes(world.orgId)) throw new Error("refused");
 		});
-		await expect(sweep({ ...world.deps, d1 })).rejects.toThrow("sweep failed: deleted organizations");
+		await expect(runJobs({ ...world.deps, d1 })).rejects.toThrow("jobs failed: deleted organizations");
 		const left = await rows(query.selectFrom("organizations").select("id").where("deleted_at_ms", "is not", null));
 		expect(left.map(({ id }) => id)).toContain(world.orgId);
 		expect(left.map(({ id }) => id)).not.toContain(other.orgId);
@@ -289,7 +289,7 @@ describe("the clean-up", () => {
 		world.clock.nowMs += DAY_MS;
 		await invite("second@example.com");
 		world.clock.nowMs += 6 * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		const left = await rows(query.selectFrom("invitations").select("email").where("org_id", "=", world.orgId));
 		expect(left).toEqual([{ email: "second@example.com" }]);
 	});

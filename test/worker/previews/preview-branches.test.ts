@@ -6,7 +6,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { DAY_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { rows } from "../support/bytes";
 import { createTestApp } from "../support/world";
 import {
@@ -69,7 +69,7 @@ describe("a job of GitHub after the merge", () => {
 		await opened(branch);
 		await upload(await jobOf(number, { head_ref: branch }), `0.0.0-pr-${number}.2`);
 		world.clock.nowMs += 15 * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await show()).toMatchObject({ state: "closed", closed_as: "time" });
 		const seconds = world.clock.nowMs / 1000;
 		const late = await mergedJobOf(branch, { iat: seconds, nbf: seconds, exp: seconds + 300 });

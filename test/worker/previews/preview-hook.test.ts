@@ -4,7 +4,7 @@
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import {
 	createTestApp,
 	createTestKey,
@@ -300,7 +300,7 @@ describe("the secret of a webhook", () => {
 		const both = await createWorld({ config: { CAPSTAN_SECRET: first, CAPSTAN_SECRET_2: `${second}@1` } });
 		expect((await deliver("labeled", 0, { hook: id, secret, of: both })).status).toBe(200);
 		// Hooks of other tests are sealed with a secret that this world does not have.
-		await sweep(both.deps).catch(() => undefined);
+		await runJobs(both.deps).catch(() => undefined);
 		const later = await createWorld({ config: { CAPSTAN_SECRET: second } });
 		expect((await deliver("labeled", 0, { hook: id, secret, of: later })).status).toBe(200);
 	});

@@ -6,7 +6,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { DAY_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { complete, putBytes, register, rows, storedKeys } from "../support/bytes";
 import { violations } from "../support/invariants";
 import {
@@ -175,7 +175,7 @@ describe("DELETE /preview", () => {
 		expect(await rows(left)).toEqual([]);
 		for (let day = 0; day < 3; day++) {
 			world.clock.nowMs += DAY_MS;
-			await sweep(world.deps);
+			await runJobs(world.deps);
 		}
 		expect(await storedKeys(`${lone.uuid}/`)).toEqual([]);
 		expect(await violations(lone.uuid, { settled: true })).toEqual([]);
@@ -244,10 +244,10 @@ describe("the end of a preview's time", () => {
 		await open({ days: 2 });
 		await upload(1);
 		world.clock.nowMs += 2 * DAY_MS - 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect((await show()).state).toBe("open");
 		world.clock.nowMs += 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await show()).toMatchObject({ state: "closed", closed_as: "time", bundles: 0 });
 		expect(await offered(`pr-${number}`)).toBe("1.0.0");
 		expect((await open()).status).toBe(201);
@@ -257,7 +257,7 @@ describe("the end of a preview's time", () => {
 		await open();
 		await close();
 		world.clock.nowMs += 31 * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await show()).toBeUndefined();
 	});
 });
@@ -273,6 +273,6 @@ test("a preview whose channel becomes public ends, and keeps its channel and bun
 	const [preview] = (await world.request("GET", "/preview", { key: world.adminKey, query: query_ })).body;
 	expect(preview).toMatchObject({ state: "closed", closed_as: "kept", bundles: 0 });
 	world.clock.nowMs += 20 * DAY_MS;
-	await sweep(world.deps);
+	await runJobs(world.deps);
 	expect(await offered("", own)).toBe(version(1));
 });

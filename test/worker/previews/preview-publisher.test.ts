@@ -6,7 +6,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import { DAY_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { beforeEachTrip } from "../support/interleave";
 import { violations } from "../support/invariants";
 import { createTestApp, createTestKey, NOW_MS, requestThrough, setTestChannel } from "../support/world";
@@ -63,7 +63,7 @@ describe("the first upload of a preview publisher's job", () => {
 		expect(await offered(`pr-${number}`)).toBe(`0.0.0-pr-${number}.1`);
 		expect(await offered("")).toBe("1.0.0");
 		world.clock.nowMs += 15 * DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await show()).toMatchObject({ state: "closed", closed_as: "time", bundles: 0 });
 		expect(await bundleNamed(`0.0.0-pr-${number}.1`)).toEqual([]);
 		world.clock.nowMs = NOW_MS;

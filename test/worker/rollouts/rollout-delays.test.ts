@@ -4,7 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import {
 	begin,
 	check,
@@ -44,7 +44,7 @@ describe("an automatic rollout with delayed reports", () => {
 	test("in the queue, neither grows nor finishes, says why, and goes on when they are counted", async () => {
 		const { ids, running } = await healthy();
 		const { nowMs } = world.clock;
-		await sweep(queueWith(nowMs - 40 * MINUTE_MS));
+		await runJobs(queueWith(nowMs - 40 * MINUTE_MS));
 		const waits = { state: "running", percentageBps: 5_000, verdict: "hold" };
 		expect(await show()).toMatchObject({
 			...waits,
@@ -52,17 +52,17 @@ describe("an automatic rollout with delayed reports", () => {
 			next: { waitingFor: ["delayed reports of devices, the oldest of which has waited 40 minutes"] },
 		});
 		later(MINUTE_MS);
-		await sweep(queueWith(nowMs));
+		await runJobs(queueWith(nowMs));
 		expect(await show(), "a minute is no delay").toMatchObject({ percentageBps: 10_000 });
 		await fleetAsks(ids, running);
 		later(HOUR_MS);
-		await sweep(queueWith(world.clock.nowMs - 3 * HOUR_MS));
+		await runJobs(queueWith(world.clock.nowMs - 3 * HOUR_MS));
 		expect(await show()).toMatchObject({
 			state: "running",
 			reason: expect.stringMatching(/^Waiting for .*delayed reports .* 180 minutes.* Then the rollout finishes/),
 		});
 		later(HOUR_MS);
-		await sweep(queueWith(undefined));
+		await runJobs(queueWith(undefined));
 		expect(await show()).toMatchObject({ state: "none", stableVersion: NEW });
 	});
 
@@ -75,7 +75,7 @@ describe("an automatic rollout with delayed reports", () => {
 		}
 		await deliver();
 		later(HOUR_MS);
-		await sweep(queueWith(world.clock.nowMs - HOUR_MS));
+		await runJobs(queueWith(world.clock.nowMs - HOUR_MS));
 		expect((await show()).state).not.toBe("running");
 	});
 
@@ -101,7 +101,7 @@ describe("an automatic rollout with delayed reports", () => {
 	])("unknown, because the runtime %s, holds nothing", async (_, metrics) => {
 		await healthy();
 		const events = Object.assign(Object.create(world.deps.events), { metrics });
-		await sweep({ ...world.deps, events } as typeof world.deps);
+		await runJobs({ ...world.deps, events } as typeof world.deps);
 		expect(await show()).toMatchObject({ percentageBps: 10_000 });
 	});
 });

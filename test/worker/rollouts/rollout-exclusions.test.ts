@@ -8,7 +8,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { MOST_SAMPLED } from "../../../src/features/rollouts/samples";
 import type { QueueMessage } from "../../../src/messages";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { reportsOf } from "../support/reports";
 import {
 	app,
@@ -176,7 +176,7 @@ describe("excluded devices", () => {
 		)
 			.bind(MOST_SAMPLED, world.clock.nowMs, app.uuid)
 			.run();
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		for (const id of [...deviceIds(3), old]) await check(id);
 		await deliver();
 		expect(await show()).toMatchObject({

@@ -8,7 +8,7 @@ import { deleteEarlyOutcomes, deleteEndedRollouts } from "../../../src/db/rollou
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { recordSamples } from "../../../src/features/rollouts/samples";
 import { isRolloutEvent, rolloutDeviceKey } from "../../../src/messages";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { notingStatements, plansOf, scansIn } from "../support/plans";
 import {
 	app,
@@ -98,7 +98,7 @@ describe("a script that knows the ids of real devices", () => {
 			)?.n;
 		expect(await rows()).toBe(2);
 		later(25 * HOUR_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await rows(), "they are deleted when no check can come any more").toBe(0);
 	});
 });
@@ -120,7 +120,7 @@ describe("a script that invented device ids the day before", () => {
 		later(2 * MINUTE_MS);
 		await fleetAsks(ids, new Map());
 		later(2 * MINUTE_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await show()).toMatchObject({ state: "running", devices: { failed: 6 } });
 	});
 });

@@ -4,7 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import {
 	about,
 	addressOf,
@@ -58,7 +58,7 @@ async function live(ids: readonly string[], then: (device: string) => Promise<un
 	}
 	await deliver();
 	later(HOUR_MS);
-	await sweep(world.deps);
+	await runJobs(world.deps);
 	return offered;
 }
 
@@ -132,7 +132,7 @@ describe("the health gate and health signals", () => {
 		for (const device of ids) await signal(device, "app_crash", {}, { version_name: STABLE });
 		await deliver();
 		later(HOUR_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await show()).toMatchObject({ state: "running", devices: { installed: 20 }, signals: { crashed: 3 } });
 	});
 });

@@ -7,7 +7,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS } from "../../../src/domain/time";
 import { recordSamples } from "../../../src/features/rollouts/samples";
 import { isRolloutEvent, rolloutDeviceKey } from "../../../src/messages";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { historyViolations } from "../support/invariants";
 import {
 	app,
@@ -56,7 +56,7 @@ describe("an active rollout", () => {
 		expect([await rowsOf("rollouts"), await rowsOf("rollout_devices")]).toEqual([0, 0]);
 		// Messages still in the Queue are about the deleted channel.
 		await deliver();
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect((await remove("/bundle", { version: NEW })).status).toBe(200);
 	});
 
@@ -88,7 +88,7 @@ describe("an active rollout", () => {
 			.bind(world.clock.nowMs, world.orgId)
 			.run();
 		later(HOUR_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		const share = async () =>
 			(
 				await testEnv.DB.prepare("SELECT percentage_bps AS bps FROM rollouts WHERE app_id = ?")
@@ -97,7 +97,7 @@ describe("an active rollout", () => {
 			)?.bps;
 		expect(await share()).toBe(9_000);
 		await testEnv.DB.prepare("UPDATE organizations SET deleted_at_ms = NULL WHERE id = ?").bind(world.orgId).run();
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await share()).toBe(10_000);
 		expect((await audited("channel.rollout_advance")).length).toBe(1);
 	});
@@ -200,7 +200,7 @@ describe("the automatic steps of a rollout", () => {
 		const running = new Map<string, string>();
 		await fleetAsks(ids, running);
 		later(HOUR_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		const [raised] = await entries();
 		expect(raised).toMatchObject({
 			action: "rollout_raised",
@@ -226,7 +226,7 @@ describe("the automatic steps of a rollout", () => {
 			autoPauseMinFailures: 5,
 		});
 		await fleetAsks(ids, new Map(), "set_fail");
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		const [last] = await entries();
 		expect(last).toMatchObject({ action, version: NEW, actor: { type: "system" } });
 		expect(last?.reason).toBeTruthy();
@@ -236,7 +236,7 @@ describe("the automatic steps of a rollout", () => {
 	test("are no entries while the rollout holds", async () => {
 		await begin();
 		const before = await entries();
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await entries()).toEqual(before);
 	});
 });

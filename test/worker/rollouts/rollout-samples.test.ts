@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { rolloutNetworkOf } from "../../../src/features/rollouts/reports";
 import type { QueueMessage } from "../../../src/messages";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { reportsOf } from "../support/reports";
 import {
 	about,
@@ -44,7 +44,7 @@ describe("the health samples of a rollout", () => {
 		await deliver();
 		expect((await show()).devices).toEqual(before.devices);
 		later(HOUR_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect((await show()).percentageBps).toBe(10_000);
 	});
 
@@ -59,7 +59,7 @@ describe("the health samples of a rollout", () => {
 		}
 		await deliver();
 		later(2 * MINUTE_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await show()).toMatchObject({
 			state: "running",
 			devices: { served: 0, installed: 0, failed: 0, silent: 0 },
@@ -214,7 +214,7 @@ describe("the health samples of a rollout", () => {
 		)
 			.bind(world.clock.nowMs, app.uuid)
 			.run();
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		await check(one);
 		await deliver();
 		expect((await show()).devices.served).toBe(5_000);

@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { isInRollout } from "../../../src/domain/rollouts/rollout";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { stepRollouts } from "../../../src/features/rollouts/steps";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { withFault } from "../support/faults";
 import { beforeSecondTrip } from "../support/interleave";
 import {
@@ -52,7 +52,7 @@ describe("an automatic rollout", () => {
 			expect(state.devices).toEqual({ served: now.length, installed: now.length, failed: 0, silent: 0 });
 			before = now;
 			later(HOUR_MS);
-			await sweep(world.deps);
+			await runJobs(world.deps);
 		}
 		expect(shares).toEqual([100, 500, 2_500, 10_000]);
 		expect(running.size).toBe(ids.length);
@@ -86,7 +86,7 @@ describe("an automatic rollout", () => {
 			reason: expect.stringMatching(/^Waiting for the end of this step, .* Then the rollout finishes/),
 		});
 		later(HOUR_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await show()).toMatchObject({ state: "none", stableVersion: NEW });
 	});
 
@@ -94,7 +94,7 @@ describe("an automatic rollout", () => {
 		await begin({ rolloutSteps: null, rolloutPercentage: 100 });
 		expect(await show()).toMatchObject({ state: "running", readyToFinish: true });
 		later(10 * HOUR_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await show(), "only a person finishes it").toMatchObject({ state: "running", readyToFinish: true });
 	});
 
@@ -118,11 +118,11 @@ describe("an automatic rollout", () => {
 		// At 95 % confidence, nine reports without a failure show that fewer than 30 % fail.
 		expect(next.devicesNeeded).toBe(Math.max(10 - served.length, 9 - served.length));
 		later(HOUR_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect((await show()).percentageBps, "too few devices").toBe(9_000);
 		later(MINUTE_MS);
 		await fleetAsks(ids.slice(8), new Map());
-		expect((await show()).percentageBps, "reports are acted upon without waiting for the sweep").toBe(10_000);
+		expect((await show()).percentageBps, "reports are acted upon without waiting for the clean-up").toBe(10_000);
 	});
 
 	test("pauses when failures prove too frequent: its devices keep the bundle, and no others get it", async () => {
@@ -142,7 +142,7 @@ describe("an automatic rollout", () => {
 		for (const id of ids) expect((await check(id)).error).toBe("no_new_version_available");
 		expect((await check(bad[0] ?? "", NEW)).error).toBe("no_new_version_available");
 		later(HOUR_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect((await audited("channel.rollout_pause")).length).toBe(1);
 	});
 
@@ -154,7 +154,7 @@ describe("an automatic rollout", () => {
 		later(1_000);
 		await change({ rolloutPaused: false });
 		later(2 * MINUTE_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await show()).toMatchObject({ state: "running", devices: { served: bad.length, failed: 0 } });
 		later(HOUR_MS);
 		for (const id of bad) await report(id, "update_fail");
@@ -188,7 +188,7 @@ describe("an automatic rollout", () => {
 		later(2 * MINUTE_MS);
 		await fleetAsks(ids, new Map(), "update_fail");
 		later(2 * MINUTE_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await show()).toMatchObject({ state: "running", percentageBps: 9_000 });
 		expect((await audited("channel.rollout_notify")).length).toBe(1);
 	});
@@ -202,7 +202,7 @@ describe("an automatic rollout", () => {
 		later(2 * MINUTE_MS);
 		await fleetAsks(ids, new Map(), "update_fail");
 		later(2 * MINUTE_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(world.deps.printed).toEqual([expect.stringContaining(`Mail to ${world.adminEmail}: `)]);
 		for (const part of [NEW, "production", app.appId, "devices failed", what])
 			expect(world.deps.printed[0]).toContain(part);
@@ -269,7 +269,7 @@ describe("an automatic rollout", () => {
 			]);
 			const again = { ...world.deps, log: (...line: unknown[]) => void logged.push(line) };
 			await Promise.all(Array.from({ length: 10 }, () => stepRollouts(again)));
-			await sweep(again);
+			await runJobs(again);
 			expect(world.deps.printed).toHaveLength(1);
 			expect(logged).toEqual([]);
 			later(25 * HOUR_MS);
@@ -330,7 +330,7 @@ describe("an automatic rollout", () => {
 			const percentage = async () => (await show()).percentageBps;
 			expect(await percentage()).toBe(kind === "answer lost" && call === 2 ? 9_500 : 9_000);
 			expect((await audited("channel.rollout_advance")).length).toBe((await percentage()) === 9_500 ? 1 : 0);
-			await sweep(world.deps);
+			await runJobs(world.deps);
 			expect(await percentage()).toBe(9_500);
 			expect((await audited("channel.rollout_advance")).length).toBe(1);
 		},

@@ -4,7 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import {
 	app,
 	audited,
@@ -157,10 +157,10 @@ describe("a rollout that people control", () => {
 		await deliver();
 		await change({ rollback: true });
 		later(30 * 24 * HOUR_MS - 1);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect((await show()).previous).toMatchObject({ version: NEW });
 		later(1);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect((await show()).previous).toBe(null);
 		const left = await testEnv.DB.prepare("SELECT 1 FROM rollout_devices WHERE device_id = ?").bind(device).all();
 		expect(left.results).toEqual([]);
@@ -182,7 +182,7 @@ describe("a rollout that people control", () => {
 			.bind(`${app.uuid}1`)
 			.run();
 		later(30 * 24 * HOUR_MS);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		const left = await testEnv.DB.prepare("SELECT count(*) AS n FROM rollouts WHERE app_id = ?")
 			.bind(app.uuid)
 			.first<{ n: number }>();

@@ -36,7 +36,7 @@ describe("retention", () => {
 			for (const hour of [0, 15, 15.99]) {
 				world.clock.nowMs = NOW_MS + day * DAY_MS + hour * 3_600_000;
 				await deleteOldEvents(world.deps, openReports());
-				// A run that began before the sweep did.
+				// A run that began before the clean-up did.
 				world.clock.nowMs -= 15 * 60_000;
 				await consume(world.deps, { messages: [{ body: once }] });
 				expect(await installs(), `day ${day}`).toBe(1);
@@ -74,7 +74,8 @@ describe("retention", () => {
 			for (const kind of ["plain", "set"]) {
 				await run(
 					"INSERT INTO devices (app_id, device_id, last_seen_at_ms, created_at_ms, updated_at_ms) VALUES (?, ?, ?, 1, 1)",
-					...([`${kind}${index}`, NOW_MS - (DEVICE_DAYS.usual - index) * DAY_MS - 1] as const),
+					`${kind}${index}`,
+					NOW_MS - (DEVICE_DAYS.usual - index) * DAY_MS - 1,
 				);
 			}
 			await runInMain(
@@ -244,17 +245,17 @@ describe("the cost", () => {
 		expect(statements.filter(({ sql }) => sql.startsWith("UPDATE devices SET"))).toHaveLength(1);
 		const written = new Set(statements.map(({ sql }) => /(?:INSERT INTO|UPDATE) "?(\w+)/i.exec(sql)?.[1]));
 		expect([...written].filter((table) => table !== undefined).sort()).toEqual([
-			...[
-				"api_keys",
-				"apps",
-				"bundles",
-				"counted_ids",
-				"daily_counts",
-				"daily_install_times",
-				"daily_totals",
-				"device_events",
-			],
-			...["device_sketches", "devices", "rollout_devices"],
+			"api_keys",
+			"apps",
+			"bundles",
+			"counted_ids",
+			"daily_counts",
+			"daily_install_times",
+			"daily_totals",
+			"device_events",
+			"device_sketches",
+			"devices",
+			"rollout_devices",
 		]);
 		const made = ["served", "ranked", "placed"];
 		// Rollouts that are under way and webhooks are few, and are looked at once a minute.

@@ -9,7 +9,7 @@ import { consume, consumeAndSettle } from "../../../src/consumer";
 import { openDb } from "../../../src/db/client";
 import { deadMessages, dropDeadMessages, resendDeadMessages } from "../../../src/db/dead-messages";
 import type { DeviceEvent, QueueMessage } from "../../../src/messages";
-import { bury, tendDeadMessages } from "../../../src/queue/dead-letters";
+import { storeDeadLetters, tendDeadMessages } from "../../../src/queue/dead-letters";
 import { app, counted, installs, message, prepareEventScene, rowsOf, world } from "../support/event-scene";
 import { beforeEachTrip } from "../support/interleave";
 import { NOW_MS, testEnv } from "../support/world";
@@ -110,8 +110,8 @@ describe("a message that fails", () => {
 		const deps = { ...world.deps, log: (...line: unknown[]) => lines.push(line) };
 		const dead = message(counted());
 		const died = [{ id: "m1", timestamp: new Date(NOW_MS), body: dead }];
-		await bury(deps, died);
-		await bury(deps, died);
+		await storeDeadLetters(deps, died);
+		await storeDeadLetters(deps, died);
 		expect(await rowsOf("dead_messages")).toEqual([
 			{
 				id: "m1",
@@ -136,7 +136,7 @@ describe("a message that fails", () => {
 	test("is resent or dropped by its id, without effect on others and when repeated", async () => {
 		for (const id of ["m1", "m2", "m3"]) {
 			world.clock.nowMs += 1;
-			await bury(world.deps, [{ id, timestamp: new Date(NOW_MS), body: message() }]);
+			await storeDeadLetters(world.deps, [{ id, timestamp: new Date(NOW_MS), body: message() }]);
 		}
 		const db = openDb(testEnv.DB, "first-primary");
 		const idsOf = async (statement: CompiledQuery<{ readonly id: string }>) =>
@@ -165,14 +165,14 @@ describe("a message that fails", () => {
 	test("is removed with a log entry when it is too old to be counted", async () => {
 		const lines: unknown[] = [];
 		const deps = { ...world.deps, log: (...line: unknown[]) => lines.push(line) };
-		await bury(world.deps, [{ id: "m1", timestamp: new Date(NOW_MS - 60 * 86_400_000), body: message() }]);
+		await storeDeadLetters(world.deps, [{ id: "m1", timestamp: new Date(NOW_MS - 60 * 86_400_000), body: message() }]);
 		for (let again = 0; again < 2; again++) await tendDeadMessages(deps);
 		expect(await rowsOf("dead_messages")).toEqual([]);
 		expect(lines).toEqual([["error", "dead_messages_expired", { messages: 1 }]]);
 	});
 
 	test("stays if the Queue refuses it again", async () => {
-		await bury(world.deps, [{ id: "m1", timestamp: new Date(NOW_MS), body: message() }]);
+		await storeDeadLetters(world.deps, [{ id: "m1", timestamp: new Date(NOW_MS), body: message() }]);
 		await testEnv.DB.prepare("UPDATE dead_messages SET resend = 1").run();
 		const refusing = { send: () => Promise.reject(new Error("full")) } as never;
 		await expect(tendDeadMessages({ ...world.deps, events: refusing })).rejects.toThrow("full");

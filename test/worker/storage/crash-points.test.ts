@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { DAY_MS } from "../../../src/domain/time";
 import { collectGarbage } from "../../../src/queue/garbage";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { downloadUrl, register, rows, run } from "../support/bytes";
 import { describeCrashes } from "../support/crashes";
 import { violations } from "../support/invariants";
@@ -70,7 +70,7 @@ describe("the checker detects", () => {
 		expect(registered.status).toBe(201);
 		expect(await violations(app.uuid, { settled: true })).toContain("pending bundle 2.0.0 remains");
 		world.clock.nowMs += DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		await collectGarbage(world.deps);
 		expect(await violations(app.uuid)).toEqual([]);
 	});

@@ -8,7 +8,7 @@ import { openDb, query } from "../../../src/db/client";
 import type { Deps, Env } from "../../../src/deps";
 import { DAY_MS } from "../../../src/domain/time";
 import type { QueueMessage } from "../../../src/messages";
-import { JOBS, sweep } from "../../../src/schedule";
+import { JOBS, runJobs } from "../../../src/schedule";
 import worker from "../../../src/worker";
 import { IS_PROOF } from "../../proof-sample";
 import {
@@ -150,7 +150,7 @@ describe("the background work", () => {
 		"old devices",
 		"keys sealed by an older secret",
 		"dead messages",
-	])("has something to do in these tests for the sweep's step: %s", async (step) => {
+	])("has something to do in these tests for a job of the clean-up: %s", async (step) => {
 		await prepareWork();
 		const before = await databaseText();
 		await JOBS[step]?.(world.deps);
@@ -168,7 +168,7 @@ describe("the background work", () => {
 	const [mostCalls, looksEvery] = IS_PROOF ? [30, 1] : [1, 4];
 
 	test.each(waysToFail)(
-		"of the sweep: a step that fails (%s) keeps no other from its turn, and the run has failed",
+		"of the clean-up: a step that fails (%s) keeps no other from its turn, and the run has failed",
 		async (...kinds) => {
 			const failedSteps = new Set<string>();
 			let failures = 0;
@@ -187,7 +187,7 @@ describe("the background work", () => {
 						faulty = withFault({ ...world, deps: { ...world.deps, ...given } }, failAt, kind, failAt);
 						return job(faulty.deps);
 					};
-					const outcome = await sweep(deps, { [step]: failing }).then(
+					const outcome = await runJobs(deps, { [step]: failing }).then(
 						() => "done",
 						(error: Error) => error.message,
 					);
@@ -195,16 +195,16 @@ describe("the background work", () => {
 						expect(outcome).toBe("done");
 						break;
 					}
-					const facts = { work: "sweep", step, cause: expect.stringContaining(FAULT_MARK) };
+					const facts = { work: "jobs", step, cause: expect.stringContaining(FAULT_MARK) };
 					expect(log.map((line) => JSON.parse(line))).toEqual([["error", "step_failed", facts]]);
-					expect(outcome).toBe(`sweep failed: ${step}`);
+					expect(outcome).toBe(`jobs failed: ${step}`);
 					failedSteps.add(step);
 					failures += 1;
 					if (failures % looksEvery > 0) continue;
 					const after = await databaseText();
 					for (const [name, again] of Object.entries(JOBS)) if (name !== step) await again(world.deps);
 					expect(await databaseText(), `a job was not done, because ${step} failed at call ${failAt}`).toBe(after);
-					await sweep(world.deps);
+					await runJobs(world.deps);
 					expect(await violations(app.uuid)).toEqual([]);
 				}
 			}
@@ -213,12 +213,12 @@ describe("the background work", () => {
 	);
 
 	test.each(["refused", "answer lost"] as const)(
-		"of the sweep: a round trip of many jobs that fails (%s) is repeated by each of them alone",
+		"of the clean-up: a round trip of many jobs that fails (%s) is repeated by each of them alone",
 		async (kind) => {
 			await prepareWork();
 			// The first one is that of the triggers.
 			const faulty = withFault(world, 2, kind);
-			await sweep(faulty.deps);
+			await runJobs(faulty.deps);
 			expect(faulty.failed).toBe("d1.batch");
 			const after = await databaseText();
 			for (const again of Object.values(JOBS)) await again(world.deps);
@@ -227,11 +227,11 @@ describe("the background work", () => {
 		},
 	);
 
-	test("of the sweep: a statement that fails stops no other of its round trip", async () => {
+	test("of the clean-up: a statement that fails stops no other of its round trip", async () => {
 		await prepareWork();
 		const broken = ({ d1 }: Deps) => openDb(d1, "first-primary").batch([sql`SELECT missing`.compile(query)]);
-		const failed = sweep(world.deps, { "change feed": broken, "old sign-ins": broken });
-		await expect(failed).rejects.toThrow("sweep failed: change feed, old sign-ins");
+		const failed = runJobs(world.deps, { "change feed": broken, "old sign-ins": broken });
+		await expect(failed).rejects.toThrow("jobs failed: change feed, old sign-ins");
 		const after = await databaseText();
 		for (const again of Object.values(JOBS)) await again(world.deps);
 		expect(await databaseText()).toBe(after);
@@ -305,7 +305,7 @@ describe("the Worker", () => {
 		expect(lines.join()).toContain("CAPSTAN_SECRET");
 	});
 
-	test("without a database answers 503, acknowledges no message and reports the sweep as failed", async () => {
+	test("without a database answers 503, acknowledges no message and reports the clean-up as failed", async () => {
 		const faulty = withFault(world, 0, "no session");
 		const lines: string[] = [];
 		const error = vi.spyOn(console, "error").mockImplementation((line) => lines.push(String(line)));
@@ -325,7 +325,7 @@ describe("the Worker", () => {
 			retryMessages: [{ msgId: "1" }],
 		});
 
-		await expect(worker.scheduled({} as ScheduledController, env)).rejects.toThrow(/^sweep failed: /);
+		await expect(worker.scheduled({} as ScheduledController, env)).rejects.toThrow(/^jobs failed: /);
 		error.mockRestore();
 		expect(lines.join("\n")).toContain(FAULT_MARK);
 	});

@@ -382,7 +382,7 @@ test.each(["refused", "breaks off"] as const)(
 			const answer = await tusPatch(faulty, world.adminKey, location, 100, bundleOf(200).slice(100));
 			if (faulty.failed === undefined) break;
 			if (faulty.failed !== "r2.get") continue;
-			// The stored snapshot of the app is read behind the answer.
+			// The stored snapshot of the app is read after the answer.
 			if (answer.status < 400) continue;
 			seen += 1;
 			expectUnavailable(answer, kind);

@@ -99,7 +99,7 @@ function obstacles(before: Schema, after: Schema): string[] {
 const REMOVES = /\bDROP\s+(?:TABLE|COLUMN|VIEW)\b|\bRENAME\b/i;
 /**
  * Statements that read or write every row of a table: D1 ends a migration after 30 seconds, so
- * back-fills run in steps in the sweep.
+ * back-fills run in steps in the clean-up.
  */
 const FILLS = /^\s*(?:UPDATE|DELETE|REPLACE)\b|^\s*INSERT\b[\s\S]*\bSELECT\b[\s\S]*\bFROM\b/i;
 

@@ -6,7 +6,7 @@ import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { installation, TRIGGER_NAMES, tendTriggers } from "../../../src/db/triggers";
+import { installation, installTriggers, TRIGGER_NAMES } from "../../../src/db/triggers";
 import { addWebhook } from "../support/webhook-scene";
 import { createWorld, testEnv } from "../support/world";
 
@@ -52,7 +52,7 @@ test("the first installation counts from scratch, a later one changes nothing", 
 	);
 	const counts = () => SECOND_DB.prepare("SELECT channel_count, preview_count FROM apps").first();
 	expect(await stored(), "without the triggers").toBe(0);
-	await tendTriggers({ d1: SECOND_DB });
+	await installTriggers({ d1: SECOND_DB });
 	expect(await stored()).toBe(124);
 	expect(await counts()).toEqual({ channel_count: 1, preview_count: 0 });
 	await run(`INSERT INTO previews (id, app_id, repository, number, state, page_id, lifetime_ms, expires_at_ms, opened_at_ms, created_by, created_at_ms, updated_at_ms)
@@ -67,14 +67,14 @@ test("the first installation counts from scratch, a later one changes nothing", 
 	await run("DELETE FROM delta_objects");
 	expect(await stored()).toBe(121);
 	await run("UPDATE apps SET storage_bytes = 5");
-	await tendTriggers({ d1: SECOND_DB });
+	await installTriggers({ d1: SECOND_DB });
 	expect(await stored(), "triggers that are there are left as they are").toBe(5);
 });
 
 test("a database with some triggers of this release and some of another one gets exactly those of this release", async () => {
 	if ((await namesOf(SECOND_DB)).length === 0) {
 		await applyD1Migrations(SECOND_DB, TEST_MIGRATIONS);
-		await tendTriggers({ d1: SECOND_DB });
+		await installTriggers({ d1: SECOND_DB });
 	}
 	expect(await namesOf(SECOND_DB)).toEqual(WANTED.toSorted());
 	await fc.assert(
@@ -84,7 +84,7 @@ test("a database with some triggers of this release and some of another one gets
 				const text = `CREATE TRIGGER ${name.slice(0, -8)}00000000 AFTER INSERT ON apps BEGIN SELECT 1; END`;
 				await SECOND_DB.prepare(text).run();
 			}
-			await tendTriggers({ d1: SECOND_DB });
+			await installTriggers({ d1: SECOND_DB });
 			expect(await namesOf(SECOND_DB)).toEqual(WANTED.toSorted());
 		}),
 		{ numRuns: 12 },
@@ -98,7 +98,7 @@ test("a database that lost triggers of the change feed begins the feed again, so
 	const name = (await namesOf(testEnv.DB)).find((each) => each.startsWith("apps_change_update"));
 	await testEnv.DB.prepare(`DROP TRIGGER ${name}`).run();
 	const before = await newest();
-	await tendTriggers(world.deps);
+	await installTriggers(world.deps);
 	expect(await newest()).not.toEqual(before);
 	expect(await newest()).toMatchObject({ rows: 1 });
 });

@@ -107,7 +107,10 @@ export async function createAuthenticator(origin: string) {
 			const statement =
 				bent.selfAttested === true
 					? concat(
-							...[new Uint8Array([0xa2, 0x63]), utf8("alg"), new Uint8Array([0x26, 0x63]), utf8("sig")],
+							new Uint8Array([0xa2, 0x63]),
+							utf8("alg"),
+							new Uint8Array([0x26, 0x63]),
+							utf8("sig"),
 							cborBytes(bent.signature ?? (await sign(authData, data))),
 						)
 					: new Uint8Array([0xa0]);

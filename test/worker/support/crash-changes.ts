@@ -1,5 +1,5 @@
 /**
- * Changes whose calls fail: promotions, previews, deletions and the sweep. Each takes effect as a
+ * Changes whose calls fail: promotions, previews, deletions and the clean-up. Each takes effect as a
  * whole or not at all.
  */
 
@@ -25,7 +25,7 @@ import { type Answer, setTestChannel, uploadTestBundle } from "./world";
 const CHANNEL = "pr-1";
 const PULL_REQUEST = { repository: "acme/shop", number: 1 };
 /**
- * The jobs of the sweep that change bundles, uploads or objects. faults-background.test.ts lets
+ * The jobs of the clean-up that change bundles, uploads or objects. faults-background.test.ts lets
  * each call of every job fail.
  */
 const JOBS_OF_BYTES = [
@@ -205,7 +205,7 @@ export const CHANGES: readonly Flow[] = [
 		},
 		go: async (client, { app, world }) =>
 			goneIsFine(await client.request("DELETE", `/app/${app.appId}`, { key: world.adminKey })),
-		// Its rows go with the sweep.
+		// Its rows go with the clean-up.
 		async reached({ app, world }) {
 			const named = query.selectFrom("apps").select("id").where("app_id", "=", app.appId);
 			const owned = query
@@ -217,7 +217,7 @@ export const CHANGES: readonly Flow[] = [
 		},
 	},
 	{
-		name: "the sweep",
+		name: "the clean-up",
 		alone: true,
 		async prepare(stage) {
 			await register(stage.world, stage.app, VERSION, stage.key);

@@ -52,7 +52,7 @@ export interface Flow {
 	/** Checks the end state after the client continued or started again. */
 	readonly reached: (stage: Stage) => Promise<void>;
 	/**
-	 * Checks the end state when the client never returned and the sweep ran. Default: `reached` may
+	 * Checks the end state when the client never returned and the clean-up ran. Default: `reached` may
 	 * hold or not.
 	 */
 	readonly abandoned?: (stage: Stage) => Promise<void>;
@@ -83,7 +83,7 @@ export async function expectNoBundle(stage: Stage): Promise<void> {
 	expect(await bundleRow(stage)).toBeUndefined();
 }
 
-/** A version that is not ready must be free for other keys after the sweep. */
+/** A version that is not ready must be free for other keys after the clean-up. */
 export async function expectFreeUnlessReady(stage: Stage): Promise<void> {
 	const row = await bundleRow(stage);
 	if (row?.status === "ready") return;

@@ -1,6 +1,6 @@
 /**
  * Every D1, R2 and Queue call of every flow fails once, before or after it took effect. The answer
- * is a success or 503; then the client continues, or starts again, or never returns and the sweep
+ * is a success or 503; then the client continues, or starts again, or never returns and the clean-up
  * cleans up. The invariants hold throughout, and the end state is the right one.
  *
  * Each run has a dedicated app in one world, so that a few sweeps settle all of them.
@@ -8,7 +8,7 @@
 
 import { describe, expect, test } from "vitest";
 import { DAY_MS } from "../../../src/domain/time";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { IS_PROOF, sampleOf } from "../../proof-sample";
 import { CHANGES } from "./crash-changes";
 import { BYTES, clientOf, type Ending, type Flow, type Stage, WITHOUT_MEMORY } from "./crash-stage";
@@ -34,7 +34,7 @@ async function createStage(world: World, flow: Flow): Promise<Stage> {
 async function sweepEverything(world: World): Promise<void> {
 	for (let day = 0; day < 2; day++) {
 		world.clock.nowMs += DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 	}
 }
 
@@ -76,7 +76,7 @@ async function runWithFault(world: World, flow: Flow, kind: FaultKind, ending: E
 	return { where, stage, calls: faulty.calls.slice(0, made) };
 }
 
-/** The sweep settles the runs: nothing unfinished remains, and what was reached stays. */
+/** The clean-up settles the runs: nothing unfinished remains, and what was reached stays. */
 async function settle(world: World, flow: Flow, ending: Ending, runs: readonly Run[]): Promise<void> {
 	await sweepEverything(world);
 	for (const { stage } of runs) {
@@ -116,7 +116,7 @@ function endingsOf(flow: Flow, kind: FaultKind): readonly Ending[] {
 export function describeCrashes(kind: FaultKind): void {
 	describe.each(FLOWS)("$name", (flow) => {
 		test.each(endingsOf(flow, kind))(`%s after any call ${kind}`, async (ending) => {
-			// A sweep reads what all earlier runs left.
+			// A clean-up reads what all earlier runs left.
 			if (flow.alone) await emptyDatabase();
 			let world = await worldOf(flow);
 			const runs = [await runWithFault(world, flow, kind, ending, NO_CALL)];

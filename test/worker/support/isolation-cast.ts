@@ -192,9 +192,15 @@ export function isAboutApp({ access }: AnyEndpoint): boolean {
  * organization's from then on.
  */
 const ABOUT_DELETED_APPS = [
-	...["POST /app/restore", "DELETE /app/reservation"],
-	...["PUT /webhook", "DELETE /webhook", "POST /webhook/rotate", "POST /webhook/test"],
-	...["GET /webhook/delivery", "GET /webhook/delivery/attempts", "POST /webhook/delivery/replay"],
+	"POST /app/restore",
+	"DELETE /app/reservation",
+	"PUT /webhook",
+	"DELETE /webhook",
+	"POST /webhook/rotate",
+	"POST /webhook/test",
+	"GET /webhook/delivery",
+	"GET /webhook/delivery/attempts",
+	"POST /webhook/delivery/replay",
 ];
 
 async function createGoneApp(world: World): Promise<Gone> {

@@ -87,12 +87,9 @@ const ACCEPTED: readonly (readonly [what: string, bytes: Uint8Array])[] = [
 		"an empty file that is deflated",
 		withEntry(packed({ content: bytesOf(3, 0), compressedBytes: 2, uncompressedBytes: 0, checksum: 0 })),
 	],
-	["sizes behind the content, with a signature", withEntry(streamed(numbers(4, SIGNATURE, UNPACKED_CRC, ...SIZES)))],
-	["sizes behind the content, without a signature", withEntry(streamed(numbers(4, UNPACKED_CRC, ...SIZES)))],
-	[
-		"sizes behind the content of the last file",
-		zipOf([INDEX, streamed(numbers(4, SIGNATURE, UNPACKED_CRC, ...SIZES))]),
-	],
+	["sizes after the content, with a signature", withEntry(streamed(numbers(4, SIGNATURE, UNPACKED_CRC, ...SIZES)))],
+	["sizes after the content, without a signature", withEntry(streamed(numbers(4, UNPACKED_CRC, ...SIZES)))],
+	["sizes after the content of the last file", zipOf([INDEX, streamed(numbers(4, SIGNATURE, UNPACKED_CRC, ...SIZES))])],
 	[
 		"zeros in the header before sizes that follow",
 		(() => {
@@ -178,7 +175,7 @@ const UNFLAGGED: readonly (readonly [what: string, bytes: Uint8Array])[] = [
 		),
 	],
 	[
-		"a UTF-8 name without the flag, with sizes behind the content",
+		"a UTF-8 name without the flag, with sizes after the content",
 		withEntry(streamed(numbers(4, SIGNATURE, UNPACKED_CRC, ...SIZES), { name: "ü.js", flags: DESCRIPTOR })),
 	],
 ];
@@ -232,13 +229,13 @@ const REFUSED: readonly (readonly [what: string, reason: ArchiveReason, bytes: U
 	["a false checksum of a stored file", "damaged_zip", withEntry({ name: "app.js", content: CONTENT, checksum: 1 })],
 	["a false checksum of a deflated file", "damaged_zip", withEntry(packed({ checksum: 1 }))],
 	["a false checksum in the header", "damaged_zip", changed(14, numbers(4, 1))],
-	["a false checksum behind the content", "damaged_zip", withEntry(streamed(numbers(4, SIGNATURE, 1, ...SIZES)))],
+	["a false checksum after the content", "damaged_zip", withEntry(streamed(numbers(4, SIGNATURE, 1, ...SIZES)))],
 	[
-		"a false size behind the content",
+		"a false size after the content",
 		"damaged_zip",
 		withEntry(streamed(numbers(4, SIGNATURE, UNPACKED_CRC, PACKED.length, 9))),
 	],
-	["no sizes behind the content", "damaged_zip", withEntry(streamed(new Uint8Array()))],
+	["no sizes after the content", "damaged_zip", withEntry(streamed(new Uint8Array()))],
 	["a false unpacked size", "damaged_zip", withEntry(packed({ uncompressedBytes: UNPACKED_BYTES - 1 }))],
 	["a false unpacked size that is larger", "damaged_zip", withEntry(packed({ uncompressedBytes: UNPACKED_BYTES + 1 }))],
 	[
@@ -252,7 +249,7 @@ const REFUSED: readonly (readonly [what: string, reason: ArchiveReason, bytes: U
 	["content that is no Deflate", "damaged_zip", withEntry(packed({ content: patterned(PACKED.length) }))],
 	["Deflate that breaks off", "damaged_zip", withEntry(packed({ content: PACKED.slice(0, 20), compressedBytes: 20 }))],
 	[
-		"bytes behind the end of Deflate",
+		"bytes after the end of Deflate",
 		"damaged_zip",
 		withEntry(packed({ content: joined(PACKED, patterned(7)), compressedBytes: PACKED.length + 7 })),
 	],
@@ -281,7 +278,7 @@ const REFUSED: readonly (readonly [what: string, reason: ArchiveReason, bytes: U
 
 const FOR_OTHERS: readonly (readonly [what: string, reason: ArchiveReason, bytes: Uint8Array])[] = [
 	[
-		"sizes of 64 bits behind the content",
+		"sizes of 64 bits after the content",
 		"large_descriptor",
 		withEntry(streamed(joined(numbers(4, SIGNATURE, UNPACKED_CRC), numbers(8, ...SIZES)))),
 	],

@@ -23,7 +23,7 @@ export interface RequestOptions {
 	readonly cf?: Record<string, unknown>;
 	/** Round trips to D1 that the request may take; two unless given. */
 	readonly mostTrips?: number;
-	/** Called with the answer, before the work behind it is awaited. */
+	/** Called with the answer, before the work that follows it is awaited. */
 	readonly answered?: () => void;
 }
 

@@ -19,7 +19,7 @@ export interface ZipEntry {
 	readonly nameInHeader?: string;
 	/** Extra field of the local header. */
 	readonly extra?: Uint8Array;
-	/** Bytes behind the content, such as a descriptor. */
+	/** Bytes after the content, such as a descriptor. */
 	readonly after?: Uint8Array;
 	readonly madeBy?: number;
 	readonly dosAttributes?: number;

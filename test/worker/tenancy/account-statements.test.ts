@@ -76,7 +76,11 @@ const LATER_MS = NOW_MS + 1_000;
 /** An account with one of everything. */
 async function createPerson(): Promise<Person> {
 	const [user, session, passkey, mark, org] = Array.from({ length: 5 }, () => crypto.randomUUID()) as [
-		...[string, string, string, string, string],
+		string,
+		string,
+		string,
+		string,
+		string,
 	];
 	const email = `${mark}@example.com`;
 	const rows: readonly (readonly [table: string, Readonly<Record<string, string | number | null>>])[] = [

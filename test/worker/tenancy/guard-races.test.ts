@@ -196,7 +196,9 @@ const REFUSED: Readonly<Record<string, readonly [refusal: Refusal, prepare: () =
 				meanwhile: [
 					`INSERT INTO role_bindings (id, user_id, role_name, scope_type, org_id, created_at_ms)
 					VALUES (?, ?, 'org_super_admin', 'org', ?, 1)`,
-					...[crypto.randomUUID(), uid, world.orgId],
+					crypto.randomUUID(),
+					uid,
+					world.orgId,
 				],
 			};
 		},
@@ -257,7 +259,9 @@ const REFUSED: Readonly<Record<string, readonly [refusal: Refusal, prepare: () =
 				meanwhile: [
 					`INSERT INTO role_bindings (id, user_id, role_name, scope_type, org_id, created_at_ms)
 					VALUES (?, ?, 'org_member', 'org', ?, 1)`,
-					...[crypto.randomUUID(), uid, other.orgId],
+					crypto.randomUUID(),
+					uid,
+					other.orgId,
 				],
 			};
 		},

@@ -160,7 +160,8 @@ describe("a manifest", () => {
 		for (const file of ["index.html", "b.js"]) {
 			await past(
 				`INSERT INTO delta_objects (app_id, path, object_key, size_bytes, last_claimed_at_ms) VALUES (?1, ?2, ?2, 1, ${NOW_MS})`,
-				...[app.uuid, pathOf(file)],
+				app.uuid,
+				pathOf(file),
 			);
 		}
 	});

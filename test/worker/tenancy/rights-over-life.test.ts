@@ -66,13 +66,22 @@ const GRANTS = {
 	"override of a device": ["src/features/devices/routes.ts", "overrideRemoved", ...APP],
 	"approval of a proposal": [
 		"src/features/channels/approvals.ts",
-		...["approverLowered", "approverSignedOut", "protectionEnded", "protectedDeleted", "hourPassed", "proposerRevoked"],
-		...["appTransferred", ...APP],
+		"approverLowered",
+		"approverSignedOut",
+		"protectionEnded",
+		"protectedDeleted",
+		"hourPassed",
+		"proposerRevoked",
+		"appTransferred",
+		...APP,
 	],
 	session: ["src/features/accounts/sessions.ts", "signedOut", "memberRemoved", "appTransferred", ...APP],
 	invitation: [
 		"src/features/organizations/invite.ts",
-		...["inviterLowered", "inviterRemoved", "invitationWithdrawn", "organizationDeleted"],
+		"inviterLowered",
+		"inviterRemoved",
+		"invitationWithdrawn",
+		"organizationDeleted",
 	],
 } as const satisfies Record<string, readonly [string, ...string[]]>;
 type Right = keyof typeof GRANTS;

@@ -1,5 +1,5 @@
 /**
- * The consumer and the sweep write only to the app, device, version and rollout that an event
+ * The consumer and the clean-up write only to the app, device, version and rollout that an event
  * names. Two tenants have things with the same names, and some events name one tenant's app with
  * another tenant's thing. A missing condition shows as a changed row of the other tenant, or of
  * something else in the same app.
@@ -23,7 +23,7 @@ import {
 	type RolloutServed,
 	rolloutDeviceKey,
 } from "../../../src/messages";
-import { bury, tendDeadMessages } from "../../../src/queue/dead-letters";
+import { storeDeadLetters, tendDeadMessages } from "../../../src/queue/dead-letters";
 import { countingRows } from "../support/counting";
 import { openReports, REPORTS } from "../support/reports";
 import { countedEvent, seenEvent } from "../support/sent-events";
@@ -186,7 +186,7 @@ describe("install times", () => {
 describe("dead messages", () => {
 	test("are deleted once they are resent, and stay if the Queue refuses them", async () => {
 		const body = { kind: "collect_garbage" } as const;
-		await bury(
+		await storeDeadLetters(
 			world.deps,
 			["m1", "m2", "m3"].map((id) => ({ id, timestamp: new Date(NOW_MS), body })),
 		);

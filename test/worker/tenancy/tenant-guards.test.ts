@@ -80,7 +80,10 @@ describe("guards", () => {
 		expect(await holds(membershipIs(B.org, { ...membership, user_id: A.user }))).toBe(false);
 		expect(await holds(rolloutUnchanged(row))).toBe(true);
 		const changes: Partial<ActiveRolloutRow>[] = [
-			...[{ app_id: A.app }, { id: B.beta }, { rollout_id: B.endedRollout }, { step_at_ms: 7 }],
+			{ app_id: A.app },
+			{ id: B.beta },
+			{ rollout_id: B.endedRollout },
+			{ step_at_ms: 7 },
 		];
 		for (const change of changes) {
 			expect(await holds(rolloutUnchanged({ ...row, ...change })), JSON.stringify(change)).toBe(false);

@@ -30,7 +30,8 @@ const OF_DAY = (of: number, amount: number) => [
 ];
 
 const REPORTS_OF_B = [
-	...["- telemetry.devices app-b device-1", "- telemetry.devices app-b device-2"],
+	"- telemetry.devices app-b device-1",
+	"- telemetry.devices app-b device-2",
 	...[...OF_DAY(0, B.stable), ...OF_DAY(1, B.next)],
 ].toSorted();
 

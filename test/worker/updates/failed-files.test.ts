@@ -5,7 +5,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { addTestFiles, removeTestZip } from "../support/delta-files";
 import { isolate } from "../support/isolates";
 import {
@@ -252,7 +252,7 @@ describe("a device on which single files fail", () => {
 		)
 			.bind(app.uuid, ids["1.0.1"], world.clock.nowMs)
 			.run();
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		const { results } = await testEnv.DB.prepare("SELECT device_id FROM zip_only_devices WHERE app_id = ?")
 			.bind(app.uuid)
 			.all<{ device_id: string }>();

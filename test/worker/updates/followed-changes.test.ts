@@ -67,7 +67,9 @@ const serve: Step = (_, app, by) =>
 		run(
 			`UPDATE channels SET version_id = (SELECT id FROM bundles b WHERE b.app_id = channels.app_id AND b.name = ? AND b.status = 'ready')
 				WHERE app_id = ? AND name = ?`,
-			...[by.of(VERSIONS), app.uuid, by.of(CHANNELS)],
+			by.of(VERSIONS),
+			app.uuid,
+			by.of(CHANNELS),
 		),
 	);
 
@@ -138,7 +140,8 @@ const STEP: Readonly<Record<string, Step>> = {
 			by,
 			run(
 				"UPDATE channels SET name = name || '-x' WHERE app_id = ? AND name = ?",
-				...[app.uuid, `${by.of(CHANNELS)}-${by.of(["a", "b"])}`],
+				app.uuid,
+				`${by.of(CHANNELS)}-${by.of(["a", "b"])}`,
 			),
 		),
 	"delete a channel": remove("/channel", (by) => ({ channel: `${by.of(CHANNELS)}-${by.of(["a", "b"])}` })),
@@ -160,7 +163,10 @@ const STEP: Readonly<Record<string, Step>> = {
 						(SELECT id FROM bundles WHERE app_id = ?1 AND name = ?4 AND status = 'ready'), 'test', 0, 0
 					FROM bundles WHERE app_id = ?1 AND name = ?4 AND status = 'ready'
 					ON CONFLICT (app_id, device_id) DO UPDATE SET channel_id = excluded.channel_id, version_id = excluded.version_id`,
-				...[app.uuid, by.of(DEVICES), by.of(CHANNELS), by.of(VERSIONS)],
+				app.uuid,
+				by.of(DEVICES),
+				by.of(CHANNELS),
+				by.of(VERSIONS),
 			),
 		),
 	"override by request": post("/device", (by) => ({ device_id: by.of(DEVICES), channel: by.of(CHANNELS) })),
@@ -173,7 +179,9 @@ const STEP: Readonly<Record<string, Step>> = {
 				`INSERT INTO zip_only_devices (app_id, device_id, version_id, network, known_since_ms, marked_at_ms)
 					SELECT app_id, ?2, id, 'n', 0, 0 FROM bundles WHERE app_id = ?1 AND name = ?3 AND status = 'ready'
 					ON CONFLICT DO UPDATE SET version_id = excluded.version_id, ended_at_ms = iif(ended_at_ms IS NULL, 1, NULL)`,
-				...[app.uuid, by.of(DEVICES), by.of(VERSIONS)],
+				app.uuid,
+				by.of(DEVICES),
+				by.of(VERSIONS),
 			),
 		),
 	"open a preview": post("/preview", (by) => ({ repository: "acme/shop", number: by.of([1, 2]) })),
@@ -186,7 +194,8 @@ const STEP: Readonly<Record<string, Step>> = {
 			by,
 			run(
 				`UPDATE bundles SET preview_id = (SELECT id FROM previews WHERE app_id = ?1 AND state = 'open') WHERE app_id = ?1 AND name = ?2`,
-				...[app.uuid, by.of(VERSIONS)],
+				app.uuid,
+				by.of(VERSIONS),
 			),
 		);
 	},

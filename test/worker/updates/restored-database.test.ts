@@ -1,6 +1,6 @@
 /** Change feed after a restore of the database, and stored snapshots of deleted apps. */
 import { describe, expect, test } from "vitest";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { ask, isolate, loads, offered, publish, scene } from "../support/isolates";
 import { type TestApp, testEnv, uploadTestBundle, type World } from "../support/world";
 
@@ -80,7 +80,7 @@ describe("the stored snapshot of a deleted app", () => {
 		const { world, one, two } = await scene();
 		for (const app of [one, two]) await ask(world, app);
 		await world.request("DELETE", `/app/${one.appId}`, { key: world.adminKey });
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		const cold = isolate(world);
 		cold.before = () => {
 			throw new Error("D1 DB is overloaded.");

@@ -69,7 +69,7 @@ describe("a snapshot", () => {
 			versions.push((await check(world, app)).body.version);
 			world.clock.nowMs = before;
 		}
-		// The second of them asked behind its answer, so the third has the news.
+		// The second of them asked after its answer, so the third has the news.
 		expect(versions).toEqual(["1.0.1", "1.0.1", "1.0.2"]);
 		const idle = await scene();
 		await check(idle.world, idle.app);

@@ -66,8 +66,13 @@ describe("a key with app.update_settings", () => {
 			query: { action: "webhook" },
 		});
 		expect(audit.map(({ action }: { action: string }) => action).reverse()).toEqual([
-			...["webhook.create", "webhook.test", "webhook.update", "webhook.rotate", "webhook.test"],
-			...["webhook.replay", "webhook.delete"],
+			"webhook.create",
+			"webhook.test",
+			"webhook.update",
+			"webhook.rotate",
+			"webhook.test",
+			"webhook.replay",
+			"webhook.delete",
 		]);
 	});
 
@@ -120,7 +125,9 @@ describe("a key with app.update_settings", () => {
 		for (let count = 0; count < 10; count += 1) expect((await add()).status).toBe(201);
 		const refused = await add();
 		expect([refused.status, refused.body.error, refused.body.moreInfo]).toEqual([
-			...[409, "webhook_limit_reached", { limit: 10 }],
+			409,
+			"webhook_limit_reached",
+			{ limit: 10 },
 		]);
 		// An app's webhooks are not counted there, however many apps there are.
 		await testEnv.DB.prepare(

@@ -68,7 +68,11 @@ describe("a delivery", () => {
 			"No matching",
 		);
 		expect(Object.keys(delivery.headers).sort()).toEqual([
-			...["content-type", "user-agent", "webhook-id", "webhook-signature", "webhook-timestamp"],
+			"content-type",
+			"user-agent",
+			"webhook-id",
+			"webhook-signature",
+			"webhook-timestamp",
 		]);
 		expect(await deliveriesOf(world, hook.id)).toMatchObject([
 			{

@@ -19,10 +19,7 @@ import { BETA, goesLive, PRODUCTION, RELEASES, ROLLOUTS, releasedAtMs, type Samp
 
 const DEVICES = 200;
 const DAYS = 30;
-/**
- * Each so many devices have a store build of the former major version, which the channels refuse to
- * update.
- */
+/** One device in 14 runs a store build of the previous major version, which no channel updates. */
 const OLD_BUILD_EACH = 14;
 const BETA_EACH = 5;
 const NEW_BUILD = "2.0.0";

@@ -22,18 +22,44 @@ export function deviceStatements(appId: AppId, { devices }: SampleFleet, channel
 		const { id, platform, version, build, osVersion, customId, channel, createdAtMs, lastSeenAtMs } = device;
 		const story = { events: device.events, decision: device.decision, decidedAtMs: lastSeenAtMs };
 		return [
-			...[id, platform, version, build, osVersion, PLUGIN, 1, 0, customId, channel === BETA ? BETA : null],
-			...[channelIds.get(channel) ?? null, lastSeenAtMs, createdAtMs, lastSeenAtMs],
-			...[customId === null ? null : createdAtMs, JSON.stringify({ ids: {}, steps: {}, story })],
+			id,
+			platform,
+			version,
+			build,
+			osVersion,
+			PLUGIN,
+			1,
+			0,
+			customId,
+			channel === BETA ? BETA : null,
+			channelIds.get(channel) ?? null,
+			lastSeenAtMs,
+			createdAtMs,
+			lastSeenAtMs,
+			customId === null ? null : createdAtMs,
+			JSON.stringify({ ids: {}, steps: {}, story }),
 		];
 	});
 	return insertSampleReports(
 		appId,
 		"devices",
 		[
-			...(["device_id", "platform", "version_name", "version_build", "os_version", "plugin_version"] as const),
-			...(["is_prod", "is_emulator", "custom_id", "default_channel", "channel_id", "last_seen_at_ms"] as const),
-			...(["created_at_ms", "updated_at_ms", "custom_id_first_at_ms", "recent_reports"] as const),
+			"device_id",
+			"platform",
+			"version_name",
+			"version_build",
+			"os_version",
+			"plugin_version",
+			"is_prod",
+			"is_emulator",
+			"custom_id",
+			"default_channel",
+			"channel_id",
+			"last_seen_at_ms",
+			"created_at_ms",
+			"updated_at_ms",
+			"custom_id_first_at_ms",
+			"recent_reports",
 		],
 		rows,
 	);
@@ -56,7 +82,13 @@ export function storageStatements(
 
 export function figureStatements(appId: AppId, { days }: SampleFleet) {
 	const sketch = (day: number, kind: string, version: string, all: Sketch) => [
-		...[day, kind, version, 0, encodeSketch(all), countDistinct(all), 1],
+		day,
+		kind,
+		version,
+		0,
+		encodeSketch(all),
+		countDistinct(all),
+		1,
 	];
 	const sketches = days.flatMap(({ day, all, byVersion }) => [
 		sketch(day, "all", "", all),

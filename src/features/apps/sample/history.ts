@@ -106,8 +106,19 @@ function bundleStatements(appId: AppId, userId: string, today: number, zips: Rea
 		const zip = zips.get(version);
 		const atMs = uploadedAtMs(daysAgo, today);
 		return [
-			...[version, "ready", zip?.sha256 ?? null, zip?.sha256 ?? null, zip?.sizeBytes ?? null, "r2"],
-			...[zip?.objectKey ?? null, notes, commitLink(commit), userId, version.includes("-pr.") ? 1 : 0, atMs, atMs],
+			version,
+			"ready",
+			zip?.sha256 ?? null,
+			zip?.sha256 ?? null,
+			zip?.sizeBytes ?? null,
+			"r2",
+			zip?.objectKey ?? null,
+			notes,
+			commitLink(commit),
+			userId,
+			version.includes("-pr.") ? 1 : 0,
+			atMs,
+			atMs,
 		];
 	});
 	return insertSample(
@@ -148,20 +159,29 @@ function channelStatements(
 		const paused = last?.action === "rollout_paused" ? releasedAtMs(last, today) : null;
 		const isPreview = name === PREVIEW;
 		return [
-			...[
-				channelIds.get(name) ?? null,
-				name,
-				rollout?.stable ?? own.findLast(goesLive)?.version ?? null,
-				name === PRODUCTION ? 1 : 0,
-			],
-			...[name === PRODUCTION ? 0 : 1, isPreview ? 1 : 0],
+			channelIds.get(name) ?? null,
+			name,
+			rollout?.stable ?? own.findLast(goesLive)?.version ?? null,
+			name === PRODUCTION ? 1 : 0,
+			name === PRODUCTION ? 0 : 1,
+			isPreview ? 1 : 0,
 			...(isPreview
 				? [PREVIEW_CHANNEL_SETTINGS.disable_auto_update, PREVIEW_CHANNEL_SETTINGS.disable_auto_update_under_native]
 				: ["major", 1]),
-			...[rollout?.version ?? null, rollout === undefined ? null : rolloutIdOf(appId, name), rollout?.bps ?? 0],
-			...[rollout === undefined ? 0 : 1, paused, paused === null ? null : pauseReason],
-			...[isPreview ? 0 : 1, LIMIT_BPS, CONFIDENCE_BPS, MIN_ATTEMPTS, MIN_FAILURES, userId],
-			...[first === undefined ? 0 : releasedAtMs(first, today), last === undefined ? 0 : releasedAtMs(last, today)],
+			rollout?.version ?? null,
+			rollout === undefined ? null : rolloutIdOf(appId, name),
+			rollout?.bps ?? 0,
+			rollout === undefined ? 0 : 1,
+			paused,
+			paused === null ? null : pauseReason,
+			isPreview ? 0 : 1,
+			LIMIT_BPS,
+			CONFIDENCE_BPS,
+			MIN_ATTEMPTS,
+			MIN_FAILURES,
+			userId,
+			first === undefined ? 0 : releasedAtMs(first, today),
+			last === undefined ? 0 : releasedAtMs(last, today),
 		];
 	});
 	const names = [PRODUCTION, BETA].map((name) => [name, startOfDayMs(today)]);
@@ -212,10 +232,20 @@ function releaseStatements(appId: AppId, today: number, pauseReason: string) {
 		const job = jobOf(release, SAMPLE_BUNDLES.find((bundle) => bundle.version === version)?.commit ?? "");
 		const type = actorTypeOf(by);
 		return [
-			...[channel, releasedAtMs(release, today), action, version, version, liveBefore(release), bps ?? null],
-			...[release.action === "rollout_paused" ? pauseReason : (release.reason ?? null)],
-			...[type, type === "system" ? null : sampleUuid(appId, by), by, isTarget ? 1 : 0],
-			...[isTarget && wasLeft && channel === PRODUCTION ? 1 : 0, job === undefined ? null : JSON.stringify(job)],
+			channel,
+			releasedAtMs(release, today),
+			action,
+			version,
+			version,
+			liveBefore(release),
+			bps ?? null,
+			release.action === "rollout_paused" ? pauseReason : (release.reason ?? null),
+			type,
+			type === "system" ? null : sampleUuid(appId, by),
+			by,
+			isTarget ? 1 : 0,
+			isTarget && wasLeft && channel === PRODUCTION ? 1 : 0,
+			job === undefined ? null : JSON.stringify(job),
 		];
 	});
 	return insertSample(
@@ -282,14 +312,29 @@ function rolloutStatements(appId: AppId, today: number, offers: readonly SampleO
 		const { startedAtMs, stepAtMs, isPaused } = timesOf(channel, today);
 		const { version, bps } = ROLLOUTS[channel as keyof typeof ROLLOUTS];
 		return [
-			...[rolloutIdOf(appId, channel), channel, version, version, bps, isPaused ? 1 : 0],
-			...[startedAtMs, stepAtMs, startedAtMs],
+			rolloutIdOf(appId, channel),
+			channel,
+			version,
+			version,
+			bps,
+			isPaused ? 1 : 0,
+			startedAtMs,
+			stepAtMs,
+			startedAtMs,
 		];
 	});
 	const networkOf = (deviceId: string) => sampleUuid(appId, `network ${deviceId}`).replaceAll("-", "");
 	const devices = offers.map(({ channel, deviceId, fromVersion, createdAtMs, atMs, installedAtMs, failedAtMs }) => [
-		...[rolloutIdOf(appId, channel), deviceId, networkOf(deviceId), networkOf(deviceId), fromVersion, atMs, atMs],
-		...[installedAtMs, failedAtMs, createdAtMs],
+		rolloutIdOf(appId, channel),
+		deviceId,
+		networkOf(deviceId),
+		networkOf(deviceId),
+		fromVersion,
+		atMs,
+		atMs,
+		installedAtMs,
+		failedAtMs,
+		createdAtMs,
 	]);
 	return [
 		...insertSample(
@@ -311,8 +356,16 @@ function rolloutStatements(appId: AppId, today: number, offers: readonly SampleO
 		...insertSampleOffers(
 			appId,
 			[
-				...["rollout_id", "device_id", "network", "told_network", "from_version", "first_served_at_ms"],
-				...["last_served_at_ms", "installed_at_ms", "failed_at_ms", "device_created_at_ms"],
+				"rollout_id",
+				"device_id",
+				"network",
+				"told_network",
+				"from_version",
+				"first_served_at_ms",
+				"last_served_at_ms",
+				"installed_at_ms",
+				"failed_at_ms",
+				"device_created_at_ms",
 			],
 			devices,
 		),

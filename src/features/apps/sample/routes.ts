@@ -38,8 +38,14 @@ export const createSampleApp = endpoint({
 	path: "/app/sample",
 	tag: "Apps",
 	summary: "Add a sample app with a month of made-up history",
-	description:
-		"Bundles, channels, releases, two rollouts and 200 devices with their statistics and events, so that every screen has something to show. The `app_id` of a sample app begins with `sample.capstan.`, which POST /app gives to no other app, and no webhook or mail reports what is made up. An organization has one sample app at a time. DELETE /app/:app_id removes it at once and for good, without a reserved id.",
+	description: [
+		"Bundles, channels, releases, two rollouts and 200 devices with their statistics and events, so that",
+		"every screen has something to show.",
+		"The `app_id` of a sample app begins with `sample.capstan.`, which POST /app gives to no other app,",
+		"and no webhook or mail reports what is made up.",
+		"An organization has one sample app at a time.",
+		"DELETE /app/:app_id removes it at once and for good, without a reserved id.",
+	],
 	access: { permission: "org.create_app", scope: orgScope("body.owner_org") },
 	body: v.object({ owner_org: uuid }),
 	status: [201],

@@ -1,5 +1,5 @@
 /**
- * The scheduled sweep and the queue consumer: what nobody finished is given up, what nobody uses is
+ * The scheduled clean-up and the queue consumer: what nobody finished is given up, what nobody uses is
  * removed, and what is alive stays. Both may fail, be repeated and overlap.
  */
 import { beforeEach, describe, expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { query } from "../../../src/db/client";
 import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import type { QueueMessage } from "../../../src/messages";
 import { collectGarbage } from "../../../src/queue/garbage";
-import { sweep } from "../../../src/schedule";
+import { runJobs } from "../../../src/schedule";
 import { removeAll } from "../../../src/storage/objects";
 import {
 	deltaName,
@@ -75,11 +75,11 @@ describe("an upload or registration that expired", () => {
 		world.clock.nowMs += 1;
 		const later = await beginHalf("3.0.0");
 		world.clock.nowMs += DAY_MS - 2;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await namesOf("pending")).toEqual(["2.0.0", "2.0.1", "3.0.0"]);
 
 		world.clock.nowMs += 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await namesOf("pending")).toEqual(["3.0.0"]);
 		expect(await namesOf("ready")).toEqual(["1.0.0"]);
 		expect(await storedKeys(`${app.uuid}/`)).toHaveLength(2);
@@ -96,7 +96,7 @@ describe("an upload or registration that expired", () => {
 		world.clock.nowMs += DAY_MS - HOUR_MS;
 		const location = await beginHalf("1.0.0");
 		world.clock.nowMs += DAY_MS - HOUR_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect((await tusPatch(world, world.adminKey, location, 100, bundleOf(200).slice(100))).status).toBe(204);
 		expect(await namesOf("ready")).toEqual(["1.0.0"]);
 	});
@@ -121,18 +121,18 @@ describe("an upload or registration that expired", () => {
 		);
 		const left = async () =>
 			(await rows(query.selectFrom("uploads").select("id").where("app_id", "=", app.uuid))).length;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await left()).toBe(50);
 		expect(await violations(app.uuid)).toEqual([]);
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await left()).toBe(0);
 		expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
 		const before = await garbageOf();
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await garbageOf()).toEqual(before);
 		for (let run = 0; run < 2; run++) {
 			world.clock.nowMs += DAY_MS;
-			await sweep(world.deps);
+			await runJobs(world.deps);
 		}
 		expect(await violations(app.uuid, { settled: true })).toEqual([]);
 	});
@@ -150,11 +150,11 @@ describe("garbage", () => {
 		});
 		expect(deleted.status).toBe(200);
 		for (const bundles of [failing(["delete"]), failing(["list"])]) {
-			await expect(sweep({ ...world.deps, bundles })).rejects.toThrow("sweep failed: garbage");
+			await expect(runJobs({ ...world.deps, bundles })).rejects.toThrow("jobs failed: garbage");
 			expect(await storedKeys(`${app.uuid}/`)).toEqual(kept);
 			expect(await violations(app.uuid)).toEqual([]);
 		}
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
 	});
 
@@ -176,17 +176,17 @@ describe("garbage", () => {
 	test("is checked a second time a day later, and then deleted", async () => {
 		await beginHalf("1.0.0");
 		world.clock.nowMs += DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		const [row] = await garbageOf();
 		expect(row?.due_at_ms).toBe(world.clock.nowMs + DAY_MS);
 		// A request that was still sending stores its piece now.
 		await testEnv.BUNDLES.put(`${row?.object_prefix}segment-0000000000050`, "late");
 		world.clock.nowMs += DAY_MS - 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await storedKeys(`${app.uuid}/`)).toHaveLength(1);
 		expect(await violations(app.uuid)).toEqual([]);
 		world.clock.nowMs += 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
 		expect(await garbageOf()).toEqual([]);
 	});
@@ -230,16 +230,16 @@ describe("files of the delta store", () => {
 			}),
 		);
 		world.clock.nowMs += DAY_MS - 2;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await filesOf()).toEqual(["00_empty", "aa_unused.js", "bb_used.js", "cc_claimed.js"]);
 		world.clock.nowMs += 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await filesOf()).toEqual(["bb_used.js", "cc_claimed.js"]);
 		expect(await violations(app.uuid)).toEqual([]);
 		// An empty one that is stored again while the garbage of the first is due has its object.
 		await tusCreate(world, world.adminKey, deltaName(world, app, "00_empty"), 0);
 		world.clock.nowMs += DAY_MS - 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await filesOf()).toEqual(["00_empty", "bb_used.js"]);
 		expect(await violations(app.uuid)).toEqual([]);
 	});
@@ -253,10 +253,10 @@ describe("the mark of a clean-up in two calls", () => {
 			(await rows(query.selectFrom("bundles").select("delete_marked_at_ms").where("id", "=", id)))[0]
 				?.delete_marked_at_ms;
 		world.clock.nowMs += HOUR_MS - 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await mark()).toBe(world.clock.nowMs - HOUR_MS + 1);
 		world.clock.nowMs += 1;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		expect(await mark()).toBeNull();
 		expect(await namesOf("ready")).toEqual(["1.0.0"]);
 	});
@@ -299,7 +299,7 @@ describe("the queue consumer", () => {
 	});
 });
 
-test("the sweep reads by index only", async () => {
+test("the clean-up reads by index only", async () => {
 	const seen: string[] = [];
 	const d1 = {
 		withSession(constraint: D1SessionConstraint) {
@@ -320,7 +320,7 @@ test("the sweep reads by index only", async () => {
 			};
 		},
 	} as unknown as D1Database;
-	await sweep({ ...world.deps, d1 });
+	await runJobs({ ...world.deps, d1 });
 	expect(seen.length).toBeGreaterThan(5);
 	expect(
 		seen.filter((step) =>
@@ -340,7 +340,7 @@ test("used and unused links leave nothing after their day", async () => {
 	await putBytes(world, used.body.upload_url, bundleOf(130));
 	for (let day = 0; day < 2; day++) {
 		world.clock.nowMs += DAY_MS;
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		// The tests before left more than one run's worth.
 		while (await collectGarbage(world.deps));
 	}

@@ -9,7 +9,7 @@ import { openDb } from "../../../src/db/client";
 import { removeUnusedDeltaFiles } from "../../../src/db/delta-files";
 import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import { removeAuditEntries } from "../../../src/features/audit/retention";
-import { JOBS, sweep } from "../../../src/schedule";
+import { JOBS, runJobs } from "../../../src/schedule";
 import { countingRows } from "../support/counting";
 import { emptyDatabase } from "../support/database-text";
 import { withFault } from "../support/faults";
@@ -52,11 +52,11 @@ describe("a run with nothing to do", () => {
 	});
 
 	test("reads under 5,000 rows in an account of 3 apps with 10,000 files each, and writes next to none", async () => {
-		await sweep(world.deps);
+		await runJobs(world.deps);
 		for (let again = 0; again < 3; again++) {
 			world.clock.nowMs += HOUR_MS;
 			const counted = countingRows(testEnv.DB);
-			await sweep({ ...world.deps, d1: counted.d1 });
+			await runJobs({ ...world.deps, d1: counted.d1 });
 			expect(counted.read, JSON.stringify(counted.statements)).toBeLessThan(5_000);
 			expect(counted.written).toBeLessThan(10);
 		}
@@ -113,14 +113,14 @@ describe("a run that has nothing to clean up", () => {
 				await addLivingApp(world);
 			}
 			world.clock.nowMs += HOUR_MS;
-			await sweep(world.deps);
+			await runJobs(world.deps);
 			// Apps that changed in the last minutes are published by each run, and this is the database's
 			// clock.
 			await run("UPDATE changes SET at_ms = at_ms - 3600000");
 			world.clock.nowMs += HOUR_MS;
 			const counted = withFault(world, 0, "refused");
 			const before = await countOf("bundles");
-			await sweep(counted.deps);
+			await runJobs(counted.deps);
 			expect(await countOf("bundles")).toBe(before);
 			expect(counted.calls.length, counted.calls.join()).toBeLessThanOrEqual(MOST_CALLS);
 		},

@@ -8,7 +8,7 @@ import { query } from "./client";
 /** Beside the positions of its steps. */
 const STEP = "sweep";
 
-export function storeSweepRun(atMs: number): CompiledQuery {
+export function storeJobRun(atMs: number): CompiledQuery {
 	const position = JSON.stringify([atMs]);
 	return query
 		.insertInto("sweep_positions")
@@ -18,7 +18,7 @@ export function storeSweepRun(atMs: number): CompiledQuery {
 }
 
 /** No row before the first run. */
-export function lastSweepRun(): CompiledQuery<{ readonly at_ms: number }> {
+export function lastJobRun(): CompiledQuery<{ readonly at_ms: number }> {
 	return query
 		.selectFrom("sweep_positions")
 		.select(sql<number>`${sql.ref("position")} ->> 0`.as("at_ms"))

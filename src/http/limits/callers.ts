@@ -42,10 +42,10 @@ export const ANSWER_BYTES_A_SECOND = 8 * 1024 * 1024;
 /** Fraction of a limit after which the platform's counter is asked. */
 const LOCAL_SHARE = 0.1;
 
-export type StrangerLimits = ReturnType<typeof createStrangerLimits>;
+export type CallerLimits = ReturnType<typeof createCallerLimits>;
 
 /** One per isolate. */
-export function createStrangerLimits(deps: Deps) {
+export function createCallerLimits(deps: Deps) {
 	const scale = deps.config.addressLimitScale;
 	const counters = createAddressCounters();
 	const { counterOf, counterBy, counterFor } = counters;
@@ -169,8 +169,8 @@ export function createStrangerLimits(deps: Deps) {
 		...createCredentialLimits(deps, counters),
 
 		/**
-		 * The database for a request without a key: each batch is counted by address first. `unlimited`
-		 * is for work that is bounded otherwise, such as reading an app that is cached.
+		 * The database for a request without a key: each batch is counted by address first. `unlimited` is
+		 * for work that is bounded otherwise, such as reading an app that is cached.
 		 * @param kind the name of the shared counter
 		 */
 		database(db: Database, address: string | null, kind: string): Database {
