@@ -77,11 +77,30 @@ const hasStrayCleartext = (project: Project, origin: string) =>
 	project.server?.startsWith("http:") === true &&
 	project.setting(...CLEARTEXT) === true;
 
-/** Whether a computed file has the value in plain sight. */
+const escaped = (part: string) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/**
+ * Whether a computed file has the value in plain sight: as it is, beside another one such as that of
+ * the environment, or by a constant of the file.
+ */
 function isWritten(text: string, { path, value }: SettingChange): boolean {
-	const escaped = (part: string) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-	const literal = typeof value === "string" ? `(["'\`])${escaped(value)}\\1` : String(value);
-	return new RegExp(`\\b${escaped(path.at(-1) ?? "")}\\b["']?\\s*:\\s*${literal}`).test(text);
+	const literal = typeof value === "string" ? `[^\\n,]*?(["'\`])${escaped(value)}\\1` : String(value);
+	const wanted = new RegExp(`\\b${escaped(path.at(-1) ?? "")}\\b["']?\\s*:\\s*${literal}`);
+	return wanted.test(withConstants(text));
+}
+
+const CONSTANT = /\bconst\s+([\w$]+)\s*(?::\s*string)?\s*=\s*(["'`])([^"'`\n]*)\2/g;
+
+/** The text with the strings of its constants in the place of their names. */
+function withConstants(text: string): string {
+	let resolved = text;
+	for (const [, name = "", , value = ""] of text.matchAll(CONSTANT)) {
+		const used = new RegExp(`(:\\s*)${escaped(name)}(?=\\s*[,}\\n])`, "g");
+		resolved = resolved
+			.replaceAll(`\${${name}}`, () => value)
+			.replace(used, (_, colon: string) => `${colon}${JSON.stringify(value)}`);
+	}
+	return resolved;
 }
 
 /** Fields of the updater, the same in capacitor.config and in the options of Electron's updater. */

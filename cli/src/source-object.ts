@@ -147,7 +147,19 @@ export function readLiteral(text: string, root: ObjectLiteral, path: readonly st
 	const member = root.members.find((each) => each.key === key);
 	if (member === undefined) return undefined;
 	if (rest.length === 0) return literalOf(text.slice(member.valueStart, member.valueEnd));
-	return text[member.valueStart] === "{" ? readLiteral(text, objectAt(text, member.valueStart), rest) : undefined;
+	if (text[member.valueStart] !== "{") return undefined;
+	const object = found(() => objectAt(text, member.valueStart));
+	return object === undefined ? undefined : readLiteral(text, object, rest);
+}
+
+/** The object; undefined if a part of it is computed. */
+export function found(read: () => ObjectLiteral): ObjectLiteral | undefined {
+	try {
+		return read();
+	} catch (error) {
+		if (error instanceof NotEditable) return undefined;
+		throw error;
+	}
 }
 
 export interface SettingChange {
@@ -162,7 +174,7 @@ export interface SettingChange {
 export function withSettings(text: string, isJson: boolean, changes: readonly SettingChange[]): string {
 	let edited = text;
 	for (const { path, value } of changes) edited = withSetting(edited, isJson, rootObject(edited, isJson), path, value);
-	return edited;
+	return withLineEndsOf(text, edited);
 }
 
 /**
@@ -172,8 +184,12 @@ export function withSettings(text: string, isJson: boolean, changes: readonly Se
 export function withSettingsAt(text: string, start: number, changes: readonly SettingChange[]): string {
 	let edited = text;
 	for (const { path, value } of changes) edited = withSetting(edited, false, objectAt(edited, start), path, value);
-	return edited;
+	return withLineEndsOf(text, edited);
 }
+
+/** New lines end as all lines of the file do. */
+const withLineEndsOf = (text: string, edited: string) =>
+	/\r\n/.test(text) && !/(?<!\r)\n/.test(text) ? edited.replace(/(?<!\r)\n/g, "\r\n") : edited;
 
 function withSetting(
 	text: string,

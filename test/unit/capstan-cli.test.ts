@@ -3,7 +3,7 @@
  * are repeated.
  */
 import { generateKeyPairSync } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { connect, eachOf, onlyJson, repeating } from "../../cli/src/api";
 import { type Command, durationOf, helpOf, parsed } from "../../cli/src/command";
 import { clockFinding, webhookFindings } from "../../cli/src/commands/doctor";
@@ -296,6 +296,21 @@ describe("a request", () => {
 		await expect(send("https://u", {})).rejects.toThrow("try 4");
 		const busy = repeating(async () => new Response("", { status: 503 }), pause);
 		expect((await busy("https://u", {})).status).toBe(503);
+	});
+
+	test("is not repeated after its time: the next one would wait as long", async () => {
+		let tries = 0;
+		const late = new Failure("server_unreachable", "late", EXIT.unreachable, { reason: "no answer in time" });
+		const send = repeating(async () => {
+			tries += 1;
+			throw late;
+		}, pause);
+		await expect(send("https://u", {})).rejects.toBe(late);
+		expect(tries).toBe(1);
+		vi.stubGlobal("fetch", () => Promise.reject(new DOMException("late", "TimeoutError")));
+		const asked = connect("https://u.example.com", undefined, "1.0.0").send("https://u.example.com/ok", {});
+		await expect(asked).rejects.toMatchObject({ details: late.details });
+		vi.unstubAllGlobals();
 	});
 
 	test("is not repeated if the server refuses it", async () => {

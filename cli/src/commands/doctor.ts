@@ -8,8 +8,10 @@ import { connect, type Server } from "../api";
 import { readBuild } from "../build-folder";
 import { channelsOf } from "../channels";
 import { type Command, type Run, text } from "../command";
-import { privateKeyOf, publicKeyText } from "../encryption";
+import { KEY_FILE, namesPublicKey, privateKeyOf, publicKeyText } from "../encryption";
 import { EXIT, failureOf } from "../failure";
+import { readText } from "../json-file";
+import { exposureProblem } from "../key-exposure";
 import { addCommand } from "../package-manager";
 import type { Project } from "../project";
 import { givenKey, otherServer, PLATFORM_OPTION, platformOf, projectOf, serverOrigin } from "../settings";
@@ -163,12 +165,29 @@ async function buildFindings(project: Project): Promise<Finding[]> {
 /** The private key that bundles are encrypted with belongs to the public key of the app. */
 async function keyPairFindings(run: Run, project: Project): Promise<Finding[]> {
 	const pem = project.setting("plugins", "CapacitorUpdater", "publicKey");
+	const exposure = await exposureProblem(join(project.directory, KEY_FILE));
+	const isStored = (await readText(join(project.directory, KEY_FILE))) !== undefined;
+	const exposed: readonly Finding[] =
+		isStored && exposure !== undefined
+			? [
+					{
+						check: "key file",
+						state: exposure.exposure === "tracked" ? "failed" : "warning",
+						detail: exposure.detail,
+					},
+				]
+			: [];
 	try {
 		const key = await privateKeyOf(run, project);
 		if (key === undefined) return [];
 		const own = publicKeyText(key);
 		const carried = typeof pem === "string" ? pem.replace(/-----[^-]+-----|\s/g, "") : undefined;
+		if (carried === undefined && namesPublicKey(project)) {
+			const detail = `${project.config?.path} computes publicKey, so it was not compared with the private key`;
+			return [{ check: "encryption", state: "warning", detail }, ...exposed];
+		}
 		return [
+			...exposed,
 			carried === own
 				? { check: "encryption", state: "ok", detail: `bundles are encrypted, key ${own.slice(0, 20)}` }
 				: {
