@@ -40,8 +40,8 @@ export function connect(origin: string, key: string | undefined, version: string
 		headers.set("user-agent", `capstan-cli/${version}`);
 		if (key !== undefined) headers.set("authorization", key);
 		try {
-			const limitMs = ["GET", "HEAD"].includes(init.method ?? "GET") ? READ_LIMIT_MS : TIME_LIMIT_MS;
-			const signal = AbortSignal.any([AbortSignal.timeout(limitMs), connection.signal]);
+			const isRead = ["GET", "HEAD"].includes(init.method ?? "GET");
+			const signal = limited(connection.signal, isRead ? READ_LIMIT_MS : TIME_LIMIT_MS);
 			// The key must not follow a redirect to another host.
 			const answer = await fetch(url, { ...init, headers, redirect: "manual", signal });
 			connection.isThere();
@@ -53,6 +53,14 @@ export function connect(origin: string, key: string | undefined, version: string
 	const send = repeating(sendOnce);
 	const clientOf = (fetch: Send) => createClient({ baseUrl: origin, fetch: onlyJson(fetch, origin) });
 	return { origin, api: clientOf(send), apiOnce: clientOf(sendOnce), send, sendOnce };
+}
+
+/** `AbortSignal.any` of Node 20 loses the time limit to the garbage collector. */
+export function limited(other: AbortSignal, limitMs: number): AbortSignal {
+	const controller = new AbortController();
+	setTimeout(() => controller.abort(new DOMException("The answer is late.", "TimeoutError")), limitMs).unref();
+	other.addEventListener("abort", () => controller.abort(other.reason), { once: true });
+	return controller.signal;
 }
 
 /**

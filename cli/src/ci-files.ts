@@ -140,7 +140,7 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 			changes.push({ path: shown, before, after: content });
 		} else if (before !== content && included === undefined) {
 			kept.push(shown);
-			notes.push(`${shown} exists and was not changed.`);
+			notes.push(`${shown} exists and was not changed. Rename it and run init again to get the jobs of this version.`);
 		} else if (included !== undefined && !isIncluded(before, included)) {
 			const after = withInclude(before, included);
 			if (after !== undefined) changes.push({ path: shown, before, after });

@@ -23,6 +23,9 @@ export interface ObjectLiteral {
 	readonly members: readonly Member[];
 }
 
+/** Characters of a member in a message. */
+const LONGEST_SHOWN = 24;
+
 export class NotEditable extends Error {
 	override readonly name = "NotEditable";
 }
@@ -81,7 +84,10 @@ function memberAt(text: string, start: number): Member {
 	const name = /[\w$]+/y;
 	name.lastIndex = start;
 	const word = isQuoted ? text.slice(start, skipString(text, start)) : name.exec(text)?.[0];
-	if (word === undefined) throw new NotEditable("the object has a member that is not a plain name and value");
+	if (word === undefined) {
+		const [shown = ""] = text.slice(start, start + LONGEST_SHOWN).split(/[\r\n]/);
+		throw new NotEditable(`"${shown}" is not a plain name and value`);
+	}
 	const colon = skip(text, start + word.length);
 	if (text[colon] !== ":") throw new NotEditable(`the member ${word} is not a plain value`);
 	const valueStart = skip(text, colon + 1);

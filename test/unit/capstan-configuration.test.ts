@@ -117,9 +117,16 @@ describe("init --app", () => {
 			`Set these values yourself:\n  plugins.CapacitorUpdater.updateUrl: "${SERVER}/updates"\n`,
 		);
 		const again = await run(directory, words);
-		expect(again.out).toContain("These values cannot be checked: updateUrl. capstan init --config none lists them.\n");
+		expect(again.out).toContain(
+			"The computed values were not checked: updateUrl. capstan init --config none lists them.\n",
+		);
 		expect(again.out).not.toContain("yourself");
 		expect(again.out).not.toContain("set the values above");
+		expect(JSON.parse((await run(directory, ["doctor", "--json"])).out).findings).toContainEqual({
+			check: "config",
+			state: "warning",
+			detail: "capacitor.config.ts computes updateUrl, so it cannot be checked",
+		});
 		expect((await run(directory, [...words, "--config", "none"])).out).toContain("Set these values yourself:");
 	});
 
@@ -140,6 +147,18 @@ describe("init --app", () => {
 		expect(written).toContain(`${SERVER}/updates`);
 		const expected = await readFile(join(plain, name), "utf8");
 		expect(written).toBe(`\uFEFF${expected.replaceAll("\n", "\r\n")}`);
+	});
+
+	test("leads on to a release of the same app, and names what it cannot edit", async () => {
+		vi.stubGlobal("fetch", async () => Response.json({ app_id: "com.acme.a" }));
+		const text = "export default { appId: appId(), plugins: { CapacitorUpdater: { ...flags } } };\n";
+		const directory = await projectWith({ ...PACKAGE, "capacitor.config.ts": text });
+		const words = ["init", "--server", SERVER, "--ci", "none", "--key", "cap_key_of_this_test", "--app", "com.acme.a"];
+		await run(directory, words);
+		// The app is on the server already, and a missing value is named each time.
+		const { out } = await run(directory, words);
+		expect(out).toContain('capacitor.config.ts: "...flags } } };" is not a plain name and value. Set these');
+		expect(out).toMatch(/then capstan release --app com\.acme\.a\n$/);
 	});
 
 	test("without an id that can be read asks for one", async () => {

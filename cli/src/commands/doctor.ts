@@ -87,8 +87,11 @@ async function projectFindings(project: Project): Promise<Finding[]> {
 	const at = (field: string) =>
 		kind === "electron" ? project.setting(field) : project.setting("plugins", "CapacitorUpdater", field);
 	const addresses = ["updateUrl", "statsUrl", "channelUrl"].map((field) => [field, at(field)] as const);
+	const computed = addresses.filter(([field, value]) => value === undefined && mayCompute(config, field));
 	const elsewhere = addresses.filter(
-		([, value]) => typeof value !== "string" || server === undefined || !value.startsWith(`${server}/`),
+		(each) =>
+			!computed.includes(each) &&
+			(typeof each[1] !== "string" || server === undefined || !each[1].startsWith(`${server}/`)),
 	);
 	return [
 		{
@@ -109,16 +112,26 @@ async function projectFindings(project: Project): Promise<Finding[]> {
 					state: "warning",
 					detail: `${config?.path ?? "the configuration"} is computed, so it cannot be checked`,
 				}
-			: elsewhere.length === 0
-				? { check: "config", state: "ok", detail: `the app asks ${server}` }
-				: {
+			: elsewhere.length === 0 && computed.length > 0
+				? {
 						check: "config",
-						state: "failed",
-						detail: `${elsewhere.map(([field]) => field).join(", ")}: ${server === undefined ? "not set" : `not at ${server}`}; run capstan init`,
-					},
+						state: "warning",
+						detail: `${config.path} computes ${computed.map(([field]) => field).join(", ")}, so it cannot be checked`,
+					}
+				: elsewhere.length === 0
+					? { check: "config", state: "ok", detail: `the app asks ${server}` }
+					: {
+							check: "config",
+							state: "failed",
+							detail: `${elsewhere.map(([field]) => field).join(", ")}: ${server === undefined ? "not set" : `not at ${server}`}; run capstan init`,
+						},
 		...configurationFindings(project),
 	];
 }
+
+/** A script names the field without a literal, or takes some from elsewhere. */
+const mayCompute = (config: Project["config"], field: string) =>
+	config?.isJson === false && (config.text.includes("...") || new RegExp(`\\b${field}\\b`).test(config.text));
 
 function configurationFindings(project: Project): Finding[] {
 	const { config, kind, server } = project;
@@ -279,7 +292,13 @@ export async function clockFinding({ send, origin }: Pick<Server, "origin" | "se
 
 async function appFindings(server: Server, appId: string | undefined): Promise<Finding[]> {
 	if (appId === undefined)
-		return [{ check: "app", state: "failed", detail: "no app id; set appId in the configuration" }];
+		return [
+			{
+				check: "app",
+				state: "failed",
+				detail: "no app id that can be read; set appId in the configuration, or pass --app",
+			},
+		];
 	try {
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
 		const channels = await channelsOf(server, appId);

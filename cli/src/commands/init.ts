@@ -75,11 +75,12 @@ export const init: Command = {
 			...(ci.system === undefined ? {} : { branch: ci.branch, publishers: trust ?? "not_asked" }),
 		});
 		// A computed value may be right, and a second run knows nothing new about it.
-		const isAgain = changes.length === 0 && app === "exists" && !isByHand;
+		const isComputed = configuration.byHand.every((each) => each.isComputed);
+		const isAgain = changes.length === 0 && app === "exists" && isComputed && !isByHand;
 		for (const line of byHandLines(configuration, isAgain)) run.terminal.line(line);
 		for (const note of ci.notes) run.terminal.line(...note.split("\n"));
 		if (ci.system !== undefined && !isDryRun) run.terminal.line(...trustLines(ci, trust, { origin, appId }));
-		await report(run, { project, origin, changed: changes.length, app, configuration, isAgain });
+		await report(run, { project, origin, appId, changed: changes.length, app, configuration, isAgain });
 		return EXIT.ok;
 	},
 };
@@ -131,7 +132,7 @@ function byHandLines({ byHand, reason }: Configuration, isAgain: boolean): strin
 	if (byHand.length === 0) return [];
 	if (isAgain) {
 		const names = byHand.map(({ path }) => path.at(-1)).join(", ");
-		return [`${reason} These values cannot be checked: ${names}. capstan init --config none lists them.`];
+		return [`${reason} The computed values were not checked: ${names}. capstan init --config none lists them.`];
 	}
 	return [`${reason} Set these values yourself:`, ...byHand.map((each) => `  ${byHandLine(each)}`)];
 }
@@ -230,6 +231,7 @@ async function ensureApp(run: Run, project: Project, origin: string, appId: stri
 interface Done {
 	readonly project: Project;
 	readonly origin: string;
+	readonly appId: string;
 	readonly changed: number;
 	readonly app: AppState;
 	readonly configuration: Configuration;
@@ -239,7 +241,7 @@ interface Done {
 
 async function report(
 	{ terminal, directory }: Run,
-	{ project, origin, changed, app, configuration, isAgain }: Done,
+	{ project, origin, appId, changed, app, configuration, isAgain }: Done,
 ): Promise<void> {
 	const states: Readonly<Record<AppState, string>> = {
 		exists: "The app exists on the server.",
@@ -267,7 +269,7 @@ async function report(
 		...(project.kind === "capacitor" && (changed > 0 || configuration.byHand.length > 0)
 			? [await execCommand(directory, "cap sync")]
 			: []),
-		"capstan release",
+		project.appId === undefined ? `capstan release --app ${appId}` : "capstan release",
 	];
 	terminal.line(`Next: ${steps.join(", then ")}`);
 }
