@@ -8,10 +8,13 @@ import { type CapstanClient, createClient } from "../../src/client/client";
 import { EXIT, Failure } from "./failure";
 
 const TIME_LIMIT_MS = 120_000;
+/** Answers are small, and every one of them is there within seconds. */
+const READ_LIMIT_MS = 20_000;
 /** A server that is down is reported within three seconds. */
 const DOWN_LIMIT_MS = 2_500;
 const NOTICE_MS = 200;
 const NO_CONNECTION = "no connection";
+const NO_ANSWER = "no answer in time";
 const MOST_TRIES = 4;
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 60_000;
@@ -37,7 +40,8 @@ export function connect(origin: string, key: string | undefined, version: string
 		headers.set("user-agent", `capstan-cli/${version}`);
 		if (key !== undefined) headers.set("authorization", key);
 		try {
-			const signal = AbortSignal.any([AbortSignal.timeout(TIME_LIMIT_MS), connection.signal]);
+			const isRead = ["GET", "HEAD"].includes(init.method ?? "GET");
+			const signal = limited(connection.signal, isRead ? READ_LIMIT_MS : TIME_LIMIT_MS);
 			// The key must not follow a redirect to another host.
 			const answer = await fetch(url, { ...init, headers, redirect: "manual", signal });
 			connection.isThere();
@@ -49,6 +53,14 @@ export function connect(origin: string, key: string | undefined, version: string
 	const send = repeating(sendOnce);
 	const clientOf = (fetch: Send) => createClient({ baseUrl: origin, fetch: onlyJson(fetch, origin) });
 	return { origin, api: clientOf(send), apiOnce: clientOf(sendOnce), send, sendOnce };
+}
+
+/** `AbortSignal.any` of Node 20 loses the time limit to the garbage collector. */
+export function limited(other: AbortSignal, limitMs: number): AbortSignal {
+	const controller = new AbortController();
+	setTimeout(() => controller.abort(new DOMException("The answer is late.", "TimeoutError")), limitMs).unref();
+	other.addEventListener("abort", () => controller.abort(other.reason), { once: true });
+	return controller.signal;
 }
 
 /**
@@ -101,7 +113,8 @@ export function repeating(sendOnce: Send, pause: (ms: number) => Promise<void> =
 			try {
 				response = await sendOnce(url, init);
 			} catch (error) {
-				const isDown = error instanceof Failure && error.details.reason === NO_CONNECTION;
+				const reason = error instanceof Failure ? error.details.reason : undefined;
+				const isDown = reason === NO_CONNECTION || reason === NO_ANSWER;
 				if (tried >= MOST_TRIES || isDown) throw error;
 				await pause(FIRST_PAUSE_MS * 2 ** tried);
 				continue;
@@ -113,10 +126,14 @@ export function repeating(sendOnce: Send, pause: (ms: number) => Promise<void> =
 	};
 }
 
-/** A proxy or a captive portal may answer 200 with a page, which must not count as done. */
+/**
+ * A proxy or a captive portal may answer 200 with a page, which must not count as done, or redirect
+ * to another server.
+ */
 export function onlyJson(send: Send, origin: string): Send {
 	return async (url, init) => {
 		const response = await send(url, init);
+		refuseRedirect(response, origin);
 		const type = response.headers.get("content-type") ?? "";
 		if (!response.ok || type.startsWith("application/json")) return response;
 		throw new Failure(
@@ -126,6 +143,21 @@ export function onlyJson(send: Send, origin: string): Send {
 			{ server: origin },
 		);
 	};
+}
+
+/** An address with `http:` and the former name of a server redirect. */
+function refuseRedirect({ status, headers }: Response, origin: string): void {
+	const location = headers.get("location") ?? "";
+	if (status < 300 || status > 399 || !URL.canParse(location, origin)) return;
+	const target = new URL(location, origin).origin;
+	const remedy =
+		target === origin ? "Check the address and any proxy." : `If that is your server, pass --server ${target}.`;
+	throw new Failure(
+		"server_redirects",
+		`${origin} redirects to ${target === origin ? new URL(location, origin).pathname : target}, and a key never follows. ${remedy}`,
+		EXIT.usage,
+		{ server: origin, location: target },
+	);
 }
 
 const isBusy = (status: number) => status === 429 || status === 502 || status === 503 || status === 504;
@@ -139,7 +171,9 @@ export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(r
 
 function unreachable(origin: string, cause: unknown): Failure {
 	const inner = (cause as { readonly cause?: { readonly code?: string; readonly message?: string } }).cause;
-	const reason = inner?.code ?? inner?.message ?? (cause instanceof Error ? cause.name : "no answer");
+	const isLate = cause instanceof Error && cause.name === "TimeoutError";
+	const failed = inner?.code ?? inner?.message ?? (cause instanceof Error ? cause.name : "no answer");
+	const reason = isLate ? NO_ANSWER : failed;
 	const isLocal = /^https?:\/\/(localhost|127\.|\[::1\])/.test(origin);
 	const remedy = isLocal ? "start the server with npm start" : "check the address and your network";
 	return new Failure(

@@ -3,7 +3,7 @@
  * and the facts that they depend on. Jobs stand at the root of the repository, where its system
  * looks for them, and run in the folder of the project.
  */
-import { readFile, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { type CiFacts, KEY_SECRET } from "../../src/client/ci-facts";
 import { CI_SYSTEMS, type CiSystem, ciFiles } from "../../src/client/ci-workflow";
@@ -11,6 +11,7 @@ import { PACKAGE_MANAGERS } from "../../src/client/package-managers";
 import { packageAddress } from "./api";
 import { buildOf } from "./build-order";
 import { type Run, text } from "./command";
+import { KEY_FILE, namesPublicKey } from "./encryption";
 import { usage } from "./failure";
 import { type Branch, type Checkout, checkoutOf, mainBranchOf, placeOf } from "./git";
 import { GITLAB_FILE, isIncluded, stagesOf, withInclude } from "./gitlab-file";
@@ -139,7 +140,7 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 			changes.push({ path: shown, before, after: content });
 		} else if (before !== content && included === undefined) {
 			kept.push(shown);
-			notes.push(`${shown} exists and was not changed.`);
+			notes.push(`${shown} exists and was not changed. Rename it and run init again to get the jobs of this version.`);
 		} else if (included !== undefined && !isIncluded(before, included)) {
 			const after = withInclude(before, included);
 			if (after !== undefined) changes.push({ path: shown, before, after });
@@ -205,16 +206,11 @@ function refuseExpressions({ appId, webDir, branch, folder }: CiFacts): void {
 	throw usage("invalid_option", `"${expression}" has an expression of GitHub Actions; rename it, or pass --ci none.`);
 }
 
-/** Whether devices accept encrypted bundles only. The key may be computed, so its name counts. */
-async function isEncrypted({ config, directory }: Project): Promise<boolean> {
-	if (config !== undefined && /\bpublicKey\b["']?\s*:/.test(config.text)) return true;
-	return readFile(join(directory, ".capgo_key_v2")).then(
-		() => true,
-		() => false,
-	);
+async function isEncrypted(project: Project): Promise<boolean> {
+	return namesPublicKey(project) || (await readText(join(project.directory, KEY_FILE))) !== undefined;
 }
 
 const secretNote = (system: CiSystem) =>
 	system === "github"
-		? `The app is encrypted: save the private key as the secret ${KEY_SECRET}: gh secret set ${KEY_SECRET} < .capgo_key_v2`
+		? `The app is encrypted: save the private key as the secret ${KEY_SECRET}: gh secret set ${KEY_SECRET} < ${KEY_FILE}`
 		: `The app is encrypted: save the private key as the variable ${KEY_SECRET}, with the environment scope capstan*, so that the job that builds does not get it.`;

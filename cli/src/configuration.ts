@@ -18,7 +18,12 @@ export interface Configuration {
 	/** Undefined if nothing is to be written. */
 	readonly change: FileChange | undefined;
 	/** Values that a person must set; undefined for one to remove. */
-	readonly byHand: readonly { readonly path: readonly string[]; readonly value: Literal | undefined }[];
+	readonly byHand: readonly {
+		readonly path: readonly string[];
+		readonly value: Literal | undefined;
+		/** The file has a value that cannot be seen, which may be right. */
+		readonly isComputed: boolean;
+	}[];
 	/** Why, for people. */
 	readonly reason: string;
 }
@@ -33,10 +38,12 @@ export function configure(project: Project, origin: string, appId: string): Conf
 			config === undefined
 				? "No file creates an ElectronUpdater yet."
 				: `${config.path} computes its object, so it cannot be edited safely.`;
-		return { change: undefined, byHand: wanted.filter((each) => !isWritten(config?.text ?? "", each)), reason };
+		const text = config?.text ?? "";
+		const missing = wanted.filter((each) => !isWritten(text, each));
+		return { change: undefined, byHand: missing.map((each) => judged(text, each)), reason };
 	}
 	const { path, isJson, root } = config;
-	const byHand: SettingChange[] = [];
+	const byHand: Configuration["byHand"][number][] = [];
 	let reason = "";
 	let text = config.text;
 	for (const each of wanted) {
@@ -45,7 +52,7 @@ export function configure(project: Project, origin: string, appId: string): Conf
 		} catch (error) {
 			if (!(error instanceof NotEditable)) throw error;
 			if (isWritten(text, each)) continue;
-			byHand.push(each);
+			byHand.push(judged(text, each));
 			reason = `${path}: ${error.message}.`;
 		}
 	}
@@ -61,8 +68,10 @@ export function configureByHand(project: Project, origin: string, appId: string)
 			? isWritten(config?.text ?? "", each)
 			: project.setting(...each.path) === each.value || isWritten(config.text, each);
 	const byHand = [
-		...settingsOf(project, origin, appId).filter((each) => !isSet(each)),
-		...(hasStrayCleartext(project, origin) ? [{ path: CLEARTEXT, value: undefined }] : []),
+		...settingsOf(project, origin, appId)
+			.filter((each) => !isSet(each))
+			.map((each) => judged(config?.text ?? "", each)),
+		...(hasStrayCleartext(project, origin) ? [{ path: CLEARTEXT, value: undefined, isComputed: false }] : []),
 	];
 	return { change: undefined, byHand, reason: `${config?.path ?? "The configuration"} was not changed.` };
 }
@@ -77,11 +86,35 @@ const hasStrayCleartext = (project: Project, origin: string) =>
 	project.server?.startsWith("http:") === true &&
 	project.setting(...CLEARTEXT) === true;
 
-/** Whether a computed file has the value in plain sight. */
+const escaped = (part: string) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/**
+ * Whether a computed file has the value in plain sight: as it is, beside another one such as that of
+ * the environment, or by a constant of the file.
+ */
 function isWritten(text: string, { path, value }: SettingChange): boolean {
-	const escaped = (part: string) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-	const literal = typeof value === "string" ? `(["'\`])${escaped(value)}\\1` : String(value);
-	return new RegExp(`\\b${escaped(path.at(-1) ?? "")}\\b["']?\\s*:\\s*${literal}`).test(text);
+	const literal = typeof value === "string" ? `[^\\n,]*?(["'\`])${escaped(value)}\\1` : String(value);
+	const wanted = new RegExp(`\\b${escaped(path.at(-1) ?? "")}\\b["']?\\s*:\\s*${literal}`);
+	return wanted.test(withConstants(text));
+}
+
+function judged(text: string, change: SettingChange): Configuration["byHand"][number] {
+	const name = escaped(change.path.at(-1) ?? "");
+	return { ...change, isComputed: new RegExp(`\\b${name}\\b["']?\\s*[:,}]`).test(text) };
+}
+
+const CONSTANT = /\bconst\s+([\w$]+)\s*(?::\s*string)?\s*=\s*(["'`])([^"'`\n]*)\2/g;
+
+/** The text with the strings of its constants in the place of their names. */
+function withConstants(text: string): string {
+	let resolved = text;
+	for (const [, name = "", , value = ""] of text.matchAll(CONSTANT)) {
+		const used = new RegExp(`(:\\s*)${escaped(name)}(?=\\s*[,}\\n])`, "g");
+		resolved = resolved
+			.replaceAll(`\${${name}}`, () => value)
+			.replace(used, (_, colon: string) => `${colon}${JSON.stringify(value)}`);
+	}
+	return resolved;
 }
 
 /** Fields of the updater, the same in capacitor.config and in the options of Electron's updater. */

@@ -5,8 +5,9 @@
 import { resolve as absolute } from "node:path";
 import { type Build, readBuild, zipOf } from "./build-folder";
 import { type Option, type Run, text } from "./command";
-import { type Encryption, encryptionWith, privateKeyOf } from "./encryption";
+import { type Encryption, encryptionWith, KEY_FILE, namesPublicKey, privateKeyOf } from "./encryption";
 import { usage } from "./failure";
+import { exposureProblem } from "./key-exposure";
 import { type NativePackages, nativePackagesOf } from "./native-packages";
 import type { Project } from "./project";
 import { PLATFORM_OPTION } from "./settings";
@@ -87,9 +88,11 @@ export async function contentOf(
 ): Promise<Content> {
 	const form = formOf(run, project, wanted);
 	const key = await privateKeyOf(run, project);
-	if (key === undefined && project.setting("plugins", "CapacitorUpdater", "publicKey") !== undefined) {
+	if (key === undefined && namesPublicKey(project)) {
 		run.terminal.note("The app has a publicKey, so its devices refuse this bundle, which is not encrypted.");
 	}
+	const exposure = await exposureProblem(absolute(run.directory, text(run.options, "private-key") ?? KEY_FILE));
+	if (key !== undefined && exposure !== undefined) run.terminal.note(`Warning: ${exposure.detail}.`);
 	const encryption = key === undefined ? undefined : encryptionWith(key);
 	const zip = form === "delta" ? undefined : await zipOf(build);
 	const checksum = checksumOf(build, zip, encryption);

@@ -17,9 +17,10 @@ import { type Run, text } from "./command";
 import { usage } from "./failure";
 import { readText } from "./json-file";
 import type { Project } from "./project";
+import { GROOVY, type Syntax, sourceOf } from "./source-text";
 
 /** The file that `capgo key create` writes. */
-const KEY_FILE = ".capgo_key_v2";
+export const KEY_FILE = ".capgo_key_v2";
 const MODULUS_BITS = 2048;
 /** Devices report this much of their public key. */
 const KEY_ID_LENGTH = 20;
@@ -32,6 +33,12 @@ export interface Encryption {
 	/** A hexadecimal SHA-256, encrypted. The same hash always gives the same text. */
 	seal(sha256: string): string;
 }
+
+const SCRIPT: Syntax = { ...GROOVY, quotes: ['"', "'", "`"] };
+
+/** Whether devices accept encrypted bundles only. The key may be computed, so its name counts. */
+export const namesPublicKey = ({ config }: Pick<Project, "config">): boolean =>
+	config !== undefined && /\bpublicKey\b["']?\s*[:,}]/.test(sourceOf(config.text, SCRIPT).code);
 
 /**
  * The key that the options, the environment or the project have; undefined to upload unencrypted.
@@ -46,7 +53,7 @@ export async function privateKeyOf(run: Run, project: Project): Promise<KeyObjec
 			throw usage("private_key_not_found", `${path} does not exist; --private-key names a PEM file.`, {
 				field: "private-key",
 			});
-		if (project.setting("plugins", "CapacitorUpdater", "publicKey") === undefined) return undefined;
+		if (!namesPublicKey(project)) return undefined;
 		throw usage(
 			"private_key_missing",
 			`The app has a publicKey, so its devices refuse bundles that are not encrypted. Put the private key into ${KEY_FILE}, name it with --private-key, or set CAPSTAN_PRIVATE_KEY.`,

@@ -70,6 +70,10 @@ function refusal(error: CapstanError): Failure {
 	if (error.code === "preview_closed") {
 		return new Failure(error.code, previewEnded(String(error.moreInfo.channel ?? "")), EXIT.closed, details);
 	}
+	if (error.code === "unreadable_answer") {
+		const message = `The server's address answers, but not as Capstan does: ${error.message.trim().replace(/:$/, "")}. Check --server and any proxy, then try again.`;
+		return new Failure(error.code, message, EXIT.unreachable, details);
+	}
 	return new Failure(error.code, IN_OUR_WORDS[error.code] ?? withIssues(error), exitCodeOf(error), details);
 }
 

@@ -7,7 +7,7 @@ import { readdir, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { FoundVersions } from "./gradle-versions";
 import { jsonObject, plainJson, readJsonObject, readText } from "./json-file";
-import { type Literal, NotEditable, type ObjectLiteral, objectAt, readLiteral, rootObject } from "./source-object";
+import { found, type Literal, type ObjectLiteral, objectAt, readLiteral, rootObject } from "./source-object";
 import { storeVersionsOf } from "./store-versions";
 
 /** In the order in which Capacitor looks for them, and then those of other tools. */
@@ -173,15 +173,6 @@ async function sourceFiles(directory: string): Promise<string[]> {
 		}
 	}
 	return files;
-}
-
-function found(read: () => ObjectLiteral): ObjectLiteral | undefined {
-	try {
-		return read();
-	} catch (error) {
-		if (error instanceof NotEditable) return undefined;
-		throw error;
-	}
 }
 
 async function buildFolder(directory: string): Promise<string | undefined> {

@@ -2,6 +2,7 @@
  * Finds the command, runs it, and turns failures into messages and exit codes. Everything of the
  * process comes from the caller, so that tests can run commands in their own process.
  */
+import { CapstanError } from "../../src/client/client";
 import manifest from "../package.json";
 import { type Command, helpOf, parsed } from "./command";
 import { explain, logs, whatIf } from "./commands/devices";
@@ -80,7 +81,7 @@ export async function runCommand(argv: readonly string[], host: Host): Promise<n
 		}
 		return EXIT.ok;
 	} catch (failure) {
-		return terminal.failed(name, failure).exitCode;
+		return terminal.failed(name, inOptionWords(failure, command)).exitCode;
 	}
 
 	function help(word: string, about: readonly string[]): number {
@@ -106,6 +107,17 @@ export async function runCommand(argv: readonly string[], host: Host): Promise<n
 		out.write(`${named === undefined ? OVERVIEW : helpOf(named)}\n`);
 		return EXIT.ok;
 	}
+}
+
+/** The server names fields of its requests; a person passed options. */
+function inOptionWords(error: unknown, command: Command | undefined): unknown {
+	if (!(error instanceof CapstanError) || error.code !== "invalid_request") return error;
+	const { issues } = error.moreInfo;
+	const [issue, ...others] = Array.isArray(issues) ? (issues as { path?: unknown; message?: unknown }[]) : [];
+	const [field = ""] = String(issue?.path ?? "").split(".");
+	const option = field.replaceAll("_", "-");
+	if (issue === undefined || others.length > 0 || command?.options[option] === undefined) return error;
+	return usage("invalid_option", `--${option}: ${issue.message}.`, { field: option, requestId: error.requestId });
 }
 
 function helpLine({ name, summary }: Command): string {

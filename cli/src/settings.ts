@@ -112,11 +112,15 @@ export async function resolve(run: Run, stages: Stages = [], platform?: Platform
 	const appId = appOf(run, project);
 	const key = (await givenKey(run, origin)) ?? (await keylessKey(run, origin, appId, stages));
 	if (key === undefined) {
-		const message = `No API key for ${origin}: run capstan login, or set CAPSTAN_TOKEN.${keylessRemedy(run, origin)}`;
+		const message = `No API key for ${origin}: run ${loginFor(run, origin, project)}, or set CAPSTAN_TOKEN.${keylessRemedy(run, origin)}`;
 		throw new Failure("missing_key", message, EXIT.denied, { server: origin });
 	}
 	return { project, server: connect(origin, key, run.version), appId };
 }
+
+/** Without an option, the command asks the server of the project. */
+const loginFor = (run: Run, origin: string, project: Project) =>
+	isNamed(run) && project.server !== origin ? `capstan login --server ${origin}` : "capstan login";
 
 /** The lines of a CI job that let it request an identity token. */
 function keylessRemedy({ environment }: Run, origin: string): string {

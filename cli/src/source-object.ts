@@ -23,6 +23,9 @@ export interface ObjectLiteral {
 	readonly members: readonly Member[];
 }
 
+/** Characters of a member in a message. */
+const LONGEST_SHOWN = 24;
+
 export class NotEditable extends Error {
 	override readonly name = "NotEditable";
 }
@@ -81,7 +84,10 @@ function memberAt(text: string, start: number): Member {
 	const name = /[\w$]+/y;
 	name.lastIndex = start;
 	const word = isQuoted ? text.slice(start, skipString(text, start)) : name.exec(text)?.[0];
-	if (word === undefined) throw new NotEditable("the object has a member that is not a plain name and value");
+	if (word === undefined) {
+		const [shown = ""] = text.slice(start, start + LONGEST_SHOWN).split(/[\r\n]/);
+		throw new NotEditable(`"${shown}" is not a plain name and value`);
+	}
 	const colon = skip(text, start + word.length);
 	if (text[colon] !== ":") throw new NotEditable(`the member ${word} is not a plain value`);
 	const valueStart = skip(text, colon + 1);
@@ -150,7 +156,19 @@ export function readLiteral(text: string, root: ObjectLiteral, path: readonly st
 	const member = root.members.find((each) => each.key === key);
 	if (member === undefined) return undefined;
 	if (rest.length === 0) return literalOf(text.slice(member.valueStart, member.valueEnd));
-	return text[member.valueStart] === "{" ? readLiteral(text, objectAt(text, member.valueStart), rest) : undefined;
+	if (text[member.valueStart] !== "{") return undefined;
+	const object = found(() => objectAt(text, member.valueStart));
+	return object === undefined ? undefined : readLiteral(text, object, rest);
+}
+
+/** The object; undefined if a part of it is computed. */
+export function found(read: () => ObjectLiteral): ObjectLiteral | undefined {
+	try {
+		return read();
+	} catch (error) {
+		if (error instanceof NotEditable) return undefined;
+		throw error;
+	}
 }
 
 export interface SettingChange {
@@ -165,7 +183,7 @@ export interface SettingChange {
 export function withSettings(text: string, isJson: boolean, changes: readonly SettingChange[]): string {
 	let edited = text;
 	for (const { path, value } of changes) edited = withSetting(edited, isJson, rootObject(edited, isJson), path, value);
-	return edited;
+	return withLineEndsOf(text, edited);
 }
 
 /**
@@ -175,8 +193,12 @@ export function withSettings(text: string, isJson: boolean, changes: readonly Se
 export function withSettingsAt(text: string, start: number, changes: readonly SettingChange[]): string {
 	let edited = text;
 	for (const { path, value } of changes) edited = withSetting(edited, false, objectAt(edited, start), path, value);
-	return edited;
+	return withLineEndsOf(text, edited);
 }
+
+/** New lines end as all lines of the file do. */
+const withLineEndsOf = (text: string, edited: string) =>
+	/\r\n/.test(text) && !/(?<!\r)\n/.test(text) ? edited.replace(/(?<!\r)\n/g, "\r\n") : edited;
 
 function withSetting(
 	text: string,

@@ -23,6 +23,9 @@ export interface CiFile {
 	readonly included?: string;
 }
 
+const NOT_ASCII = /\P{ASCII}/gu;
+const codeOf = (character: string) => `u${character.codePointAt(0)?.toString(16)}`;
+
 /**
  * The name of the files and jobs of a project, which its folder makes unique in the repository. In a
  * directory with two projects, that of Capacitor has the name that it would have alone.
@@ -30,7 +33,14 @@ export interface CiFile {
 export const jobName = ({ folder, platform }: Pick<CiFacts, "folder" | "platform">) =>
 	[
 		"capstan",
-		...(folder === "" ? [] : [folder.replace(/[^A-Za-z0-9.]+/g, "-").replace(/^-|-$/g, "")]),
+		...(folder === ""
+			? []
+			: [
+					folder
+						.replace(NOT_ASCII, codeOf)
+						.replace(/[^A-Za-z0-9.]+/g, "-")
+						.replace(/^-|-$/g, ""),
+				]),
 		...(platform === "electron" ? [platform] : []),
 	].join("-");
 

@@ -3,8 +3,8 @@
  * are repeated.
  */
 import { generateKeyPairSync } from "node:crypto";
-import { describe, expect, test } from "vitest";
-import { connect, eachOf, onlyJson, repeating } from "../../cli/src/api";
+import { describe, expect, test, vi } from "vitest";
+import { connect, eachOf, limited, onlyJson, repeating } from "../../cli/src/api";
 import { type Command, durationOf, helpOf, parsed } from "../../cli/src/command";
 import { clockFinding, webhookFindings } from "../../cli/src/commands/doctor";
 import { encryptionWith } from "../../cli/src/encryption";
@@ -296,6 +296,35 @@ describe("a request", () => {
 		await expect(send("https://u", {})).rejects.toThrow("try 4");
 		const busy = repeating(async () => new Response("", { status: 503 }), pause);
 		expect((await busy("https://u", {})).status).toBe(503);
+	});
+
+	test("is not repeated after its time: the next one would wait as long", async () => {
+		let tries = 0;
+		const late = new Failure("server_unreachable", "late", EXIT.unreachable, { reason: "no answer in time" });
+		const send = repeating(async () => {
+			tries += 1;
+			throw late;
+		}, pause);
+		await expect(send("https://u", {})).rejects.toBe(late);
+		expect(tries).toBe(1);
+		vi.stubGlobal("fetch", () => Promise.reject(new DOMException("late", "TimeoutError")));
+		const asked = connect("https://u.example.com", undefined, "1.0.0").send("https://u.example.com/ok", {});
+		await expect(asked).rejects.toMatchObject({ details: late.details });
+		vi.unstubAllGlobals();
+	});
+
+	test("has a time limit that the garbage collector of Node 20 leaves alone", async () => {
+		// `any` holds its sources weakly there.
+		const any = vi.spyOn(AbortSignal, "any");
+		const connection = new AbortController();
+		const late = limited(connection.signal, 1);
+		await new Promise((resolve) => late.addEventListener("abort", resolve));
+		expect(late.reason).toMatchObject({ name: "TimeoutError" });
+		const unconnected = limited(connection.signal, 60_000);
+		connection.abort(new Error("down"));
+		expect(unconnected.reason).toMatchObject({ message: "down" });
+		expect(any).not.toHaveBeenCalled();
+		any.mockRestore();
 	});
 
 	test("is not repeated if the server refuses it", async () => {

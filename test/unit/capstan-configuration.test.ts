@@ -59,6 +59,17 @@ describe("init --app", () => {
 		["capacitor.config.mjs", "export default { appId: 'com.acme.a' };\n", 0],
 		["capacitor.config.cjs", "module.exports = { appId: 'com.acme.a' };\n", 0],
 		["capacitor.config.json", '{\n  // ours\n  "appId": "com.acme.a",\n}\n', 0],
+		[
+			"capacitor.config.ts",
+			"export default { appId: 'com.acme.a', plugins: { CapacitorUpdater: { ...flags } } };\n",
+			6,
+		],
+		["capacitor.config.js", "module.exports = { appId: 'com.acme.a', plugins: { ...plugins(), [name]: 1 } };\n", 6],
+		[
+			"capacitor.config.ts",
+			"export default { appId: 'com.acme.a', plugins: { CapacitorUpdater: { url() {} } } };\n",
+			6,
+		],
 	])("with %s: %j writes the jobs, and names %i values to set", async (name, text, byHand) => {
 		const directory = await projectWith({ ...PACKAGE, [name]: text });
 		const words = ["init", "--server", SERVER, "--app", "com.acme.b", "--ci", "github", "--json"];
@@ -78,6 +89,76 @@ describe("init --app", () => {
 		);
 		await writeFile(join(directory, name), `${written}\n/* ${fields.join("\n")} */\n`);
 		if (byHand > 0) expect(JSON.parse((await run(directory, words)).out).by_hand).toBeUndefined();
+	});
+
+	test.each([
+		[`updateUrl: process.env.UPDATES ?? "${SERVER}/updates"`],
+		[`updateUrl: isLocal ? "http://localhost:8787/updates" : '${SERVER}/updates'`],
+		[`updateUrl: \`\${server}/updates\``],
+		["updateUrl: updates"],
+	])("recognizes %s", async (field) => {
+		const text = `const server: string = "${SERVER}";\nconst updates = \`${SERVER}/updates\`;\nexport default { plugins: { CapacitorUpdater: { ${field} } } };\n`;
+		const directory = await projectWith({ ...PACKAGE, "capacitor.config.ts": text });
+		const words = ["init", "--server", SERVER, "--app", "com.acme.b", "--ci", "none", "--json"];
+		expect(JSON.parse((await run(directory, words)).out).by_hand).toBeUndefined();
+		const other = ["init", "--server", "https://other.example.com", ...words.slice(3)];
+		expect(JSON.parse((await run(directory, other)).out).by_hand).toEqual([
+			'plugins.CapacitorUpdater.updateUrl: "https://other.example.com/updates"',
+		]);
+	});
+
+	test("names what it cannot see in full once, and in one line after that", async () => {
+		vi.stubGlobal("fetch", async () => Response.json({ app_id: "com.acme.a" }));
+		const text = "export default { appId: 'com.acme.a', plugins: { CapacitorUpdater: { updateUrl: url() } } };\n";
+		const directory = await projectWith({ ...PACKAGE, "capacitor.config.ts": text });
+		const words = ["init", "--server", SERVER, "--ci", "none", "--key", "cap_key_of_this_test"];
+		const first = await run(directory, words);
+		expect(first.out).toContain(
+			`Set these values yourself:\n  plugins.CapacitorUpdater.updateUrl: "${SERVER}/updates"\n`,
+		);
+		const again = await run(directory, words);
+		expect(again.out).toContain(
+			"The computed values were not checked: updateUrl. capstan init --config none lists them.\n",
+		);
+		expect(again.out).not.toContain("yourself");
+		expect(again.out).not.toContain("set the values above");
+		expect(JSON.parse((await run(directory, ["doctor", "--json"])).out).findings).toContainEqual({
+			check: "config",
+			state: "warning",
+			detail: "capacitor.config.ts computes updateUrl, so it cannot be checked",
+		});
+		expect((await run(directory, [...words, "--config", "none"])).out).toContain("Set these values yourself:");
+	});
+
+	test.each([
+		["capacitor.config.json", '{ "appId": "com.acme.a" }'],
+		["capacitor.config.json", '{\n  "appId": "com.acme.a", // ours\n  "webDir": "www",\n}\n'],
+		["capacitor.config.ts", "export default {\n\tappId: 'com.acme.a', // ours\n\tplugins: {},\n};\n"],
+	])("keeps the line ends and the byte order mark of Windows in %s: %j", async (name, text) => {
+		const windows = `\uFEFF${text.replaceAll("\n", "\r\n")}`;
+		const [directory, plain] = [
+			await projectWith({ ...PACKAGE, [name]: windows }),
+			await projectWith({ ...PACKAGE, [name]: text }),
+		];
+		for (const each of [directory, plain, directory]) {
+			expect((await run(each, ["init", "--server", SERVER, "--ci", "none"])).code).toBe(0);
+		}
+		const written = await readFile(join(directory, name), "utf8");
+		expect(written).toContain(`${SERVER}/updates`);
+		const expected = await readFile(join(plain, name), "utf8");
+		expect(written).toBe(`\uFEFF${expected.replaceAll("\n", "\r\n")}`);
+	});
+
+	test("leads on to a release of the same app, and names what it cannot edit", async () => {
+		vi.stubGlobal("fetch", async () => Response.json({ app_id: "com.acme.a" }));
+		const text = "export default { appId: appId(), plugins: { CapacitorUpdater: { ...flags } } };\n";
+		const directory = await projectWith({ ...PACKAGE, "capacitor.config.ts": text });
+		const words = ["init", "--server", SERVER, "--ci", "none", "--key", "cap_key_of_this_test", "--app", "com.acme.a"];
+		await run(directory, words);
+		// The app is on the server already, and a missing value is named each time.
+		const { out } = await run(directory, words);
+		expect(out).toContain('capacitor.config.ts: "...flags } } };" is not a plain name and value. Set these');
+		expect(out).toMatch(/then capstan release --app com\.acme\.a\n$/);
 	});
 
 	test("without an id that can be read asks for one", async () => {

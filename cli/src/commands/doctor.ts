@@ -8,8 +8,10 @@ import { connect, type Server } from "../api";
 import { readBuild } from "../build-folder";
 import { channelsOf } from "../channels";
 import { type Command, type Run, text } from "../command";
-import { privateKeyOf, publicKeyText } from "../encryption";
+import { KEY_FILE, namesPublicKey, privateKeyOf, publicKeyText } from "../encryption";
 import { EXIT, failureOf } from "../failure";
+import { readText } from "../json-file";
+import { exposureProblem } from "../key-exposure";
 import { addCommand } from "../package-manager";
 import type { Project } from "../project";
 import { givenKey, otherServer, PLATFORM_OPTION, platformOf, projectOf, serverOrigin } from "../settings";
@@ -85,8 +87,11 @@ async function projectFindings(project: Project): Promise<Finding[]> {
 	const at = (field: string) =>
 		kind === "electron" ? project.setting(field) : project.setting("plugins", "CapacitorUpdater", field);
 	const addresses = ["updateUrl", "statsUrl", "channelUrl"].map((field) => [field, at(field)] as const);
+	const computed = addresses.filter(([field, value]) => value === undefined && mayCompute(config, field));
 	const elsewhere = addresses.filter(
-		([, value]) => typeof value !== "string" || server === undefined || !value.startsWith(`${server}/`),
+		(each) =>
+			!computed.includes(each) &&
+			(typeof each[1] !== "string" || server === undefined || !each[1].startsWith(`${server}/`)),
 	);
 	return [
 		{
@@ -107,16 +112,26 @@ async function projectFindings(project: Project): Promise<Finding[]> {
 					state: "warning",
 					detail: `${config?.path ?? "the configuration"} is computed, so it cannot be checked`,
 				}
-			: elsewhere.length === 0
-				? { check: "config", state: "ok", detail: `the app asks ${server}` }
-				: {
+			: elsewhere.length === 0 && computed.length > 0
+				? {
 						check: "config",
-						state: "failed",
-						detail: `${elsewhere.map(([field]) => field).join(", ")}: ${server === undefined ? "not set" : `not at ${server}`}; run capstan init`,
-					},
+						state: "warning",
+						detail: `${config.path} computes ${computed.map(([field]) => field).join(", ")}, so it cannot be checked`,
+					}
+				: elsewhere.length === 0
+					? { check: "config", state: "ok", detail: `the app asks ${server}` }
+					: {
+							check: "config",
+							state: "failed",
+							detail: `${elsewhere.map(([field]) => field).join(", ")}: ${server === undefined ? "not set" : `not at ${server}`}; run capstan init`,
+						},
 		...configurationFindings(project),
 	];
 }
+
+/** A script names the field without a literal, or takes some from elsewhere. */
+const mayCompute = (config: Project["config"], field: string) =>
+	config?.isJson === false && (config.text.includes("...") || new RegExp(`\\b${field}\\b`).test(config.text));
 
 function configurationFindings(project: Project): Finding[] {
 	const { config, kind, server } = project;
@@ -163,12 +178,29 @@ async function buildFindings(project: Project): Promise<Finding[]> {
 /** The private key that bundles are encrypted with belongs to the public key of the app. */
 async function keyPairFindings(run: Run, project: Project): Promise<Finding[]> {
 	const pem = project.setting("plugins", "CapacitorUpdater", "publicKey");
+	const exposure = await exposureProblem(join(project.directory, KEY_FILE));
+	const isStored = (await readText(join(project.directory, KEY_FILE))) !== undefined;
+	const exposed: readonly Finding[] =
+		isStored && exposure !== undefined
+			? [
+					{
+						check: "key file",
+						state: exposure.exposure === "tracked" ? "failed" : "warning",
+						detail: exposure.detail,
+					},
+				]
+			: [];
 	try {
 		const key = await privateKeyOf(run, project);
 		if (key === undefined) return [];
 		const own = publicKeyText(key);
 		const carried = typeof pem === "string" ? pem.replace(/-----[^-]+-----|\s/g, "") : undefined;
+		if (carried === undefined && namesPublicKey(project)) {
+			const detail = `${project.config?.path} computes publicKey, so it was not compared with the private key`;
+			return [{ check: "encryption", state: "warning", detail }, ...exposed];
+		}
 		return [
+			...exposed,
 			carried === own
 				? { check: "encryption", state: "ok", detail: `bundles are encrypted, key ${own.slice(0, 20)}` }
 				: {
@@ -260,7 +292,13 @@ export async function clockFinding({ send, origin }: Pick<Server, "origin" | "se
 
 async function appFindings(server: Server, appId: string | undefined): Promise<Finding[]> {
 	if (appId === undefined)
-		return [{ check: "app", state: "failed", detail: "no app id; set appId in the configuration" }];
+		return [
+			{
+				check: "app",
+				state: "failed",
+				detail: "no app id that can be read; set appId in the configuration, or pass --app",
+			},
+		];
 	try {
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
 		const channels = await channelsOf(server, appId);

@@ -4,7 +4,7 @@
  * replaces a workflow that a person changed. What it cannot edit it names, and does the rest all
  * the same; with `--config none` it leaves the configuration alone and names everything.
  */
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { CapstanError } from "../../../src/client/client";
 import { connect, dashboardPage } from "../api";
@@ -12,6 +12,7 @@ import { type Ci, ciOf, LOOPBACK } from "../ci-files";
 import { type Command, type Run, text } from "../command";
 import { type Configuration, configure, configureByHand } from "../configuration";
 import { EXIT, usage } from "../failure";
+import { ignoredKey } from "../key-exposure";
 import { lineDifference } from "../line-difference";
 import { addCommand, execCommand } from "../package-manager";
 import { PLATFORMS, type Project, UPDATERS } from "../project";
@@ -50,7 +51,8 @@ export const init: Command = {
 		const isDryRun = run.options["dry-run"] === true;
 		const configuration = (isByHand ? configureByHand : configure)(project, origin, appId);
 		const ci = await ciOf(run, { project, origin, appId });
-		const changes = [...(configuration.change === undefined ? [] : [configuration.change]), ...ci.changes];
+		const ignored = await ignoredKey(project);
+		const changes = [configuration.change, ignored, ...ci.changes].filter((change) => change !== undefined);
 		for (const { path, before, after } of changes) {
 			run.terminal.line(`${run.terminal.style("bold", path)}${before === "" ? " (new)" : ""}`);
 			for (const line of lineDifference(before, after)) {
@@ -72,10 +74,13 @@ export const init: Command = {
 			...(configuration.byHand.length === 0 ? {} : { by_hand: configuration.byHand.map(byHandLine) }),
 			...(ci.system === undefined ? {} : { branch: ci.branch, publishers: trust ?? "not_asked" }),
 		});
-		run.terminal.line(...byHandLines(configuration));
+		// A computed value may be right, and a second run knows nothing new about it.
+		const isComputed = configuration.byHand.every((each) => each.isComputed);
+		const isAgain = changes.length === 0 && app === "exists" && isComputed && !isByHand;
+		for (const line of byHandLines(configuration, isAgain)) run.terminal.line(line);
 		for (const note of ci.notes) run.terminal.line(...note.split("\n"));
 		if (ci.system !== undefined && !isDryRun) run.terminal.line(...trustLines(ci, trust, { origin, appId }));
-		await report(run, { project, origin, changed: changes.length, app, configuration });
+		await report(run, { project, origin, appId, changed: changes.length, app, configuration, isAgain });
 		return EXIT.ok;
 	},
 };
@@ -123,8 +128,12 @@ async function meantProject(run: Run, isByHand: boolean): Promise<Project> {
 const byHandLine = ({ path, value }: Configuration["byHand"][number]) =>
 	value === undefined ? `${path.join(".")}: remove it` : `${path.join(".")}: ${JSON.stringify(value)}`;
 
-function byHandLines({ byHand, reason }: Configuration): string[] {
+function byHandLines({ byHand, reason }: Configuration, isAgain: boolean): string[] {
 	if (byHand.length === 0) return [];
+	if (isAgain) {
+		const names = byHand.map(({ path }) => path.at(-1)).join(", ");
+		return [`${reason} The computed values were not checked: ${names}. capstan init --config none lists them.`];
+	}
 	return [`${reason} Set these values yourself:`, ...byHand.map((each) => `  ${byHandLine(each)}`)];
 }
 
@@ -172,9 +181,12 @@ function trustLines(
 	];
 }
 
+const BYTE_ORDER_MARK = "\uFEFF";
+
 async function put(path: string, content: string): Promise<void> {
 	await mkdir(dirname(path), { recursive: true });
-	await writeFile(path, content);
+	const before = await readFile(path, "utf8").catch(() => "");
+	await writeFile(path, before.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK + content : content);
 }
 
 type AppState = "exists" | "created" | "no_key" | "not_allowed" | "not_asked";
@@ -219,14 +231,17 @@ async function ensureApp(run: Run, project: Project, origin: string, appId: stri
 interface Done {
 	readonly project: Project;
 	readonly origin: string;
+	readonly appId: string;
 	readonly changed: number;
 	readonly app: AppState;
 	readonly configuration: Configuration;
+	/** Nothing was left to do. */
+	readonly isAgain: boolean;
 }
 
 async function report(
 	{ terminal, directory }: Run,
-	{ project, origin, changed, app, configuration }: Done,
+	{ project, origin, appId, changed, app, configuration, isAgain }: Done,
 ): Promise<void> {
 	const states: Readonly<Record<AppState, string>> = {
 		exists: "The app exists on the server.",
@@ -249,10 +264,12 @@ async function report(
 	// Capacitor copies the build, so it must be there before.
 	const steps = [
 		...(project.dependencies[plugin] === undefined ? [await addCommand(directory, plugin)] : []),
-		...(configuration.byHand.length === 0 ? [] : ["set the values above"]),
+		...(configuration.byHand.length === 0 || isAgain ? [] : ["set the values above"]),
 		"build your app",
-		...(project.kind === "capacitor" && changed > 0 ? [await execCommand(directory, "cap sync")] : []),
-		"capstan release",
+		...(project.kind === "capacitor" && (changed > 0 || configuration.byHand.length > 0)
+			? [await execCommand(directory, "cap sync")]
+			: []),
+		project.appId === undefined ? `capstan release --app ${appId}` : "capstan release",
 	];
 	terminal.line(`Next: ${steps.join(", then ")}`);
 }

@@ -260,6 +260,19 @@ export const REPOSITORIES: readonly Case[] = [
 		},
 	],
 	[
+		"a folder with letters of another alphabet, on a GitLab of its own",
+		{
+			at: "apps/Äpp 店",
+			remote: "ssh://git@gitlab.acme.example:2222/mobile/shop.git",
+			files: project("apps/Äpp 店", { "apps/Äpp 店/package-lock.json": "{}" }),
+		},
+		{
+			file: ".gitlab/capstan-apps-uc4pp-u5e97.yml",
+			build: npmAt("/apps/Äpp 店").map((line) => line.replace(/^\|/, "/apps/Äpp 店|")),
+			publish: ["/apps/Äpp 店", "dist"],
+		},
+	],
+	[
 		"Electron beside Capacitor",
 		{
 			at: "desktop",
