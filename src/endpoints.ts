@@ -95,6 +95,7 @@ import { serviceStatus } from "./features/service/status";
 import { createSigningKey, deleteSigningKey, listDeviceKeys, listSigningKeys } from "./features/signing/routes";
 import { appsOverview } from "./features/statistics/app-overview";
 import { bundleUsage, installStatistics } from "./features/statistics/bundle-routes";
+import { channelDevices } from "./features/statistics/channel-devices";
 import { failureStatistics } from "./features/statistics/failure-figures";
 import { healthStatistics } from "./features/statistics/health";
 import { reportStats } from "./features/statistics/ingest";
@@ -214,6 +215,7 @@ export const allEndpoints = withCapgoForms([
 	installStatistics,
 	healthStatistics,
 	failureStatistics,
+	channelDevices,
 	userStatistics,
 	appsOverview,
 	organizationStatistics,

@@ -52,7 +52,7 @@ export function Shell({ children, ...where }: Where & { readonly children: React
 		if (orgId !== undefined) storeLastOrganization(orgId);
 		if (appId !== undefined && record.data !== undefined) storeVisitedApp(appId);
 	}, [orgId, appId, record.data]);
-	useShortcuts({ appId, orgId, setOverlay });
+	useShortcuts({ appId, orgId, setOverlay, prepareSearch: preparePalette });
 	const switcher = (
 		<AppSwitcher
 			organization={organization}

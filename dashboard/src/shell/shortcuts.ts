@@ -7,7 +7,6 @@ import { useEffect, useRef } from "react";
 import { useLocation } from "wouter";
 import { areShortcutsOn } from "../components/shortcut-switch";
 import { appPath, organizationPath } from "../paths";
-import { preparePalette } from "./palette-overlay";
 import { APP_PLACES } from "./places";
 
 export type Overlay = "palette" | "help" | "switcher" | "more";
@@ -91,10 +90,12 @@ export function useShortcuts({
 	appId,
 	orgId,
 	setOverlay,
+	prepareSearch,
 }: {
 	readonly appId: string | undefined;
 	readonly orgId: string | undefined;
 	readonly setOverlay: (overlay: Overlay) => void;
+	readonly prepareSearch: () => void;
 }): void {
 	const [location, navigate] = useLocation();
 	const goAtMs = useRef(Number.NEGATIVE_INFINITY);
@@ -121,7 +122,7 @@ export function useShortcuts({
 		const onKey = (event: KeyboardEvent) => {
 			const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
 			// The first half of Ctrl K.
-			if (key === "Control" || key === "Meta") preparePalette();
+			if (key === "Control" || key === "Meta") prepareSearch();
 			if (key === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
 				event.preventDefault();
 				if (document.querySelector("[role=dialog]") === null) setOverlay("palette");
@@ -139,5 +140,5 @@ export function useShortcuts({
 		};
 		document.addEventListener("keydown", onKey);
 		return () => document.removeEventListener("keydown", onKey);
-	}, [appId, orgId, location, navigate, setOverlay]);
+	}, [appId, orgId, location, navigate, setOverlay, prepareSearch]);
 }

@@ -3,7 +3,7 @@
  * `totals=true` an object that has their number.
  */
 import * as v from "valibot";
-import type { AppId } from "../../authz/decide";
+import { holds } from "../../authz/decide";
 import {
 	BUNDLE_ORDERS,
 	BUNDLE_STATES,
@@ -15,9 +15,9 @@ import {
 import { type BundleListRow, keptUntilMs, MOST_DEVICES_READ } from "../../db/bundles";
 import type { NamedRows } from "../../db/named-reads";
 import { lastSeenRunning, tryTelemetry } from "../../db/telemetry-reads";
-import type { Deps } from "../../deps";
+import { uploadersOf } from "../../db/uploaders";
 import { packagesOf } from "../../domain/bundles/native-packages";
-import { endpoint } from "../../http/endpoint";
+import { type Context, endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {
 	booleanText,
@@ -33,7 +33,7 @@ import {
 	text,
 	time,
 } from "../../http/schemas";
-import { appScope } from "../../http/scope";
+import { type AppScopeRow, appScope } from "../../http/scope";
 import { nativePackages } from "./native-packages";
 
 export const bundleFields = {
@@ -124,7 +124,16 @@ export const bundleListSchema = v.array(v.strictObject(listedFields));
 export const bundleTotalsSchema = v.strictObject({
 	total: v.number(),
 	complete: v.boolean(),
-	bundles: v.array(v.strictObject({ ...listedFields, deleted_at: nullableTime })),
+	bundles: v.array(
+		v.strictObject({
+			...listedFields,
+			deleted_at: nullableTime,
+			uploaded_by: v.strictObject({
+				type: v.picklist(["api_key", "user"]),
+				name: v.nullable(v.string()),
+			}),
+		}),
+	),
 });
 
 function load(query: Query) {
@@ -137,6 +146,10 @@ function load(query: Query) {
 	};
 }
 type Loaded = NamedRows<ReturnType<typeof load>>;
+type ListContext = Pick<
+	Context<string, undefined, undefined, AppScopeRow, ReturnType<typeof load>>,
+	"db" | "deps" | "loaded" | "principal" | "scope" | "scopeRow"
+>;
 
 const shownFor =
 	({ version }: Query) =>
@@ -150,9 +163,19 @@ function totalsOf(
 	query: Query,
 	{ found: [found] }: Loaded,
 	rows: readonly BundleListRow[],
+	names: ReadonlyMap<string, string>,
 ): v.InferOutput<typeof bundleTotalsSchema> {
 	const shown = shownFor(query);
-	const bundles = rows.map((row) => ({ ...shown(row), deleted_at: nullableRfc3339(row.deleted_at_ms) }));
+	const bundles = rows.map((row) => {
+		return {
+			...shown(row),
+			deleted_at: nullableRfc3339(row.deleted_at_ms),
+			uploaded_by: {
+				type: row.created_by_key === null ? ("user" as const) : ("api_key" as const),
+				name: names.get(row.created_by_key ?? row.created_by) ?? null,
+			},
+		};
+	});
 	return { total: found?.total ?? 0, complete: found?.complete !== 0, bundles };
 }
 
@@ -176,7 +199,8 @@ export const listBundles = endpoint({
 		"`unfinished` (its upload is not complete) or `deleted`.",
 		"Without `state` the list has every bundle that is complete.",
 		"`sort` is created, version or size, `order` asc or desc.",
-		"With `totals=true` the answer is `{total, complete, bundles}`, and each bundle has `deleted_at`.",
+		"With `totals=true` the answer is `{total, complete, bundles}`, and each bundle has `deleted_at` and",
+		"`uploaded_by`, whose `name` is null for callers without app.read_audit.",
 		"`total` is the number of bundles that the filters find.",
 		"",
 		`A filter looks at the first ${MOST_FILTERED} bundles of the order, a search at`,
@@ -190,10 +214,11 @@ export const listBundles = endpoint({
 	errors: [],
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_BUNDLE] },
 	load: ({ query }) => load(query),
-	async handle({ deps, loaded, input: { query }, scope, scopeRow, request, origin }) {
-		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry_binding, loaded.bundles);
-		if (query.totals === true) return totalsOf(query, loaded, rows);
-		return pageReply({ request, origin }, query.page, rows, shownFor(query), query.limit);
+	async handle(context) {
+		const { input, loaded, request, origin } = context;
+		if (input.query.totals === true) return totalsOf(input.query, loaded, ...(await withFigures(context)));
+		const rows = await withDevices(context);
+		return pageReply({ request, origin }, input.query.page, rows, shownFor(input.query), input.query.limit);
 	},
 });
 
@@ -209,11 +234,17 @@ export const findBundles = endpoint({
 	errors: [],
 	example: {
 		query: { app_id: "com.example.app", search: "1.4", sort: "size" },
-		response: { total: 1, complete: true, bundles: [{ ...EXAMPLE_BUNDLE, deleted_at: null }] },
+		response: {
+			total: 1,
+			complete: true,
+			bundles: [
+				{ ...EXAMPLE_BUNDLE, deleted_at: null, uploaded_by: { type: "api_key" as const, name: "CI of the shop" } },
+			],
+		},
 	},
 	load: ({ query }) => load({ ...query, totals: true, limit: undefined }),
-	async handle({ deps, loaded, input: { query }, scope, scopeRow }) {
-		return totalsOf(query, loaded, await withDevices(deps, scope.appId, scopeRow.telemetry_binding, loaded.bundles));
+	async handle(context) {
+		return totalsOf(context.input.query, context.loaded, ...(await withFigures(context)));
 	},
 });
 
@@ -221,15 +252,28 @@ export const findBundles = endpoint({
  * A telemetry database that does not answer leaves the time from which the age of the bundle alone
  * would let it expire.
  */
-async function withDevices<Row extends BundleListRow>(
-	deps: Deps,
-	appId: AppId,
-	binding: string,
-	rows: readonly Row[],
-): Promise<readonly Row[]> {
+async function withDevices({
+	deps,
+	scope: { appId },
+	scopeRow,
+	loaded,
+}: ListContext): Promise<readonly BundleListRow[]> {
+	const rows = loaded.bundles;
 	const names = rows.filter(({ kept_until_ms }) => kept_until_ms !== null).map(({ name }) => name);
 	if (names.length === 0) return rows;
-	const seen = (await tryTelemetry(deps, binding, lastSeenRunning(appId, names, MOST_DEVICES_READ))) ?? [];
+	const seen =
+		(await tryTelemetry(deps, scopeRow.telemetry_binding, lastSeenRunning(appId, names, MOST_DEVICES_READ))) ?? [];
 	const seenAtMs = new Map(seen.map(({ name, last_seen_at_ms }) => [name, last_seen_at_ms]));
 	return rows.map((row) => ({ ...row, kept_until_ms: keptUntilMs(row, seenAtMs.get(row.name)) }));
+}
+
+/** The rows, and the names of who uploaded them for readers of the audit log. */
+async function withFigures(context: ListContext) {
+	const { db, principal, scope, loaded } = context;
+	const showsNames = loaded.bundles.length > 0 && holds(principal, "app.read_audit", scope);
+	const [rows, found] = await Promise.all([
+		withDevices(context),
+		showsNames ? db.batch(uploadersOf(loaded.bundles)) : [],
+	]);
+	return [rows, new Map(found.flatMap((result) => result.rows.map(({ id, name }) => [id, name])))] as const;
 }

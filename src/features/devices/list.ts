@@ -24,7 +24,14 @@ import {
 	toTime,
 } from "../../http/schemas";
 import { type AppScopeRow, appScope } from "../../http/scope";
-import { deviceAnswer, deviceNotFound, deviceSchema, EXAMPLE_DEVICE_RECORD } from "./record";
+import {
+	deviceAnswer,
+	deviceNotFound,
+	deviceSchema,
+	EXAMPLE_DEVICE_RECORD,
+	lastFailure,
+	listedDeviceSchema,
+} from "./record";
 import { type Reading, readDevice, readDevices, readListedDevices } from "./reported";
 
 /** Parameters of both paths. */
@@ -63,7 +70,7 @@ export const deviceListSchema = v.union([v.array(deviceSchema), deviceSchema]);
 export const deviceTotalsSchema = v.strictObject({
 	total: v.number(),
 	complete: v.boolean(),
-	devices: v.array(deviceSchema),
+	devices: v.array(listedDeviceSchema),
 });
 
 const load = ({ app_id, device_id, channel, totals }: Query) => ({
@@ -122,7 +129,9 @@ async function totalsOf(
 	const offset = query.page * PAGE_SIZE;
 	const found = await readListedDevices(reading, filterOf(query, loaded), channelId, query, PAGE_SIZE, offset);
 	const { total, isComplete, devices } = found;
-	return { total, complete: isComplete, devices: devices.map(shownIn(scopeRow, loaded)) };
+	const shown = shownIn(scopeRow, loaded);
+	const listed = devices.map((row) => ({ ...shown(row), last_failure: lastFailure(row) }));
+	return { total, complete: isComplete, devices: listed };
 }
 
 export const listDevices = endpoint({
@@ -187,7 +196,7 @@ export const listRecentDevices = endpoint({
 	errors: [],
 	example: {
 		query: { app_id: "com.example.app", search: "b5a3" },
-		response: { total: 1, complete: true, devices: [EXAMPLE_DEVICE_RECORD] },
+		response: { total: 1, complete: true, devices: [{ ...EXAMPLE_DEVICE_RECORD, last_failure: null }] },
 	},
 	load: ({ query }) => load({ ...query, totals: true }),
 	async handle({ deps, db, loaded, input: { query }, scope, scopeRow }) {

@@ -4,6 +4,8 @@
  */
 import * as v from "valibot";
 import type { DeviceRow } from "../../db/devices";
+import { readEvent, type StoryEvent } from "../../domain/statistics/device-story";
+import { storyIn } from "../../domain/statistics/recent-reports";
 import { ApiError } from "../../errors";
 import { nullableRfc3339, nullableTime, rfc3339, time } from "../../http/schemas";
 
@@ -30,6 +32,27 @@ export const deviceSchema = v.strictObject({
 	created_at: time,
 	updated_at: time,
 });
+
+/** A device of the list with totals. */
+export const listedDeviceSchema = v.strictObject({
+	...deviceSchema.entries,
+	last_failure: v.nullable(v.strictObject({ version: v.nullable(v.string()), at: time })),
+});
+
+/** The last install or failure that the device reported, if it is a failure. */
+export function lastFailure({ recent_reports }: Pick<DeviceRow, "recent_reports">) {
+	const events = storyIn(recent_reports)?.events ?? [];
+	const outcomes = events.flatMap((stored) => {
+		const event = readEvent(stored);
+		return event?.kind === "install" || event?.kind === "fail" ? [event] : [];
+	});
+	const last = outcomes.reduce<StoryEvent | undefined>(
+		(latest, event) => (latest === undefined || event.atMs >= latest.atMs ? event : latest),
+		undefined,
+	);
+	if (last?.kind !== "fail") return null;
+	return { version: last.version === "" ? null : last.version, at: rfc3339(last.atMs) };
+}
 
 const flagOf = (value: number | null) => (value === null ? null : value === 1);
 

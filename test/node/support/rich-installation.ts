@@ -237,6 +237,7 @@ const QUERIES: Readonly<Record<string, string>> = {
 	"/device/explain": `device_id=${deviceId(0)}`,
 	"/preview/link": "version=1.1.0",
 	"/release": "channel=production&id=1.0.0",
+	"/statistics/app/{app_id}/channels": "channel_ids=1,2",
 };
 
 /** GET operations of test/api-surface.txt with the names of their query. */

@@ -15,6 +15,14 @@ const ofOrg =
 	(path: string, query: Query): Prepare =>
 	async ({ orgId }) => ({ path, query: { orgId, ...query } });
 
+/** The devices of the channels of the first page. */
+const devicesOfChannels: Prepare = async (world, app) => {
+	const query = { app_id: app.appId };
+	const { body } = await world.request("GET", "/channel", { key: world.adminKey, query });
+	const ids = body.map(({ id }: { readonly id: number }) => id).join(",");
+	return { path: `/statistics/app/${app.appId}/channels`, query: { channel_ids: ids } };
+};
+
 /** The newest release of a channel. */
 const release =
 	(channel: string): Prepare =>
@@ -86,6 +94,7 @@ const LISTS = [
 	...["/organization/members", "/organization/groups", "/organization/roles", "/webhook", "/apikey", "/app"].map(
 		(path) => [`GET ${path}`, { page: "0" }, ofOrg(path, { page: "0" })] as const,
 	),
+	["GET /statistics/app/:app_id/channels", { channel_ids: "a page" }, devicesOfChannels] as const,
 	[
 		"GET /statistics/org/:org_id",
 		{ breakdown: "true" },

@@ -269,6 +269,10 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /statistics/app/:app_id/installs": async (_, app) => ({ path: `/statistics/app/${app.appId}/installs` }),
 	"GET /statistics/app/:app_id/health": async (_, app) => ({ path: `/statistics/app/${app.appId}/health` }),
 	"GET /statistics/app/:app_id/failures": async (_, app) => ({ path: `/statistics/app/${app.appId}/failures` }),
+	"GET /statistics/app/:app_id/channels": async (_, app) => ({
+		path: `/statistics/app/${app.appId}/channels`,
+		query: { channel_ids: "1,2" },
+	}),
 	"GET /statistics/apps": async () => ({ path: "/statistics/apps" }),
 	"GET /statistics/user": async () => ({ path: "/statistics/user" }),
 	"GET /statistics/org/:org_id": async (world) => ({ path: `/statistics/org/${world.orgId}` }),

@@ -6,6 +6,7 @@
 import { type CompiledQuery, sql } from "kysely";
 import { beforeAll, describe, test } from "vitest";
 import type { AppId } from "../../../src/authz/decide";
+import { devicesByChannel } from "../../../src/db/channel-devices";
 import { devicesNaming } from "../../../src/db/channel-names";
 import { query } from "../../../src/db/client";
 import { decidedChannels } from "../../../src/db/decided-channels";
@@ -25,6 +26,7 @@ import { nextReportRemoval } from "../../../src/db/report-removals";
 import { devicesByKey, signingKeyNames } from "../../../src/db/signing-keys";
 import { devicesByStoreVersion, storeBuildsOf } from "../../../src/db/store-versions";
 import { lastSeenRunning, reportedVersions, versionsSeenSince } from "../../../src/db/telemetry-reads";
+import { uploadersOf } from "../../../src/db/uploaders";
 import { insertTenants } from "../support/tenant-rows";
 import { expectReads, type Read, type Row } from "../support/tenant-statements";
 import { A, B, CROSSED, KEY_ID, otherThan, type TenantRows } from "../support/tenants";
@@ -123,6 +125,17 @@ const REPORTS: Readonly<Record<string, Read>> = {
 	versionsSeenSince: [(of) => versionsSeenSince(of.app, versions(of), A.seenAtMs), (of) => (of === B ? own(of) : [])],
 	devicesByKey: [(of) => devicesByKey(of.app), () => [{ key_id: KEY_ID, devices: 1 }]],
 	"devicesByKey of an app without devices of keys": [() => devicesByKey(CROSSED.app), () => []],
+	devicesByChannel: [
+		(of) => devicesByChannel(of.app, [of.channel, of.beta]),
+		(of) => [
+			{ channel_id: of.channel, devices: 2 },
+			{ channel_id: of.beta, devices: 0 },
+		],
+	],
+	"devicesByChannel of another app's channel": [
+		(of) => devicesByChannel("none" as AppId, [of.channel]),
+		(of) => [{ channel_id: of.channel, devices: 0 }],
+	],
 	storeBuildsRunning: [
 		(of) => storeBuildsRunning(of.app, ["1.0.0", "1.1.0"]),
 		(of) => [{ version_build: `build-1-${of.name}` }],
@@ -152,6 +165,14 @@ const REPORTS: Readonly<Record<string, Read>> = {
 
 const FACTS: Readonly<Record<string, Read>> = {
 	signingKeyNames: [(of) => signingKeyNames(of.org), () => [{ key_id: KEY_ID, name: "Same" }]],
+	"uploadersOf, the keys": [
+		(of) => uploadersOf([{ created_by: of.user, created_by_key: of.key }])[0],
+		(of) => [{ id: of.key }],
+	],
+	"uploadersOf, the people": [
+		(of) => uploadersOf([{ created_by: of.user, created_by_key: null }])[1],
+		(of) => [{ id: of.user, name: of.email }],
+	],
 	channelPlaces: [(of) => channelPlaces(of.app, "beta"), (of) => [{ channel_id: of.beta, places: '[["device-1",1]]' }]],
 	"channelPlaces of a channel without overrides": [
 		(of) => channelPlaces(of.app, "production"),
