@@ -102,8 +102,8 @@ export function DataTable<Row>({
 			) : (
 				<div className="grow">
 					{cell}
-					<div className="phone">
-						<div className="row-facts">{factsOf(row)}</div>
+					<div className="row-facts phone">
+						<div>{factsOf(row)}</div>
 					</div>
 				</div>
 			);
