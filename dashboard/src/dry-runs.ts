@@ -202,6 +202,14 @@ export function useRollbackPlan(
 	);
 }
 
+/** @throws {CapstanError} if the deletion would be refused */
+export const planBundleDeletion = async (appId: string, version: string) =>
+	planIn(await ask("DELETE /bundle", { query: { app_id: appId, version, dry_run: "true" } }));
+
+/** @throws {CapstanError} if the deletion would be refused */
+export const planChannelDeletion = async (appId: string, channel: string) =>
+	planIn(await ask("DELETE /channel", { query: { app_id: appId, channel, dry_run: "true" } }));
+
 export function useBundleDeletionPlan(
 	appId: string,
 	which: { readonly version: string } | { readonly all: "true" },

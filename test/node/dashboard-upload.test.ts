@@ -281,7 +281,7 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		await expect.poll(versions).toEqual(["4.7.0"]);
 		await page.getByText("1 bundle", { exact: true }).waitFor();
 		await page.getByLabel("Find bundles").fill("4.");
-		await page.getByRole("link", { name: "Live", exact: true }).click();
+		await button("Live").click();
 		await expect.poll(versions).toContain("4.8.0");
 		await button("Version").click();
 		await button("Version").click();

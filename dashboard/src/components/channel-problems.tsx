@@ -63,7 +63,7 @@ function shownProblem(channel: Channel, problem: ProblemOf): Shown {
 /** For lists. */
 export function ChannelProblemTitles({ channel }: { readonly channel: Channel }) {
 	return channel.misconfigured.map((problem) => (
-		<div key={problem.code} className="t-bad small">
+		<div key={problem.code} className="t-bad small cut">
 			{shownProblem(channel, problem).title}
 		</div>
 	));

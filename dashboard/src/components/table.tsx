@@ -1,13 +1,15 @@
 /**
- * Tables and their pages. The table never scrolls sideways: phones leave out columns that are
- * `wideOnly`. The first cell has the link of its row; a click anywhere else on the row follows that
- * link.
+ * Dense rows with columns, and their pages. The table never scrolls sideways: phones leave out
+ * columns that are `wideOnly`, and show the facts of a row below its name instead. The first cell
+ * has the link of its row; a click anywhere else on the row follows that link. Rows may be
+ * selectable.
  */
 import { Button } from "@mantine/core";
 import type { MouseEvent, ReactNode } from "react";
 import { useSearchParams } from "wouter";
 import { IconArrowDown, IconArrowUp } from "../icons";
 import { Icon } from "./icon";
+import { PickPage, PickRow, type Selection, SelectionBar } from "./selection";
 
 export interface Column<Row> {
 	readonly title: string;
@@ -23,6 +25,17 @@ export interface Column<Row> {
 	 * another column.
 	 */
 	readonly width?: number;
+}
+
+/** Rows that can be selected. */
+export interface Pick<Row> {
+	readonly selection: Selection<Row>;
+	/** Names the checkbox of a row. */
+	readonly nameOf: (row: Row) => string;
+	/** One row and several. */
+	readonly noun: readonly [one: string, many: string];
+	/** Buttons, at most three. */
+	readonly acts: ReactNode;
 }
 
 /** The order of a list. */
@@ -53,6 +66,8 @@ export function DataTable<Row>({
 	rows,
 	rowKey,
 	isLinked = false,
+	factsOf,
+	pick,
 	sorting,
 	onSort,
 }: {
@@ -63,12 +78,44 @@ export function DataTable<Row>({
 	readonly rowKey: (row: Row) => string | number;
 	/** Whether the first cell has a link that the whole row follows. */
 	readonly isLinked?: boolean;
+	/** On phones, below the first cell. */
+	readonly factsOf?: ((row: Row) => ReactNode) | undefined;
+	/** Undefined: no row can be selected. */
+	readonly pick?: Pick<Row> | undefined;
 	readonly sorting?: Sorting | undefined;
 	readonly onSort?: ((by: string) => void) | undefined;
 }) {
 	const classOf = (column: Column<Row>) =>
 		[column.wideOnly === true ? "wide" : "", column.alignEnd === true ? "r" : ""].join(" ").trim();
-	return (
+	const headOf = (column: Column<Row>) =>
+		column.title === "Actions" ? (
+			<span className="sr">Actions</span>
+		) : column.sort === undefined || onSort === undefined ? (
+			column.title
+		) : (
+			<SortButton column={column.title} by={column.sort} sorting={sorting} onSort={onSort} />
+		);
+	const firstCell = (row: Row, cell: ReactNode) => {
+		const withFacts =
+			factsOf === undefined ? (
+				cell
+			) : (
+				<div className="grow">
+					{cell}
+					<div className="row-facts phone">
+						<div>{factsOf(row)}</div>
+					</div>
+				</div>
+			);
+		if (pick === undefined) return withFacts;
+		return (
+			<div className="picked">
+				<PickRow selection={pick.selection} shown={rows} row={row} name={pick.nameOf(row)} />
+				{withFacts}
+			</div>
+		);
+	};
+	const table = (
 		<section className="card" aria-label={label}>
 			<table className={columns.some(({ width }) => width !== undefined) ? "table fixed" : "table"}>
 				<colgroup>
@@ -82,7 +129,7 @@ export function DataTable<Row>({
 				</colgroup>
 				<thead>
 					<tr>
-						{columns.map((column) => (
+						{columns.map((column, index) => (
 							<th
 								key={column.title}
 								scope="col"
@@ -91,12 +138,13 @@ export function DataTable<Row>({
 									? { "aria-sort": sorting.isDescending ? ("descending" as const) : ("ascending" as const) }
 									: {})}
 							>
-								{column.title === "Actions" ? (
-									<span className="sr">Actions</span>
-								) : column.sort === undefined || onSort === undefined ? (
-									column.title
+								{index === 0 && pick !== undefined ? (
+									<div className="picked">
+										<PickPage selection={pick.selection} shown={rows} />
+										{headOf(column)}
+									</div>
 								) : (
-									<SortButton column={column.title} by={column.sort} sorting={sorting} onSort={onSort} />
+									headOf(column)
 								)}
 							</th>
 						))}
@@ -104,10 +152,14 @@ export function DataTable<Row>({
 				</thead>
 				<tbody>
 					{rows.map((row) => (
-						<tr key={rowKey(row)} {...(isLinked ? { "data-opens": "", onClick: openRow } : {})}>
-							{columns.map((column) => (
+						<tr
+							key={rowKey(row)}
+							{...(isLinked ? { "data-opens": "", onClick: openRow } : {})}
+							{...(pick?.selection.isSelected(row) === true ? { "data-selected": "" } : {})}
+						>
+							{columns.map((column, index) => (
 								<td key={column.title} className={classOf(column)}>
-									{column.cell(row)}
+									{index === 0 ? firstCell(row, column.cell(row)) : column.cell(row)}
 								</td>
 							))}
 						</tr>
@@ -115,6 +167,15 @@ export function DataTable<Row>({
 				</tbody>
 			</table>
 		</section>
+	);
+	if (pick === undefined) return table;
+	return (
+		<div>
+			{table}
+			<SelectionBar selection={pick.selection} noun={pick.noun}>
+				{pick.acts}
+			</SelectionBar>
+		</div>
 	);
 }
 

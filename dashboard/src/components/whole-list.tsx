@@ -3,11 +3,12 @@
  * sorting by its headers, and pages. Filter, order and page are in the address.
  */
 import { TextInput } from "@mantine/core";
+import type { ReactNode } from "react";
 import { useSearchParams } from "wouter";
 import { Chips } from "./filter-bar";
 import { Empty } from "./screen";
 import { countOf, countText } from "./size";
-import { type Column, DataTable, Pager, pageOf, sortedBy, usePageNumber, useSorting } from "./table";
+import { type Column, DataTable, Pager, type Pick, pageOf, sortedBy, usePageNumber, useSorting } from "./table";
 
 interface ListColumn<Row> extends Column<Row> {
 	/** By which a column with `sort` is sorted. */
@@ -37,6 +38,8 @@ export function WholeList<Row>({
 	descending = [],
 	isLinked = false,
 	chips = [],
+	factsOf,
+	pick,
 }: {
 	/** Name of the listed rows, for screen readers. */
 	readonly label: string;
@@ -54,6 +57,9 @@ export function WholeList<Row>({
 	readonly isLinked?: boolean;
 	/** Kinds of rows, one of which may be chosen. */
 	readonly chips?: readonly Kind<Row>[];
+	/** On phones, below the first cell. */
+	readonly factsOf?: (row: Row) => ReactNode;
+	readonly pick?: Pick<Row> | undefined;
 }) {
 	const [address, setAddress] = useSearchParams();
 	const [requested, setPage] = usePageNumber();
@@ -123,6 +129,8 @@ export function WholeList<Row>({
 					rows={items}
 					rowKey={rowKey}
 					columns={columns}
+					factsOf={factsOf}
+					pick={pick}
 					sorting={sorting}
 					onSort={sort}
 				/>

@@ -5,6 +5,7 @@
  */
 import { useEffect, useRef } from "react";
 import { useLocation } from "wouter";
+import { notify } from "../components/notify";
 import { areShortcutsOn } from "../components/shortcut-switch";
 import { appPath, organizationPath } from "../paths";
 import { APP_PLACES } from "./places";
@@ -45,6 +46,8 @@ export const SHORTCUTS: readonly { readonly title: string; readonly shortcuts: r
 			{ keys: ["J"], text: "Next row" },
 			{ keys: ["K"], text: "Previous row" },
 			{ keys: ["↵"], text: "Open the row" },
+			{ keys: ["X"], text: "Select the row" },
+			{ keys: ["Shift", "J"], text: "Select on to the next row" },
 			{ keys: ["C"], text: "Copy the id" },
 		],
 	},
@@ -66,12 +69,21 @@ const rowControls = () =>
 			[],
 	);
 
-function moveRow(step: number): void {
+const pickOf = (row: Element | null | undefined) => row?.querySelector<HTMLInputElement>("[data-pick]");
+
+/** @param isSelecting also selects the row that the focus leaves and the one that it reaches */
+function moveRow(step: number, isSelecting: boolean): void {
 	const controls = rowControls();
 	const row = document.activeElement?.closest(ROW);
 	const index = controls.findIndex((control) => row?.contains(control) === true);
 	const next = index === -1 ? (step > 0 ? 0 : controls.length - 1) : index + step;
-	controls[Math.min(Math.max(next, 0), controls.length - 1)]?.focus();
+	const reached = controls[Math.min(Math.max(next, 0), controls.length - 1)];
+	reached?.focus();
+	if (!isSelecting) return;
+	for (const each of [row, reached?.closest(ROW)]) {
+		const box = pickOf(each);
+		if (box?.checked === false) box.click();
+	}
 }
 
 function focusFilter(): void {
@@ -81,8 +93,16 @@ function focusFilter(): void {
 /** Copies the id of the focused row, or else the first one of the page. */
 function copyId(): void {
 	const row = document.activeElement?.closest(ROW);
+	const id = row?.querySelector<HTMLElement>("[data-id]")?.dataset.id;
+	if (id !== undefined) {
+		void navigator.clipboard.writeText(id).then(() => notify(`Copied ${id}`));
+		return;
+	}
 	(row?.querySelector<HTMLElement>(".chip") ?? document.querySelector<HTMLElement>("main .chip"))?.click();
 }
+
+/** Keys that move through the rows. */
+const STEPS: Readonly<Record<string, number>> = { j: 1, k: -1 };
 
 const WAIT_MS = 1_500;
 
@@ -114,10 +134,13 @@ export function useShortcuts({
 			"?": () => setOverlay("help"),
 			"/": focusFilter,
 			r: () => document.querySelector<HTMLElement>("main [data-release]:not(:disabled)")?.click(),
-			j: () => moveRow(1),
-			k: () => moveRow(-1),
+			x: () => pickOf(document.activeElement?.closest(ROW))?.click(),
 			c: copyId,
-			Escape: back,
+			Escape() {
+				const clear = document.querySelector<HTMLElement>("main [data-clear-selection]");
+				if (clear === null) back();
+				else clear.click();
+			},
 		};
 		const onKey = (event: KeyboardEvent) => {
 			const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
@@ -133,7 +156,8 @@ export function useShortcuts({
 				return;
 			const follows = event.timeStamp - goAtMs.current < WAIT_MS;
 			goAtMs.current = key === "g" && !follows ? event.timeStamp : Number.NEGATIVE_INFINITY;
-			const run = follows ? () => go(key) : single[key];
+			const step = STEPS[key];
+			const run = follows ? () => go(key) : step === undefined ? single[key] : () => moveRow(step, event.shiftKey);
 			if (run === undefined) return;
 			event.preventDefault();
 			run();

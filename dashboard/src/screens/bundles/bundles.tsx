@@ -1,48 +1,46 @@
 /**
- * The bundles of an app: find and sort them, upload one, or delete all unused ones. Filters, order
- * and page are in the address.
+ * The bundles of an app in rows: find and sort them, upload one, and delete selected ones or all
+ * unused ones. Filters, order and page are in the address.
  */
-import { Button, Stack, Text, TextInput } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
+import { Button } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
-import { Link, useSearchParams } from "wouter";
-import { type AnswerOf, ask, type RequestOf, useChange } from "../../api";
+import { type AnswerOf, ask, type RequestOf, useAllPages } from "../../api";
 import { Answer, Loading } from "../../components/answer";
 import { Badge } from "../../components/badge";
+import type { Channel } from "../../components/channel-badges";
 import { useDo } from "../../components/do";
-import { type Filters, givenFilters, useFilterForm, useFilters } from "../../components/filters";
-import { Confirm } from "../../components/form-dialog";
-import { KeptUntil, runningText } from "../../components/kept-until";
+import { type Attempts, FailureRate, failedText, useInstalls } from "../../components/failure-rate";
+import { FilterBar } from "../../components/filter-bar";
+import { givenFilters, useFilters } from "../../components/filters";
+import { KeptUntil } from "../../components/kept-until";
 import { TextLink } from "../../components/link";
-import { notify } from "../../components/notify";
 import { Empty, Screen } from "../../components/screen";
+import { useSelection } from "../../components/selection";
 import { countOf, sizeText } from "../../components/size";
-import { DataTable, Pager, type Sorting, usePageNumber, useSorting } from "../../components/table";
+import { type Column, DataTable, Pager, usePageNumber, useSorting } from "../../components/table";
 import { Time } from "../../components/time";
-import { useBundleDeletionPlan } from "../../dry-runs";
 import { IconBox } from "../../icons";
 import { appPath, bundlePath, channelPath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import type { AppScreenProps } from "../../screen-props";
-
-import "./bundles.css";
+import { DeleteBundles, DeleteUnused, type ListedBundle, NOUN } from "./delete-bundles";
 
 const Upload = lazy(() => import("./upload"));
 
 const STATES = [
-	["", "All"],
-	["live", "Live"],
-	["unused", "Unused"],
-	["preview", "Previews"],
-	["unfinished", "Not finished"],
-	["deleted", "Deleted"],
-] as const;
+	{ value: "", label: "All" },
+	{ value: "live", label: "Live" },
+	{ value: "unused", label: "Unused" },
+	{ value: "preview", label: "Previews" },
+	{ value: "unfinished", label: "Not finished" },
+	{ value: "deleted", label: "Deleted" },
+];
+const isOpenable = (state: string) => state !== "deleted" && state !== "unfinished";
 const FILTERS = ["search", "state"] as const;
 const ORDERS = ["created", "version", "size"] as const;
 const isOrder = (by: string): by is (typeof ORDERS)[number] => ORDERS.some((order) => order === by);
 const PAGE_SIZE = 50;
-type Found = AnswerOf<"GET /bundle?totals=true">["bundles"][number];
 
 export default function Bundles({ appId, orgId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
@@ -60,7 +58,10 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 		placeholderData: keepPreviousData,
 	});
 	const may = useAppMay(appId, orgId);
-	const [dialog, setDialog] = useState<"upload" | "clean" | undefined>();
+	const [dialog, setDialog] = useState<"upload" | "clean" | "selected" | undefined>();
+	const selection = useSelection<ListedBundle>(({ id }) => id);
+	const figures = useFigures(appId);
+	const mayDelete = may("bundle.delete") === true;
 	const close = () => setDialog(undefined);
 	const mayUpload = may("app.upload_bundle") === true;
 	useDo("upload", () => setDialog("upload"), mayUpload);
@@ -72,7 +73,7 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 			actions={
 				<>
 					{mayUpload ? <Button onClick={() => setDialog("upload")}>Upload bundle</Button> : null}
-					{may("bundle.delete") === true ? (
+					{mayDelete ? (
 						<Button variant="danger" onClick={() => setDialog("clean")}>
 							Delete unused bundles
 						</Button>
@@ -80,9 +81,15 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 				</>
 			}
 		>
-			<Narrow appId={appId} filters={filters} onFilter={(change) => setFilters({ ...filters, ...change })} />
+			<FilterBar
+				list={`bundles ${appId}`}
+				filters={filters}
+				onFilter={setFilters}
+				search={{ name: "search", label: "Find bundles" }}
+				chips={{ name: "state", label: "State", choices: STATES }}
+			/>
 			<Answer query={bundles} what="bundles">
-				{({ bundles: items, total }) =>
+				{({ bundles: items, total, complete }) =>
 					total === 0 && page === 0 ? (
 						isFiltered ? (
 							<Empty
@@ -102,13 +109,48 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 							</Empty>
 						)
 					) : (
-						<Stack gap="sm">
-							<span className="muted" role="status">
-								{countOf(total, "bundle")}
+						<div className="sec">
+							<span className="muted num" role="status">
+								{complete ? "" : "At least "}
+								{countOf(total, ...NOUN)}
 							</span>
-							<BundleTable appId={appId} bundles={items} state={filters.state} sorting={sorting} onSort={sort} />
+							<DataTable
+								label="Bundles"
+								isLinked={isOpenable(filters.state)}
+								rows={items}
+								rowKey={({ id }) => id}
+								sorting={sorting}
+								onSort={sort}
+								pick={
+									mayDelete && filters.state !== "deleted"
+										? {
+												selection,
+												nameOf,
+												noun: NOUN,
+												acts: (
+													<button type="button" onClick={() => setDialog("selected")}>
+														Delete…
+													</button>
+												),
+											}
+										: undefined
+								}
+								columns={columnsOf(appId, filters.state, items, figures)}
+								factsOf={(bundle) => {
+									const attempts = figures.attemptsOf(bundle);
+									return (
+										<>
+											{bundle.channels.length === 0 ? null : <bdi>{bundle.channels.join(", ")}</bdi>}
+											<span>{sizeOf(bundle)}</span>
+											{attempts === undefined || attempts.install + attempts.fail === 0 ? null : (
+												<span>{failedText(attempts)}</span>
+											)}
+										</>
+									);
+								}}
+							/>
 							<Pager page={page} hasNext={(page + 1) * PAGE_SIZE < total} onPage={setPage} />
-						</Stack>
+						</div>
 					)
 				}
 			</Answer>
@@ -117,216 +159,162 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 					<Upload appId={appId} orgId={orgId} onClose={close} />
 				</Suspense>
 			) : null}
+			{dialog === "selected" ? <DeleteBundles appId={appId} selection={selection} onClose={close} /> : null}
 			{dialog === "clean" ? <DeleteUnused appId={appId} onClose={close} /> : null}
 		</Screen>
 	);
 }
 
-type ListFilters = Filters<(typeof FILTERS)[number]>;
+const nameOf = ({ name }: ListedBundle) => name;
+const sizeOf = ({ size, checksum, storage_provider }: ListedBundle) =>
+	storage_provider === "external" ? "External" : size === null || checksum === null ? "—" : sizeText(size);
+const uploaderOf = ({ uploaded_by: { type, name } }: ListedBundle) =>
+	name ?? (type === "user" ? "A person" : "An API key");
 
-const TYPING_MS = 300;
-
-/** The text filters while it is typed. It follows the address, e.g. after Back. */
-function Narrow({
-	appId,
-	filters,
-	onFilter,
-}: {
-	readonly appId: string;
-	readonly filters: ListFilters;
-	readonly onFilter: (change: Partial<ListFilters>) => void;
-}) {
-	const [address] = useSearchParams();
-	const [form, setForm] = useFilterForm(filters);
-	/** Keeps the text and the order. */
-	const withState = (state: string) => {
-		const after = new URLSearchParams(address);
-		after.delete("page");
-		if (state === "") after.delete("state");
-		else after.set("state", state);
-		return `${appPath(appId, "bundles")}?${after}`;
-	};
-	const apply = useDebouncedCallback((search: string) => onFilter({ search: search.trim() }), TYPING_MS);
-	return (
-		<div className="row wrap">
-			<TextInput
-				aria-label="Find bundles"
-				placeholder="Filter by version or notes"
-				maxLength={128}
-				value={form.search}
-				onChange={(event) => {
-					setForm({ ...form, search: event.currentTarget.value });
-					apply(event.currentTarget.value);
-				}}
-			/>
-			<nav className="seg states" aria-label="State">
-				{STATES.map(([state, label]) => (
-					<Link
-						key={state}
-						href={withState(state)}
-						{...(filters.state === state ? { "aria-current": "true" as const } : {})}
-					>
-						{label}
-					</Link>
-				))}
-			</nav>
-		</div>
-	);
+interface Figures {
+	/** Undefined until they are known. */
+	readonly attemptsOf: (bundle: ListedBundle) => Attempts | undefined;
+	/** The serving channel with the lowest limit of failures. */
+	readonly channelOf: (bundle: ListedBundle) => Channel | undefined;
 }
 
-function BundleTable({
-	appId,
-	bundles,
-	state,
-	sorting,
-	onSort,
-}: {
-	readonly appId: string;
-	readonly bundles: readonly Found[];
-	readonly state: string;
-	readonly sorting: Sorting;
-	readonly onSort: (by: string) => void;
-}) {
+function useFigures(appId: string): Figures {
+	const installs = useInstalls(appId);
+	const channels = useAllPages("GET /channel", { query: { app_id: appId, limit: "1000" } });
+	const byLimit = (channels.data ?? []).toSorted(
+		(one, other) => one.autoPauseFailureRateBps - other.autoPauseFailureRateBps,
+	);
+	return {
+		attemptsOf: ({ name }) =>
+			installs === undefined
+				? undefined
+				: (installs.byBundle.find(({ version }) => version === name) ?? { install: 0, fail: 0 }),
+		channelOf: (bundle) => byLimit.find(({ name }) => bundle.channels.includes(name)),
+	};
+}
+
+function columnsOf(
+	appId: string,
+	state: string,
+	bundles: readonly ListedBundle[],
+	{ attemptsOf, channelOf }: Figures,
+): readonly Column<ListedBundle>[] {
 	const isGone = state === "deleted";
-	const isOpenable = !isGone && state !== "unfinished";
-	return (
-		<DataTable
-			label="Bundles"
-			isLinked={isOpenable}
-			rows={bundles}
-			rowKey={({ id }) => id}
-			sorting={sorting}
-			onSort={onSort}
-			columns={[
-				{
-					title: "Version",
-					sort: "version",
-					cell: ({ name, comment }) => (
-						<>
-							{isOpenable ? <TextLink to={bundlePath(appId, name)}>{name}</TextLink> : name}
-							{comment === null ? null : <span className="list-notes">{comment}</span>}
-						</>
-					),
-				},
-				...(isOpenable
-					? [{ title: "Channels", cell: ({ channels }: Found) => <Channels appId={appId} channels={channels} /> }]
-					: []),
-				{
-					title: "Size",
-					sort: "size",
-					wideOnly: true,
-					cell: ({ size, checksum, storage_provider }) =>
-						storage_provider === "external" ? (
-							<Badge>External</Badge>
-						) : size === null || checksum === null ? (
-							"—"
-						) : (
-							sizeText(size)
-						),
-				},
-				{
-					title: "Key",
-					wideOnly: true,
-					cell: ({ session_key, key_id, signed_by }) => (
-						<span className={signed_by === null ? "muted" : undefined}>
-							{signed_by === null
-								? session_key === null
-									? "Not encrypted"
-									: `${key_id ?? "Encrypted"}, not verified`
-								: signed_by}
+	const isThere = isOpenable(state);
+	const hasKeys = bundles.some(({ session_key, signed_by }) => session_key !== null || signed_by !== null);
+	return [
+		{
+			title: "Version",
+			sort: "version",
+			cell: ({ name, comment, expires_at }) => (
+				<span className="named">
+					{isThere ? (
+						<TextLink to={bundlePath(appId, name)}>
+							<bdi title={name}>{name}</bdi>
+						</TextLink>
+					) : (
+						<bdi className="cut" title={name}>
+							{name}
+						</bdi>
+					)}
+					{expires_at === null || isGone ? null : (
+						<Badge>
+							Until <KeptUntil expiresAt={expires_at} />
+						</Badge>
+					)}
+					{comment === null ? null : (
+						<span className="muted small cut" title={comment}>
+							<bdi>{comment}</bdi>
 						</span>
-					),
-				},
-				{ title: "Created", sort: "created", cell: ({ created_at }) => <Time value={created_at} /> },
-				isGone
-					? { title: "Deleted", cell: ({ deleted_at }) => (deleted_at === null ? "—" : <Time value={deleted_at} />) }
-					: {
-							title: "Kept until",
-							wideOnly: true,
-							cell: ({ expires_at }) => <KeptUntil expiresAt={expires_at} />,
+					)}
+				</span>
+			),
+		},
+		...(isThere
+			? [
+					{
+						title: "Live on",
+						wideOnly: true as const,
+						width: 170,
+						cell: ({ channels }: ListedBundle) => <Channels appId={appId} channels={channels} />,
+					},
+				]
+			: []),
+		{
+			title: "Size",
+			sort: "size",
+			wideOnly: true,
+			alignEnd: true,
+			width: 88,
+			cell: sizeOf,
+		},
+		{
+			title: "Uploaded by",
+			wideOnly: true,
+			width: 150,
+			cell: (bundle) => (
+				<div className="cut" title={uploaderOf(bundle)}>
+					<bdi>{uploaderOf(bundle)}</bdi>
+				</div>
+			),
+		},
+		...(hasKeys
+			? [
+					{
+						title: "Key",
+						wideOnly: true as const,
+						width: 110,
+						cell: (bundle: ListedBundle) => <Key bundle={bundle} />,
+					},
+				]
+			: []),
+		...(isThere
+			? [
+					{
+						title: "Failed installs",
+						wideOnly: true as const,
+						alignEnd: true as const,
+						width: 132,
+						cell: (bundle: ListedBundle) => {
+							const attempts = attemptsOf(bundle);
+							if (attempts === undefined) return <span className="muted">—</span>;
+							return <FailureRate attempts={attempts} channel={channelOf(bundle)} />;
 						},
-			]}
-		/>
+					},
+				]
+			: []),
+		{ title: "Created", sort: "created", width: 116, cell: ({ created_at }) => <Time value={created_at} /> },
+		...(isGone
+			? [
+					{
+						title: "Deleted",
+						wideOnly: true as const,
+						width: 116,
+						cell: ({ deleted_at }: ListedBundle) => (deleted_at === null ? "—" : <Time value={deleted_at} />),
+					},
+				]
+			: []),
+	];
+}
+
+function Key({ bundle: { session_key, key_id, signed_by } }: { readonly bundle: ListedBundle }) {
+	const text = signed_by ?? (session_key === null ? "Not encrypted" : `${key_id ?? "Encrypted"}, not verified`);
+	return (
+		<div className={signed_by === null ? "cut muted" : "cut"} title={text}>
+			{text}
+		</div>
 	);
 }
 
 function Channels({ appId, channels }: { readonly appId: string; readonly channels: readonly string[] }) {
-	if (channels.length === 0) return <span className="muted">None</span>;
+	const [first, ...others] = channels;
+	if (first === undefined) return <span className="muted">—</span>;
 	return (
-		<div className="row wrap">
-			{channels.map((channel) => (
-				<TextLink key={channel} to={channelPath(appId, channel)}>
-					{channel}
-				</TextLink>
-			))}
-		</div>
-	);
-}
-
-const NAMES_SHOWN = 20;
-
-function KeptForRollback({ count }: { readonly count: number }) {
-	if (count === 0) return null;
-	return (
-		<Text size="sm">
-			{countOf(count, "more bundle")} {count === 1 ? "is" : "are"} kept, so that channels can roll back.
-		</Text>
-	);
-}
-
-/** Names the bundles that the dry run lists. */
-function DeleteUnused({ appId, onClose }: { readonly appId: string; readonly onClose: () => void }) {
-	const plan = useBundleDeletionPlan(appId, { all: "true" });
-	const remove = useChange("DELETE /bundle", () => {
-		notify("Unused bundles deleted.");
-		onClose();
-	});
-	return (
-		<Confirm
-			title="Delete all unused bundles?"
-			action="Delete unused bundles"
-			isPending={remove.isPending}
-			isReady={plan.data !== undefined && plan.data.removes.bundles > 0}
-			error={remove.error}
-			onClose={onClose}
-			onConfirm={() => remove.mutate({ query: { app_id: appId, all: "true" } })}
-		>
-			<Answer query={plan} what="the unused bundles">
-				{({ removes, bundles, kept_for_rollback }) =>
-					removes.bundles === 0 ? (
-						<>
-							<Text size="sm">All bundles are in use. There is nothing to delete.</Text>
-							<KeptForRollback count={kept_for_rollback} />
-						</>
-					) : (
-						<>
-							<Text size="sm">
-								{countOf(removes.bundles, "unused bundle")} and {sizeText(removes.bundle_bytes)} of files will be
-								deleted. This cannot be undone.
-							</Text>
-							<Text size="sm">{runningText(removes.devices)}</Text>
-							<ul>
-								{bundles.slice(0, NAMES_SHOWN).map(({ id, version, devices }) => (
-									<li key={id}>
-										{version}
-										{devices === 0 ? "" : `, on ${countOf(devices, "device")}`}
-									</li>
-								))}
-								{removes.bundles > NAMES_SHOWN ? (
-									<li>and {countOf(removes.bundles - NAMES_SHOWN, "more", "more")}</li>
-								) : null}
-							</ul>
-							<KeptForRollback count={kept_for_rollback} />
-							{removes.device_overrides === 0 ? null : (
-								<Text size="sm">
-									This also removes the override of {countOf(removes.device_overrides, "device")}, which will follow
-									channels again.
-								</Text>
-							)}
-						</>
-					)
-				}
-			</Answer>
-		</Confirm>
+		<span className="named" title={channels.join(", ")}>
+			<TextLink to={channelPath(appId, first)}>
+				<bdi>{first}</bdi>
+			</TextLink>
+			{others.length === 0 ? null : <Badge>{`+${others.length}`}</Badge>}
+		</span>
 	);
 }

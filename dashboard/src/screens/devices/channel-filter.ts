@@ -2,7 +2,13 @@
 import { useAllPages } from "../../api";
 
 export function useChannelFilter(appId: string) {
-	const channels = useAllPages("GET /channel", { query: { app_id: appId, limit: "1000" } });
-	const names = (channels.data ?? []).map(({ name }) => ({ value: name, label: name }));
-	return { name: "channel", label: "Channel", choices: [{ value: "", label: "All channels" }, ...names] } as const;
+	const loaded = useAllPages("GET /channel", { query: { app_id: appId, limit: "1000" } });
+	const channels = loaded.data ?? [];
+	const names = channels.map(({ name }) => ({ value: name, label: name }));
+	const filter = {
+		name: "channel",
+		label: "Channel",
+		choices: [{ value: "", label: "All channels" }, ...names],
+	} as const;
+	return { channels, filter };
 }

@@ -91,7 +91,8 @@ export function Override({
 	);
 }
 
-async function bundleId(appId: string, version: string): Promise<number> {
+/** @throws {CapstanError} `bundle_not_found` */
+export async function bundleId(appId: string, version: string): Promise<number> {
 	const [bundle] = await ask("GET /bundle", { query: { app_id: appId, version } });
 	if (bundle === undefined) {
 		throw new CapstanError(

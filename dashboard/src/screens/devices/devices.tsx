@@ -1,26 +1,29 @@
 /**
- * The devices of an app: open one by its id, or filter the list by custom id, bundle, platform and
- * more.
+ * The devices of an app in rows with their state: open one by its id, filter the list by custom id,
+ * bundle, platform and more, and set or remove the overrides of several.
  */
-import { Button, Code, Group, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Code, Group, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";
-import { Badge } from "../../components/badge";
-import { CopyChip } from "../../components/copy-chip";
+import type { Channel } from "../../components/channel-badges";
 import { FilterBar } from "../../components/filter-bar";
 import { givenFilters, isFiltered, useFilters } from "../../components/filters";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
 import { Empty, Screen, Section } from "../../components/screen";
+import { useSelection } from "../../components/selection";
 import { countOf, countText } from "../../components/size";
-import { DataTable, Pager, usePageNumber, useSorting } from "../../components/table";
+import { type Column, DataTable, Pager, usePageNumber, useSorting } from "../../components/table";
 import { Time } from "../../components/time";
 import { IconChevronRight } from "../../icons";
 import { appPath, devicePath } from "../../paths";
+import { useAppMay } from "../../permissions";
 import type { AppScreenProps } from "../../screen-props";
 import { useChannelFilter } from "./channel-filter";
+import { type ListedDevice, StateBadges, StateDot, statesOf } from "./device-state";
+import { OverrideDevices } from "./override-devices";
 import { PLATFORMS, platformName } from "./platforms";
 
 const FILTERS = ["search", "channel", "version", "platform", "key_id", "seen_from"] as const;
@@ -34,10 +37,9 @@ const PAGE_SIZE = 50;
 const ORDERS = ["last_seen", "name", "version", "platform"] as const;
 const isOrder = (by: string): by is (typeof ORDERS)[number] => ORDERS.some((order) => order === by);
 
-export default function Devices({ appId }: AppScreenProps) {
+export default function Devices({ appId, orgId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
 	const [filters, setFilters] = useFilters(FILTERS);
-	const channel = useChannelFilter(appId);
 	const [sorting, sort] = useSorting("last_seen", ["last_seen"]);
 	const query = {
 		app_id: appId,
@@ -48,6 +50,11 @@ export default function Devices({ appId }: AppScreenProps) {
 			: {}),
 	};
 	const devices = useAsk("GET /device?totals=true", { query });
+	const { channels, filter: channelFilter } = useChannelFilter(appId);
+	const may = useAppMay(appId, orgId);
+	const selection = useSelection<ListedDevice>(({ device_id }) => device_id);
+	const [dialog, setDialog] = useState<"set" | "remove" | undefined>();
+	const mayManage = may("app.manage_devices") === true;
 	return (
 		<Screen title="Devices" note="Devices that checked for updates or sent reports.">
 			<FilterBar
@@ -56,7 +63,7 @@ export default function Devices({ appId }: AppScreenProps) {
 				onFilter={setFilters}
 				search={{ name: "search", label: "Id or custom id contains" }}
 				chips={{ name: "platform", label: "Platform", choices: PLATFORMS }}
-				menus={[channel]}
+				menus={[channelFilter]}
 				more={RARE}
 			/>
 			<Answer query={devices} what="devices">
@@ -73,12 +80,12 @@ export default function Devices({ appId }: AppScreenProps) {
 							)}
 						</Empty>
 					) : (
-						<Stack gap="sm">
-							<Text size="sm">
+						<div className="sec">
+							<span className="muted num" role="status">
 								{complete ? "" : "At least "}
 								{countOf(total, "device")}.
 								{complete ? "" : " This app has more devices than one list reads; search by id to find a certain one."}
-							</Text>
+							</span>
 							<DataTable
 								label="Devices"
 								isLinked
@@ -86,70 +93,127 @@ export default function Devices({ appId }: AppScreenProps) {
 								onSort={sort}
 								rows={items}
 								rowKey={({ device_id }) => device_id}
-								columns={[
-									{
-										title: "Device",
-										sort: "name",
-										cell: ({ device_id, custom_id, platform, os_version, override_channel, override_version }) => (
-											<Stack gap={4} align="flex-start">
-												<TextLink to={devicePath(appId, device_id)}>{custom_id ?? device_id}</TextLink>
-												{custom_id === null ? null : <CopyChip value={device_id} />}
-												<span className="small muted phone">{`${platformName(platform)} ${os_version ?? ""}`}</span>
-												{override_channel === null ? null : <OverrideBadge what="Channel" name={override_channel} />}
-												{override_version === null ? null : <OverrideBadge what="Bundle" name={override_version} />}
-											</Stack>
-										),
-									},
-									{
-										title: "Bundle",
-										sort: "version",
-										cell: ({ version_name }) => (
-											<span className="nowrap">
-												{version_name === "builtin" ? "Store build" : (version_name ?? "—")}
-											</span>
-										),
-									},
-									{
-										title: "Platform",
-										sort: "platform",
-										wideOnly: true,
-										cell: ({ platform, os_version }) => `${platformName(platform)} ${os_version ?? ""}`,
-									},
-									{
-										title: "Channel",
-										wideOnly: true,
-										cell: ({ channel }) =>
-											channel === null ? (
-												"—"
-											) : (
-												<span className="cut cell-name" title={channel}>
-													{channel}
-												</span>
-											),
-									},
-									{
-										title: "Last seen",
-										sort: "last_seen",
-										cell: ({ last_seen_at }) => (last_seen_at === null ? "Never" : <Time value={last_seen_at} />),
-									},
-								]}
+								pick={
+									mayManage
+										? {
+												selection,
+												nameOf,
+												noun: ["device", "devices"],
+												acts: (
+													<>
+														<button type="button" onClick={() => setDialog("set")}>
+															Set override…
+														</button>
+														<button type="button" onClick={() => setDialog("remove")}>
+															Remove overrides…
+														</button>
+													</>
+												),
+											}
+										: undefined
+								}
+								columns={columnsOf(appId, channels)}
+								factsOf={(device) => (
+									<>
+										<span>{bundleText(device)}</span>
+										{device.channel === null ? null : <bdi>{device.channel}</bdi>}
+										<span>{systemText(device)}</span>
+									</>
+								)}
 							/>
 							<Pager page={page} hasNext={(page + 1) * PAGE_SIZE < total} onPage={setPage} />
-						</Stack>
+						</div>
 					)
 				}
 			</Answer>
+			{dialog === undefined ? null : (
+				<OverrideDevices
+					appId={appId}
+					act={dialog}
+					devices={selection.rows}
+					channels={channels}
+					onDone={(device) => selection.drop([device])}
+					onClose={() => setDialog(undefined)}
+				/>
+			)}
 			<FindDevice appId={appId} />
 			<DeviceKeys appId={appId} onFilter={(key_id) => setFilters({ ...filters, key_id })} />
 		</Screen>
 	);
 }
 
-function OverrideBadge({ what, name }: { readonly what: string; readonly name: string }) {
+const nameOf = ({ device_id, custom_id }: ListedDevice) => custom_id ?? device_id;
+const bundleText = ({ version_name }: ListedDevice) =>
+	version_name === "builtin" ? "Store build" : (version_name ?? "—");
+const systemText = ({ platform, os_version }: ListedDevice) => `${platformName(platform)} ${os_version ?? ""}`;
+
+function columnsOf(appId: string, channels: readonly Channel[]): readonly Column<ListedDevice>[] {
+	const byName = new Map(channels.map((channel) => [channel.name, channel]));
+	return [
+		{
+			title: "Device",
+			sort: "name",
+			cell(device) {
+				const states = statesOf(device, byName.get(device.channel ?? ""));
+				return (
+					<span className="named" data-id={device.device_id}>
+						<StateDot states={states} />
+						<TextLink to={devicePath(appId, device.device_id)}>
+							<bdi title={`${nameOf(device)}\n${device.device_id}`}>{nameOf(device)}</bdi>
+						</TextLink>
+						<StateBadges states={states} />
+					</span>
+				);
+			},
+		},
+		{
+			title: "Bundle",
+			sort: "version",
+			wideOnly: true,
+			width: 112,
+			cell: (device) => <Cut text={bundleText(device)} />,
+		},
+		{
+			title: "Store build",
+			wideOnly: true,
+			width: 96,
+			cell: ({ version_build }) => <Cut text={version_build ?? "—"} />,
+		},
+		{
+			title: "Platform",
+			sort: "platform",
+			wideOnly: true,
+			width: 112,
+			cell: (device) => <Cut text={systemText(device)} />,
+		},
+		{
+			title: "Channel",
+			wideOnly: true,
+			width: 140,
+			cell: ({ channel, override_channel }) =>
+				channel === null ? (
+					<span className="muted">—</span>
+				) : (
+					<div className="cut" title={`${channel}, ${override_channel === null ? "by its last check" : "set by hand"}`}>
+						<bdi>{channel}</bdi>
+						{override_channel === null ? null : <span className="muted"> · set</span>}
+					</div>
+				),
+		},
+		{
+			title: "Last seen",
+			sort: "last_seen",
+			width: 124,
+			cell: ({ last_seen_at }) => (last_seen_at === null ? "Never" : <Time value={last_seen_at} />),
+		},
+	];
+}
+
+function Cut({ text }: { readonly text: string }) {
 	return (
-		<Badge>
-			{what} override: {name}
-		</Badge>
+		<div className="cut" title={text}>
+			{text}
+		</div>
 	);
 }
 

@@ -48,7 +48,7 @@ interface Older {
 
 export default function Events({ appId }: AppScreenProps) {
 	const [filters, setFilters] = useFilters(FILTERS);
-	const channel = useChannelFilter(appId);
+	const { filter: channel } = useChannelFilter(appId);
 	const [isLive, setLive] = useState(true);
 	const [older, setOlder] = useState<Older | undefined>();
 	const [failure, setFailure] = useState<Error | undefined>();

@@ -5,17 +5,9 @@
  */
 import { Badge } from "../../components/badge";
 import { Card } from "../../components/card";
+import { HEALTH_BADGES } from "../../components/health";
 import { countText, shareText } from "../../components/size";
-import {
-	chanceText,
-	failedText,
-	HEALTH_BADGES,
-	healthOf,
-	nameOf,
-	type Rate,
-	type Release,
-	roundedShare,
-} from "./release-texts";
+import { chanceText, failedText, healthOf, nameOf, type Rate, type Release, roundedShare } from "./release-texts";
 
 interface Bar {
 	readonly version: string;

@@ -7,8 +7,9 @@ import type { AnswerOf } from "../../../../src/client/client";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../../src/domain/time";
 import { STORE_BUILD } from "../../../../src/domain/words/releases";
 import type { Tone } from "../../components/badge";
+import { type Health, stateOfRate } from "../../components/health";
 import { countOf, countText, percentText, shareText } from "../../components/size";
-import { type RolloutAnswer, stateOfRate } from "../rollouts/rollout-texts";
+import type { RolloutAnswer } from "../rollouts/rollout-texts";
 
 export type Release = AnswerOf<"GET /release">;
 export type Rate = NonNullable<Release["failures"]["release"]>;
@@ -53,18 +54,10 @@ export function stateBadge({ state, percentage_bps: bps, paused_by }: Release): 
 	}
 }
 
-export type Health = "below" | "unknown" | "above";
-
 /** Whether the failures of the release are surely below or above the channel's limit. */
 export function healthOf({ failures: { release, limit } }: Release): Health {
-	return release === null ? "unknown" : stateOfRate({ kind: "failed", devices: release.failed, limit, ...release });
+	return release === null ? "unknown" : stateOfRate({ limit, ...release });
 }
-
-export const HEALTH_BADGES: Readonly<Record<Health, readonly [string, Tone | undefined]>> = {
-	below: ["Below the limit", "ok"],
-	unknown: ["Too few to tell", undefined],
-	above: ["Above the limit", "bad"],
-};
 
 /** The first sentence of the page: how it goes, and what happens next by itself. */
 export function headline(release: Release, rollout: RolloutAnswer | undefined, nowMs: number): string {

@@ -5,10 +5,11 @@
  */
 import { wilsonInterval } from "../../../../src/domain/rollouts/wilson";
 import { Badge, type Tone } from "../../components/badge";
+import { stateOfRate } from "../../components/health";
 import { Icon } from "../../components/icon";
 import { countOf, countText, shareText } from "../../components/size";
 import { IconAlertTriangle, IconCircleCheck, IconClock, type IconDrawing, IconInfoCircle } from "../../icons";
-import { countsText, nextStepText, type RolloutAnswer, rateText, rateTitle, stateOfRate } from "./rollout-texts";
+import { countsText, nextStepText, type RolloutAnswer, rateText, rateTitle } from "./rollout-texts";
 import "./rollouts.css";
 
 type Rate = RolloutAnswer["rates"][number];

@@ -3,6 +3,7 @@
  * server.
  */
 import type { AnswerOf } from "../../../../src/client/client";
+import { stateOfRate } from "../../components/health";
 import { countOf, countText, percentText, shareText } from "../../components/size";
 
 export type RolloutAnswer = AnswerOf<"GET /channel/rollout">;
@@ -18,12 +19,6 @@ export function countsText({ served, installed, failed, silent }: RolloutAnswer[
 }
 
 type Rate = RolloutAnswer["rates"][number];
-
-/** Whether the rate is surely below or above its limit. */
-export function stateOfRate({ of, lowerBound, upperBound, limit }: Rate): "below" | "above" | "unknown" {
-	if (of > 0 && lowerBound >= limit) return "above";
-	return of > 0 && upperBound < limit ? "below" : "unknown";
-}
 
 const RATE_NAMES = { failed: "Failures", crashed: "Crashes", errored: "JavaScript errors" } as const;
 const RATE_VERBS = {
