@@ -14,7 +14,7 @@ export interface Column<Row> {
 	readonly cell: (row: Row) => ReactNode;
 	/** Hidden at phone width. */
 	readonly wideOnly?: true;
-	/** For numbers. */
+	/** For numbers. Actions are at the end of the row as well. */
 	readonly alignEnd?: true;
 	/** Name of the order in the address; the header sorts by it. */
 	readonly sort?: string;
@@ -67,7 +67,9 @@ export function DataTable<Row>({
 	readonly onSort?: ((by: string) => void) | undefined;
 }) {
 	const classOf = (column: Column<Row>) =>
-		[column.wideOnly === true ? "wide" : "", column.alignEnd === true ? "r" : ""].join(" ").trim();
+		[column.wideOnly === true ? "wide" : "", column.alignEnd === true || column.title === "Actions" ? "r" : ""]
+			.join(" ")
+			.trim();
 	return (
 		<section className="card" aria-label={label}>
 			<table className={columns.some(({ width }) => width !== undefined) ? "table fixed" : "table"}>
