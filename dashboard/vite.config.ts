@@ -10,7 +10,7 @@ import { defineConfig } from "vite";
 const { devDependencies } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
 
 /** Parts of the first screens. */
-const FIGURES = /dashboard\/src\/(charts\/(sparkline|charts)|releases\.ts|components\/sentence)|Code\/Code/;
+const FIGURES = /dashboard\/src\/(charts\/(sparkline|charts)|releases\.ts|components\/(sentence|steps))|Code\/Code/;
 
 export default defineConfig({
 	root: fileURLToPath(new URL(".", import.meta.url)),
