@@ -22,7 +22,7 @@ interface FormProps {
 	readonly waiting?: string;
 	readonly isReady?: boolean;
 	readonly error?: Error | null;
-	/** Whether closing would lose typed text or a chosen file. */
+	/** Whether closing would lose something; undefined: a field differs from what it was. */
 	readonly isDirty?: boolean;
 	readonly onClose: () => void;
 	readonly children: ReactNode;
@@ -48,7 +48,7 @@ export function FormDialog({
 	waiting,
 	isReady = true,
 	isDestructive = false,
-	isDirty = false,
+	isDirty,
 	error,
 	aside,
 	footnote,
@@ -97,7 +97,7 @@ export function FormDialog({
 	return (
 		<Dialog
 			onClose={onClose}
-			isDirty={isDirty && !isPending}
+			isDirty={isPending ? false : isDirty}
 			{...(aside === undefined ? {} : { className: "wide-dialog" })}
 			title={
 				isDestructive ? (
@@ -170,6 +170,7 @@ export function Confirm({
 		<FormDialog
 			{...form}
 			isDestructive
+			isDirty={false}
 			isReady={isReady && (typed === undefined || text === typed)}
 			onSubmit={onConfirm}
 		>

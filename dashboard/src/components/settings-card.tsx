@@ -4,9 +4,10 @@
  * the only button that saves.
  */
 import { Button } from "@mantine/core";
-import { type ReactNode, useEffect } from "react";
+import type { ReactNode } from "react";
 import { Problem } from "./answer";
 import { useIsOnline } from "./online";
+import { useUnsaved } from "./unsaved";
 import "./settings-card.css";
 
 export function SettingsCard({
@@ -45,12 +46,7 @@ export function SettingsCard({
 }) {
 	const isOnline = useIsOnline();
 	const isChanged = changes.length > 0;
-	useEffect(() => {
-		if (!isChanged) return;
-		const ask = (event: BeforeUnloadEvent) => event.preventDefault();
-		addEventListener("beforeunload", ask);
-		return () => removeEventListener("beforeunload", ask);
-	}, [isChanged]);
+	useUnsaved(() => isChanged && !isPending);
 	if (!mayChange) {
 		return (
 			<SettingsFacts title={title} note={note}>
