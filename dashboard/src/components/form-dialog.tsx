@@ -1,6 +1,6 @@
 /**
  * Forms in dialogs. A form dialog stays open while its request runs, and shows the error if the API
- * refuses it. A confirmation names what will be deleted; for large deletions the name must be
+ * refuses it; Ctrl or ⌘ with Enter submits it from any field. A confirmation names what will be deleted; for large deletions the name must be
  * typed.
  */
 import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
@@ -113,6 +113,12 @@ export function FormDialog({
 		>
 			<form
 				ref={form}
+				onKeyDown={(event) => {
+					// A destructive dialog needs its button.
+					if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || isDestructive) return;
+					event.preventDefault();
+					event.currentTarget.requestSubmit();
+				}}
 				{...(onDrop === undefined ? {} : { onDrop, onDragOver: (event: DragEvent) => event.preventDefault() })}
 				onSubmit={(event) => {
 					event.preventDefault();
