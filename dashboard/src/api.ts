@@ -13,6 +13,7 @@ import {
 	useQueryClient,
 } from "@tanstack/react-query";
 import { type AnswerOf, CapstanError, createClient, type EndpointKey, type RequestOf } from "../../src/client/client";
+import { withoutAsking } from "./components/unsaved";
 import { confirmIdentity } from "./identity";
 
 export { CapstanError } from "../../src/client/client";
@@ -218,7 +219,7 @@ export function useChange<const Key extends EndpointKey>(
 				? (confirmed(() => (waitingApi as Ask)(endpoint, request)) as Promise<AnswerOf<Key>>)
 				: ask(endpoint, request),
 		onSuccess: async (answer, request) => {
-			onDone?.(answer, request);
+			withoutAsking(() => onDone?.(answer, request));
 			await client.invalidateQueries();
 		},
 	});

@@ -7,6 +7,7 @@ import { Redirect, Route, Switch, useLocation } from "wouter";
 import { CapstanError, useAsk } from "./api";
 import { Answer, Loading } from "./components/answer";
 import { Empty, Screen } from "./components/screen";
+import { useLeaving } from "./components/unsaved";
 import { useIdentityRequest } from "./identity";
 import { lastOrganization, useOrganizations } from "./organizations";
 import { appPath, organizationPath } from "./paths";
@@ -16,6 +17,7 @@ import { Boundary } from "./shell/boundary";
 import { Shell } from "./shell/shell";
 
 const ConfirmIdentity = lazy(() => import("./components/confirm-identity"));
+const LeaveQuestion = lazy(() => import("./components/leave-question"));
 const Organizations = lazy(() => import("./screens/organization/organizations"));
 const CliLogin = lazy(() => import("./screens/keys/cli-login"));
 const Account = lazy(() => import("./screens/account/account"));
@@ -84,8 +86,14 @@ function decoded(text: string): string {
 export function App() {
 	const account = useAsk("GET /account", {});
 	const identityRequest = useIdentityRequest();
+	const isLeaving = useLeaving() !== undefined;
 	return (
 		<>
+			{isLeaving ? (
+				<Suspense>
+					<LeaveQuestion />
+				</Suspense>
+			) : null}
 			{identityRequest === undefined ? null : (
 				<Suspense>
 					<ConfirmIdentity request={identityRequest} />

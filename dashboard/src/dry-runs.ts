@@ -145,6 +145,15 @@ export function useGroupDeletionPlan(id: string): UseQueryResult<AnswerOf<"DELET
 	);
 }
 
+/** The keys and channels that other policies affect. Sends nothing while they are unchanged. */
+export function useOrganizationPlan(
+	body: RequestOf<"POST /organization">["body"] | undefined,
+): UseQueryResult<AnswerOf<"POST /organization"> | null, Error> {
+	return usePlan(["policies", body], async () =>
+		body === undefined ? null : ask("POST /organization", { body: { ...body, dry_run: true } }),
+	);
+}
+
 export function useOrganizationDeletionPlan(orgId: string): UseQueryResult<AnswerOf<"DELETE /organization">, Error> {
 	return usePlan(["organization", orgId], () => ask("DELETE /organization", { query: { orgId, dry_run: "true" } }));
 }

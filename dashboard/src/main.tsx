@@ -19,6 +19,7 @@ import { queryClient } from "./api";
 import { App } from "./app";
 import { useIsOnline } from "./components/online";
 import { useIsPhone } from "./components/phone";
+import { guardLeaving, guardNavigation } from "./components/unsaved";
 import { themeOf } from "./library";
 
 /** Long enough for slow readers. Important messages stay on the page instead. */
@@ -49,12 +50,13 @@ function Messages() {
 
 const root = document.getElementById("root");
 if (root !== null && !leaveForCanonicalHost()) {
+	guardLeaving();
 	createRoot(root).render(
 		<StrictMode>
 			<Themed>
 				<QueryClientProvider client={queryClient}>
 					<Messages />
-					<Router base="/dashboard">
+					<Router base="/dashboard" aroundNav={guardNavigation}>
 						<App />
 					</Router>
 				</QueryClientProvider>

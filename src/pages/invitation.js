@@ -1,20 +1,25 @@
 /**
- * The page of an invitation link. The token is in the fragment and is sent in request bodies only, so that no server log contains it. Text
- * from the server is shown as text, never as markup.
+ * The page of an invitation link: who invites, to what, what the role may do. Joining signs in and creates a passkey at once; an API key is
+ * for those who need one, later. The token is in the fragment and is sent in request bodies only, so that no server log contains it. Text from
+ * the server is shown as text, never as markup.
  */
-import { permissionText } from "../authz/permission-texts";
+import { browserSupportsWebAuthn, startRegistration } from "@simplewebauthn/browser";
+import { permissionText, permissionTexts } from "../authz/permission-texts";
 import { ROLE_TEXTS } from "../authz/role-texts";
 
 const element = (id) => document.getElementById(id);
 const showMessage = (text) => {
 	element("message").textContent = text;
 };
+const showProblem = (text) => {
+	element("problem").textContent = text;
+	element("problem").hidden = text === "";
+};
 
-async function post(path, body) {
+async function send(method, path, body) {
 	const response = await fetch(path, {
-		method: "POST",
-		headers: { "content-type": "application/json" },
-		body: JSON.stringify(body),
+		method,
+		...(body === undefined ? {} : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
 	}).catch(() => undefined);
 	const answer = await response?.json().catch(() => undefined);
 	if (response?.ok !== true) {
@@ -42,26 +47,66 @@ function askToSignIn() {
 	showMessage(`${email} already has an account. Sign in to it, then join.`);
 }
 
-async function join(event) {
-	event.preventDefault();
-	element("form").hidden = true;
+/** A dismissed question of the browser is no error: the button stays. */
+async function createPasskey() {
+	showProblem("");
 	try {
-		const joined = await post("/invitation/accept", { token, name: element("name").value, sign_in: true });
-		globalThis.sessionStorage?.removeItem(STORED_TOKEN);
-		element("key").value = joined.api_key.key;
-		element("result").hidden = false;
-		element("offer").hidden = true;
-		element("foot").hidden = true;
-		element("title").textContent = "You are in";
-		showMessage(
-			`${joined.email} is now a member with the role ${roleText(joined.role)}. The key expires on ${date(joined.api_key.expires_at)}.${joined.signed_in && given !== "" ? " You are signed in. Add a passkey in the dashboard to sign in next time." : ""}`,
-		);
+		const { attempt, options } = await send("POST", "/account/passkey-options", {});
+		const credential = await startRegistration({ optionsJSON: options });
+		await send("POST", "/account/passkeys", { attempt, name: "This device", credential });
+		element("passkey").textContent =
+			"Your passkey works on this device. Add a second one in your account, in case you lose it.";
+		element("add-passkey").hidden = true;
 	} catch (error) {
-		if (error.code === "sign_in_required") return askToSignIn();
-		element("form").hidden = false;
-		showMessage(error.message);
+		if (error.name === "Error") showProblem(error.message);
 	}
 }
+
+function showWelcome({ email: joinedAs, role }) {
+	element("title").textContent = "You are in";
+	showMessage(`${joinedAs} is now a member with the role ${roleText(role)}.`);
+	element("passkey").textContent = withoutPasskey();
+	element("add-passkey").hidden = !hasPasskeys;
+	element("command").textContent = `npx --yes ${location.origin}/capstan.tgz login --server ${location.origin}`;
+	for (const id of ["offer", "foot", "join", "avatar"]) element(id).hidden = true;
+	element("result").hidden = false;
+}
+
+async function join(withPasskey) {
+	element("join").hidden = true;
+	showProblem("");
+	let joined;
+	try {
+		joined = await send("POST", "/invitation/accept", { token, sign_in: true, create_key: false });
+	} catch (error) {
+		if (error.code === "sign_in_required") return askToSignIn();
+		element("join").hidden = false;
+		return showProblem(error.message);
+	}
+	globalThis.sessionStorage?.removeItem(STORED_TOKEN);
+	showWelcome(joined);
+	if (withPasskey) await createPasskey();
+}
+
+const hasPasskeys = browserSupportsWebAuthn();
+let mailsCodes = false;
+/** Without mail a passkey is the only way back that needs nobody else. */
+const withoutPasskey = () =>
+	mailsCodes
+		? "You are signed in. Without a passkey, you sign in next time with a code by e-mail."
+		: "You are signed in. This server sends no e-mail: without a passkey, you get in again only with a link of its operator.";
+
+/** `AO` for ada.okafor@example.com */
+const initials = (address) =>
+	address
+		.split("@")[0]
+		.split(/[._+-]/)
+		.slice(0, 2)
+		.map((part) => part.slice(0, 1).toUpperCase())
+		.join("");
+
+/** People ask about these first, so a role without one of them says so. */
+const NOTABLE = ["channel.promote_bundle", "app.delete", "org.invite_user", "org.manage_apikeys"];
 
 // All pages use one host, because sessions and passkeys belong to it.
 if (location.hostname === "127.0.0.1" || location.hostname === "[::1]") {
@@ -71,10 +116,12 @@ if (location.hostname === "127.0.0.1" || location.hostname === "[::1]") {
 }
 
 try {
-	const offer = await post("/invitation/show", { token: token === "" ? "none" : token });
+	const offer = await send("POST", "/invitation/show", { token: token === "" ? "none" : token });
 	email = offer.email;
 	element("title").textContent = `${offer.invited_by} invites you to ${offer.organization}`;
 	showMessage(`as ${roleText(offer.role)}`);
+	element("avatar").textContent = initials(offer.invited_by);
+	element("avatar").hidden = false;
 	element("permissions").replaceChildren(
 		...offer.permissions.map((permission) => {
 			const item = document.createElement("li");
@@ -82,10 +129,19 @@ try {
 			return item;
 		}),
 	);
+	const denied = NOTABLE.filter((permission) => !offer.permissions.includes(permission));
+	element("denied").textContent = denied.length === 0 ? "" : `Not part of it: ${permissionTexts(denied)}.`;
 	element("expiry").textContent = `For ${offer.email} only. Expires on ${date(offer.expires_at)}.`;
 	element("offer").hidden = false;
-	element("form").addEventListener("submit", join);
-	element("form").hidden = false;
+	element("join-passkey").hidden = !hasPasskeys;
+	if (!hasPasskeys) element("join-plain").className = "button primary";
+	element("passkey-hint").hidden = !hasPasskeys;
+	element("join-passkey").addEventListener("click", () => join(true));
+	element("join-plain").addEventListener("click", () => join(false));
+	element("add-passkey").addEventListener("click", createPasskey);
+	element("join").hidden = false;
+	const methods = await send("GET", "/sign-in/methods").catch(() => undefined);
+	mailsCodes = methods?.code === true;
 } catch (error) {
 	showMessage(error.message);
 }

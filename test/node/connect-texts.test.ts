@@ -1,5 +1,5 @@
 /**
- * Runs the texts of the page "Connect" unchanged until a device receives the bundle: its
+ * Runs the texts of the page "Setup" unchanged until a device receives the bundle: its
  * configuration in a dedicated project, and every command of its workflows with the published CLI
  * and a key of the role that the page names. `npm test` runs each workflow for one CI system.
  */

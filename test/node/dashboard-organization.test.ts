@@ -127,10 +127,15 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 	test("explains how to connect an app and its CI, and shows when both are connected", async () => {
 		const appId = "com.example.fresh";
 		await stage.product.api("POST", "/app", { app_id: appId, name: "Fresh", owner_org: stage.product.orgId });
-		await admin.open(`/apps/${appId}/connect`, "Connect");
+		await admin.open(`/apps/${appId}/connect`, "Setup");
+		await admin.page.getByText("0 of 6 done").waitFor();
 		await admin.page.getByText("Waiting for the first device").waitFor();
 		await admin.page.getByText("Waiting for the first upload").waitFor();
+		const steps = admin.page.getByRole("list", { name: "Setup" }).locator("> li");
+		expect(await steps.locator(".step-body").count(), "only the next step is open").toBe(1);
+		await button("Show: Point the app at this server").click();
 		await admin.page.getByText(`"updateUrl": "${stage.origin}/updates"`).waitFor();
+		await button("Show: Release from your CI").click();
 		await admin.page.getByText(`capstan.tgz init --server ${stage.origin} --app ${appId} --ci github`).waitFor();
 		const { pathname } = new URL(await commandOf(stage.product));
 		await admin.page.getByText(`npx --yes ${stage.origin}${pathname} preview upload dist --server`).waitFor();
@@ -153,7 +158,8 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.page.getByText("curl -sS -X DELETE").waitFor();
 		await expectSound(admin);
 		await uploadProductBundle(stage.product, appId, "1.0.0");
-		await admin.page.getByText("Your CI is connected").waitFor();
+		await admin.page.getByText("Newest upload with a key: 1.0.0").waitFor();
+		await admin.page.getByText("1 of 6 done").waitFor();
 		await stage.product.api("POST", "/updates", {
 			app_id: appId,
 			device_id: deviceId(0),
@@ -162,10 +168,32 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 			version_build: "2.3.0",
 			plugin_version: "8.51.23",
 		});
-		await admin.page.getByText("Your app is connected").waitFor();
+		await admin.page.getByText("First device:").waitFor();
+		await admin.page.getByText("Version 8.51.23 reports from ios.").waitFor();
+		await admin.page.getByText("3 of 6 done").waitFor();
+		// A device whose start of a bundle was reported, and a channel that has one.
+		await stage.product.api("POST", "/channel", {
+			app_id: appId,
+			channel: "strict",
+			version: "1.0.0",
+			disableAutoUpdate: "minor",
+		});
+		await stage.product.api("POST", "/updates", {
+			app_id: appId,
+			device_id: deviceId(1),
+			platform: "android",
+			version_name: "1.0.0",
+			version_build: "2.3.0",
+			plugin_version: "8.51.23",
+		});
+		await admin.page.getByText("A device runs 1.0.0, so its start was reported.").waitFor();
+		await admin.page.getByText("strict has 1.0.0.").waitFor();
+		await admin.page.getByText("5 of 6 done").waitFor();
+		expect(await steps.locator(".step-number .sr").count()).toBe(5);
+		await expectSound(admin);
 		// The page knows the newest store version now.
-		await stage.product.api("POST", "/channel", { app_id: appId, channel: "strict", disableAutoUpdate: "minor" });
-		await admin.open(`/apps/${appId}/connect`, "Connect");
+		await admin.open(`/apps/${appId}/connect`, "Setup");
+		await button("Show: Release from your CI").click();
 		await admin.page.getByLabel("Command").selectOption("capgo");
 		await admin.page.getByText("Newest reported version: 2.3.0.").waitFor();
 		await admin.page.getByText("These releases reach every store build 2.3.x").waitFor();
@@ -286,7 +314,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 			[`${at}/members`, "Members"],
 			[`${at}/settings`, "Organization settings"],
 			[`${at}/statistics`, "Statistics"],
-			[`/apps/${stage.app}/connect`, "Connect"],
+			[`/apps/${stage.app}/connect`, "Setup"],
 			[`/apps/${stage.app}/settings`, "Settings"],
 		] as const) {
 			await member.open(path, heading);

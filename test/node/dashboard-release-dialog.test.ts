@@ -269,7 +269,7 @@ describe.skipIf(chromium === undefined)("the release dialog", () => {
 	});
 
 	/** Drops a zip on the dialog, as the browser does. */
-	const dropZip = async (name: string, version: string) => {
+	const dropZip = async (name: string, version: string, target = dialog().locator("form")) => {
 		const content = Buffer.from(makeZip(version)).toString("base64");
 		const dataTransfer = await admin.page.evaluateHandle(`(() => {
 			const transfer = new DataTransfer();
@@ -277,7 +277,8 @@ describe.skipIf(chromium === undefined)("the release dialog", () => {
 			transfer.items.add(new File([bytes], "${name}", { type: "application/zip" }));
 			return transfer;
 		})()`);
-		await dialog().locator("form").dispatchEvent("drop", { dataTransfer });
+		await target.dispatchEvent("dragover", { dataTransfer });
+		await target.dispatchEvent("drop", { dataTransfer });
 	};
 
 	test("releases a dropped zip with its note, and asks before it is lost", async () => {
@@ -307,6 +308,21 @@ describe.skipIf(chromium === undefined)("the release dialog", () => {
 		await admin.page.getByText(`Released ${version} to production.`).waitFor();
 		await expect.poll(() => served(few)).toBe(version);
 		await admin.page.getByText("Search with suggestions").first().waitFor();
+	});
+
+	test("opens with a zip that is dropped anywhere on the home, and releases it with one key", async () => {
+		const version = `1.${DOORS.length + 2}.0`;
+		await admin.open(`/apps/${few}/releases`, /./);
+		await admin.page.getByRole("button", { name: "Release", exact: true }).waitFor();
+		await dropZip("dropped.zip", version, admin.page.getByRole("heading", { level: 1 }));
+		await dialog().getByText("dropped.zip").waitFor();
+		expect(await admin.page.getByText("Drop the zip to release it").count(), "the hint goes with the drop").toBe(0);
+		await dialog().getByRole("textbox", { name: "Version" }).fill(version);
+		await expect.poll(() => submit(`Release ${version} to production`).isEnabled()).toBe(true);
+		await admin.page.keyboard.press("Control+Enter");
+		await admin.page.getByText(`Released ${version} to production.`).waitFor();
+		await closed();
+		await expect.poll(() => served(few)).toBe(version);
 	});
 
 	test("keeps its keys: Escape closes it, stays on the page, and returns the focus", async () => {

@@ -178,12 +178,15 @@ describe.skipIf(chromium === undefined)("finding things", () => {
 		try {
 			await expect.poll(() => isDisabled("Offer app")).toBe(true);
 			await page.getByRole("button", { name: "Cancel" }).click();
-			expect(await isDisabled("Save app")).toBe(true);
-			expect(await page.getByRole("button", { name: "Save retention" }).getAttribute("title")).toContain("offline");
+			await page.getByLabel("Default upload channel").fill("beta");
+			expect(await isDisabled("Save uploads")).toBe(true);
+			expect(await page.getByRole("button", { name: "Delete Example shop" }).getAttribute("title")).toContain(
+				"offline",
+			);
 		} finally {
 			await context.setOffline(false);
 		}
-		await expect.poll(() => isDisabled("Save app")).toBe(false);
+		await expect.poll(() => isDisabled("Save uploads")).toBe(false);
 		await admin.open(`/organizations/${stage.product.orgId}/keys`, "API keys");
 		await page.getByText("You are offline.").waitFor({ state: "detached" });
 		expect(await page.getByRole("button", { name: "New key" }).isEnabled()).toBe(true);

@@ -55,12 +55,13 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		await admin.open(`/apps/${stage.app}/settings`, "Settings");
 		await admin.page.getByRole("switch", { name: "Store custom ids of devices" }).uncheck();
 		await admin.page.getByRole("switch", { name: "Block review networks" }).check();
-		await admin.page.getByRole("switch", { name: "Open preview links by their ids" }).check();
 		await admin.page.getByLabel("App Store address").fill("https://apps.apple.com/app/id1234567890");
 		await expectSound(admin);
 		await expectFitsPhone(admin);
 		await screenshot(admin, "app-settings-1280");
-		await button("Save device settings").click();
+		await button("Save devices").click();
+		await admin.page.getByRole("switch", { name: "Open preview links by their ids" }).check();
+		await button("Save previews").click();
 		const record = () => get(`/app/${stage.app}`);
 		await expect.poll(record).toMatchObject({
 			allow_device_custom_id: false,
@@ -71,11 +72,11 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		});
 		await admin.page.getByLabel("App Store address").fill("");
 		await admin.page.getByLabel("Google Play address").fill("http://play.google.com/");
-		await button("Save device settings").click();
-		expect(await refusalAt("Google Play address")).toMatch(/^Must be an https address/);
+		await button("Save devices").click();
+		expect(await refusalAt("Google Play address (optional)")).toMatch(/^Must be an https address/);
 		expect((await record()).ios_store_url, "nothing is half done").not.toBeNull();
 		await admin.page.getByLabel("Google Play address").fill("");
-		await button("Save device settings").click();
+		await button("Save devices").click();
 		await expect.poll(record).toMatchObject({ ios_store_url: null });
 	});
 
@@ -122,12 +123,55 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		});
 	});
 
+	test("each card says what is stored, saves what changed and nothing else, and the last one destroys", async () => {
+		const { page } = admin;
+		for (const [path, heading, cards] of [
+			[`/apps/${stage.app}/settings`, "Settings", 5],
+			[`/organizations/${stage.product.orgId}/settings`, "Organization settings", 3],
+			["/account", "Your account", 0],
+		] as const) {
+			await admin.open(path, heading);
+			await page.waitForLoadState("networkidle");
+			const forms = page.getByRole("main").locator("form.settings");
+			expect(await forms.count(), heading).toBe(cards);
+			for (const present of await forms.locator(".settings-present").allInnerTexts()) {
+				expect(present).toMatch(/\w.*\.|App id/);
+			}
+			expect(await forms.locator(".settings-present").count()).toBe(cards);
+			expect(await page.getByRole("button", { name: /^(Save|Discard)/ }).count(), "nothing is changed").toBe(0);
+			const last = page.getByRole("main").locator(".settings").last();
+			expect(await last.getByRole("button").last().innerText()).toMatch(/^Delete /);
+			for (const form of await forms.all()) {
+				const control = form.locator("input:not([type=radio]):not([disabled])").first();
+				if ((await control.getAttribute("role")) === "switch") await control.click();
+				else await control.fill(/^\d+$/.test(await control.inputValue()) ? "9" : "other-name");
+				await form.getByText(/^Unsaved: ./).waitFor();
+				expect(await form.getByRole("button", { name: /^Save / }).count()).toBe(1);
+				await form.getByRole("button", { name: "Discard" }).click();
+				expect(await form.getByRole("button", { name: /^Save / }).count()).toBe(0);
+			}
+			await expectSound(admin);
+		}
+	});
+
+	test("a card sends only the fields that changed, so that it undoes nobody else's change", async () => {
+		await admin.open(`/apps/${stage.app}/settings`, "Settings");
+		await admin.page.getByLabel("Default upload channel").fill("beta");
+		await stage.product.api("PUT", `/app/${stage.app}`, { expose_metadata: true, name: "Renamed meanwhile" });
+		const [request] = await Promise.all([
+			admin.page.waitForRequest((sent) => sent.method() === "PUT"),
+			button("Save uploads").click(),
+		]);
+		expect(request.postDataJSON()).toEqual({ default_upload_channel: "beta" });
+		await admin.page.getByText("Uploads go to beta. Devices get the release notes and the link.").waitFor();
+		expect(await get(`/app/${stage.app}`)).toMatchObject({ name: "Renamed meanwhile", expose_metadata: true });
+	});
+
 	test("a member with read access sees the settings and can change none", async () => {
 		const member = await stage.member("org_member", "settings-looker@example.com");
 		await member.open(`/apps/${stage.app}/settings`, "Settings");
-		await member.page.getByText("Store custom ids of devices").waitFor();
-		expect(await member.page.getByRole("switch").count()).toBe(0);
-		expect(await member.page.getByRole("button", { name: "Save device settings" }).count()).toBe(0);
+		await member.page.getByText("Custom ids are not stored. Review networks get no updates.").waitFor();
+		expect(await member.page.getByRole("main").locator("input").count()).toBe(0);
 		member.leave();
 	});
 
@@ -145,21 +189,30 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		});
 		await admin.open(`/organizations/${stage.product.orgId}/settings`, "Organization settings");
 		await admin.page.getByRole("switch", { name: "Keys must expire" }).check();
-		await button("Preview affected keys").click();
 		await admin.page.getByText("Everlasting, which never expires").waitFor();
 		await expectSound(admin);
 		const policy = async () =>
 			(await get(`/organization?orgId=${stage.product.orgId}`)).require_apikey_expiration as boolean;
 		expect(await policy()).toBe(false);
-		// Only a tried setting can be saved, so another setting must be tried again.
+		// Another setting is tried by itself, and cannot be saved before the answer is there.
+		let answer = () => {};
+		const isHeld = new Promise<void>((resolve) => {
+			answer = resolve;
+		});
+		await admin.page.route("**/organization", async (route) => {
+			await isHeld;
+			await route.continue();
+		});
 		await admin.page.getByLabel("Longest key lifetime, in days").fill("60");
-		await button("Preview affected keys").click();
-		await button("Save policies").waitFor();
-		await admin.page.getByLabel("Longest key lifetime, in days").fill("");
-		await admin.page.getByRole("switch", { name: "Keys must expire" }).uncheck();
-		await button("Preview affected keys").click();
-		await admin.page.getByText("No key will stop working").waitFor();
+		await expect.poll(() => button("Save policies").isDisabled()).toBe(true);
+		answer();
+		await expect.poll(() => button("Save policies").isEnabled()).toBe(true);
+		await admin.page.unroute("**/organization");
+		await button("Discard").click();
 		expect(await policy()).toBe(false);
+		await admin.page.getByRole("switch", { name: "Never store key secrets" }).check();
+		await admin.page.getByText("No key will stop working").waitFor();
+		expect((await get(`/organization?orgId=${stage.product.orgId}`)).enforce_hashed_api_keys).toBe(false);
 	});
 
 	test("registers a signing key, tries the policy that demands it, and removes both", async () => {
@@ -179,15 +232,15 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		await button("Add key").click();
 		await admin.page.getByText("Signing key Release key added.").waitFor();
 		await policy.click();
-		await button("Preview affected channels").click();
 		await admin.page.getByText("serve unsigned bundles").waitFor();
 		await expectSound(admin);
 		expect(await isRequired()).toBe(false);
-		await button("Require signed bundles").click();
+		await button("Save signed bundles").click();
 		await admin.page.getByText("Only signed bundles are accepted.").waitFor();
 		expect(await isRequired()).toBe(true);
 		await policy.click();
-		await button("Accept unsigned bundles").click();
+		await admin.page.getByText("can then release any bundle").waitFor();
+		await button("Save signed bundles").click();
 		await admin.page.getByText("Unsigned bundles are accepted.").waitFor();
 		expect(await isRequired()).toBe(false);
 		await button("Remove Release key").click();

@@ -186,7 +186,11 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await page.keyboard.type("By keyboard");
 		expect(await page.getByLabel("Name").inputValue()).toBe("By keyboard");
 		await page.keyboard.press("Escape");
-		await page.getByRole("dialog").waitFor({ state: "detached" });
+		await expect.poll(focused).toBe("Keep editing");
+		await page.keyboard.press("Tab");
+		expect(await focused()).toBe("Discard");
+		await page.keyboard.press("Enter");
+		await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
 		await expect.poll(focused).toBe("New app");
 		// Other tests may have created apps that come first.
 		await expect

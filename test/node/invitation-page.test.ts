@@ -1,8 +1,11 @@
 /**
- * The invitation page: how it is served, and its script run against the product with fake DOM
- * elements.
+ * The invitation page: how it is served, its script run against the product with fake DOM elements,
+ * and the way of a person in a real browser: greeted, in with a passkey at once, back with it.
  */
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
+import { addAuthenticator, chromium } from "./support/browser";
+import { devtoolsOf, type Stage, sharedStage } from "./support/dashboard";
+import { expectFitsPhone, expectSound } from "./support/dashboard-checks";
 import { type Product, sharedProduct } from "./support/product";
 
 let product: Product;
@@ -25,7 +28,7 @@ interface FakeElement {
 	items?: readonly string[];
 	value: string;
 	hidden: boolean;
-	submit?: (event: { preventDefault(): void }) => Promise<void>;
+	click?: () => Promise<void>;
 }
 
 /** The page's elements after its script ran, and the paths of its requests. */
@@ -39,8 +42,8 @@ async function open(link: URL) {
 			replaceChildren: (...children: FakeElement[]) => {
 				element.items = children.map(({ textContent }) => textContent);
 			},
-			addEventListener: (_: string, listener: FakeElement["submit"]) => {
-				if (listener !== undefined) element.submit = listener;
+			addEventListener: (_: string, listener: FakeElement["click"]) => {
+				if (listener !== undefined) element.click = listener;
 			},
 		});
 	};
@@ -52,7 +55,7 @@ async function open(link: URL) {
 	const AsyncFunction = Object.getPrototypeOf(async () => undefined).constructor;
 	await new AsyncFunction("document", "location", "fetch", script)(
 		{ getElementById, createElement: () => ({}) },
-		{ hash: link.hash },
+		{ hash: link.hash, origin: product.url },
 		fetchFromPage,
 	);
 	return { element: getElementById as (id: string) => FakeElement, sent };
@@ -71,24 +74,97 @@ test("the page of an invitation loads everything from this server and sends no t
 	for (const asset of assets) expect((await fetch(new URL(asset, link))).status, asset).toBe(200);
 });
 
-test("the page shows the offer, joins, and shows a valid key; a second visit reports that the invitation was used", async () => {
+test("the page shows the offer and joins without a key; a second visit reports that the invitation was used", async () => {
 	const link = await invitedLink("joining@example.com");
 	const { element, sent } = await open(link);
 	expect(element("title").textContent).toBe("admin@capstan.local invites you to My organization");
 	expect(element("message").textContent).toBe("as Member");
 	expect(element("expiry").textContent).toContain("For joining@example.com only. Expires on ");
 	expect(element("permissions").items).toContain("See the organization");
-	expect(element("form").hidden).toBe(false);
-	await element("form").submit?.({ preventDefault: () => undefined });
+	expect(element("denied").textContent).toContain("Delete apps");
+	expect(element("join").hidden).toBe(false);
+	expect(element("join-passkey").hidden, "without support of the browser").toBe(true);
+	await element("join-plain").click?.();
 	expect(element("message").textContent).toContain("is now a member with the role Member.");
-	expect(element("message").textContent).toContain("You are signed in");
+	expect(element("passkey").textContent).toContain("You are signed in");
 	expect(element("result").hidden).toBe(false);
-	const key = element("key").value;
-	expect((await product.api("GET", "/organization", undefined, key)).body).toMatchObject([{ name: "My organization" }]);
-	expect(sent).toEqual(["/invitation/show", "/invitation/accept"]);
+	expect(sent).toEqual(["/invitation/show", "/sign-in/methods", "/invitation/accept"]);
+	const { body: keys } = await product.api("GET", `/apikey?org_id=${product.orgId}`);
+	expect(JSON.stringify(keys)).not.toContain("Personal key");
 
 	const again = await open(link);
 	expect(again.element("message").textContent).toContain("Ask for a new one");
-	expect(again.element("form").hidden).toBe(true);
+	expect(again.element("join").hidden).toBe(true);
 	expect((await open(new URL("#", link))).element("message").textContent).toContain("Ask for a new one");
+});
+
+describe.skipIf(chromium === undefined)("in a browser", () => {
+	let stage: Stage;
+	beforeAll(async () => {
+		stage = await sharedStage();
+	});
+
+	const invite = async (email: string) => {
+		const { body } = await stage.product.api("POST", "/organization/members", {
+			orgId: stage.product.orgId,
+			email,
+			role: "org_member",
+		});
+		return `${stage.origin}/invitation${new URL(body.link).hash}`;
+	};
+	const screenshot = async (page: { screenshot(options: object): Promise<unknown> }, name: string) => {
+		const directory = process.env.CAPSTAN_SCREENSHOTS;
+		if (directory !== undefined) await page.screenshot({ path: `${directory}/${name}.png`, fullPage: true });
+	};
+
+	test("a person joins with a passkey, and signs in with it next time", async () => {
+		const visitor = await stage.visitor();
+		const { page } = visitor;
+		await addAuthenticator(await devtoolsOf(visitor));
+		await page.goto(await invite("tariq.aziz@example.com"));
+		await page.getByRole("heading", { name: "admin@capstan.local invites you to" }).waitFor();
+		await expectSound(visitor);
+		await expectFitsPhone(visitor);
+		for (const [width, colorScheme] of [
+			[1280, "light"],
+			[390, "dark"],
+		] as const) {
+			await page.setViewportSize({ width, height: 900 });
+			await page.emulateMedia({ colorScheme });
+			await screenshot(page, `invitation-${width}-${colorScheme}`);
+		}
+		await page.getByRole("button", { name: "Join with a passkey" }).click();
+		await page.getByText("Your passkey works on this device.").waitFor();
+		await page.getByText("tariq.aziz@example.com is now a member").waitFor();
+		expect(await page.getByRole("button", { name: "Add a passkey" }).isVisible()).toBe(false);
+		await expectSound(visitor);
+		await screenshot(page, "invitation-joined-390-dark");
+		const passkeys = await (await visitor.context.request.get(`${stage.origin}/account/passkeys`)).json();
+		expect(passkeys).toMatchObject([{ name: "This device" }]);
+		await visitor.context.clearCookies();
+		await page.goto(`${stage.origin}/sign-in`);
+		await page.getByRole("button", { name: /passkey/i }).click();
+		await page.waitForURL((url) => url.pathname.startsWith("/dashboard"));
+		const account = await (await visitor.context.request.get(`${stage.origin}/account`)).json();
+		expect(account).toMatchObject({ email: "tariq.aziz@example.com" });
+		expect(visitor.complaints).toEqual([]);
+		visitor.leave();
+	});
+
+	test("a person who dismisses the passkey is in all the same, and can add it on the spot", async () => {
+		const visitor = await stage.visitor();
+		const { page } = visitor;
+		await page.addInitScript(
+			"navigator.credentials.create = () => Promise.reject(new DOMException('', 'NotAllowedError'))",
+		);
+		await page.goto(await invite("mei.lin@example.com"));
+		await page.getByRole("button", { name: "Join with a passkey" }).click();
+		await page.getByText("mei.lin@example.com is now a member").waitFor();
+		await page.getByRole("button", { name: "Add a passkey" }).waitFor();
+		await page.getByText("You are signed in.").waitFor();
+		expect(await page.getByRole("alert").isVisible()).toBe(false);
+		await page.getByRole("link", { name: "Open the dashboard" }).click();
+		await page.getByRole("heading", { level: 1, name: "Apps" }).waitFor();
+		visitor.leave();
+	});
 });

@@ -17,6 +17,7 @@ const NOT_READ = /^test\/|^CHANGELOG\.md$/;
 const MAY_NAME_IT: readonly string[] = [
 	"src/features/service/command-package.ts",
 	"src/pages/docs.js",
+	"src/pages/invitation.js",
 	"cli/src/api.ts",
 	"cli/src/invocation.ts",
 	"dashboard/src/api.ts",

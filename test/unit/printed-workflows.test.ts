@@ -1,5 +1,5 @@
 /**
- * Every workflow of GitHub Actions that Capstan prints: in the documentation, on the page "Connect"
+ * Every workflow of GitHub Actions that Capstan prints: in the documentation, on the page "Setup"
  * and by `capstan init`. No job with an identity or a key runs code of dependencies, and every
  * action is named by its commit.
  */

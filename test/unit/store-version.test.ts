@@ -1,5 +1,5 @@
 /**
- * The store version that the page "Connect" assumes for an app: the highest that its devices
+ * The store version that the page "Setup" assumes for an app: the highest that its devices
  * report, by number, of store builds if there are any.
  */
 import { describe, expect, test } from "vitest";

@@ -25,7 +25,7 @@ export default function ConfirmIdentity({ request }: { readonly request: Identit
 	const account = useAsk("GET /account", {});
 	const methods = useAsk("GET /sign-in/methods", {});
 	return (
-		<Dialog onClose={() => request.settle(false)} title="Confirm it's you" size="md">
+		<Dialog onClose={() => request.settle(false)} title="Confirm it's you" size="md" isDirty={false}>
 			<Answer query={account} what="your account">
 				{(known) => (
 					<Answer query={methods} what="sign-in methods">

@@ -1,11 +1,12 @@
 /**
  * A modal dialog, mounted only while it is open. Its first field has the focus, and Escape closes
- * the top dialog only and does nothing else on the page. While something would be lost (`isDirty`)
- * every way out asks first. When it closes, the focus returns to the element that opened it, or to
+ * the top dialog only and does nothing else on the page. While something would be lost, because a
+ * field differs from what it was, every way out asks first. When it closes, the focus returns to the element that opened it, or to
  * the content if that element no longer exists. If another dialog is open, the focus stays there.
  */
 import { Button, Group, Modal, type ModalProps, Text } from "@mantine/core";
 import { createContext, useContext, useEffect, useRef, useState } from "react";
+import { useUnsaved } from "./unsaved";
 
 /** Open dialogs, the top one last. Escape closes only the top one. */
 const open: object[] = [];
@@ -27,22 +28,55 @@ function markFirstField(content: HTMLElement | null): void {
 	(content.querySelector(FIELD) ?? content.querySelector("button:not(:disabled)"))?.setAttribute(FOCUS_MARK, "");
 }
 
+type Field = HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement;
+
+const isField = (target: EventTarget): target is Field =>
+	target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement;
+
+const isChoice = (field: Field): field is HTMLInputElement =>
+	field instanceof HTMLInputElement && /^(checkbox|radio)$/.test(field.type);
+
+const contentOf = (field: Field) => (isChoice(field) ? String(field.checked) : field.value);
+
+/** Notes each field when it first has the focus, to know later whether it differs from that. */
+function useFields() {
+	const [before] = useState(() => new Map<Field, string>());
+	return {
+		isChanged: () => [...before].some(([field, content]) => field.isConnected && contentOf(field) !== content),
+		watch: {
+			onFocusCapture: ({ target }: { readonly target: EventTarget }) => {
+				if (isField(target) && !before.has(target)) before.set(target, contentOf(target));
+			},
+			// Some browsers change a box or a list without focusing it.
+			onChange: ({ target }: { readonly target: EventTarget }) => {
+				if (isField(target) && !before.has(target)) before.set(target, isChoice(target) ? String(!target.checked) : "");
+			},
+		},
+	};
+}
+
 export function Dialog({
 	onClose,
-	isDirty = false,
+	isDirty,
 	closeOnEscape = true,
 	children,
 	...props
 }: Omit<ModalProps, "opened" | "returnFocus"> & {
-	/** Whether closing would lose typed text or a chosen file. */
-	readonly isDirty?: boolean;
+	/**
+	 * Whether closing would lose something, for content that is not in fields or that is no loss;
+	 * undefined: its fields decide.
+	 */
+	readonly isDirty?: boolean | undefined;
 }) {
 	const [opener] = useState(() => document.activeElement);
 	const [self] = useState(() => ({}));
 	const [isAsking, setAsking] = useState(false);
+	const { isChanged, watch } = useFields();
+	const isUnsaved = () => isDirty ?? isChanged();
+	useUnsaved(isUnsaved);
 	const close = () => {
 		if (open.at(-1) !== self) return;
-		if (isDirty) setAsking(true);
+		if (isUnsaved()) setAsking(true);
 		else onClose();
 	};
 	const closing = useRef(close);
@@ -71,6 +105,8 @@ export function Dialog({
 				if (document.activeElement !== null && document.activeElement !== document.body) return;
 				const others = [...document.querySelectorAll("[role=dialog]")];
 				if (others.length > 0 && !others.some((other) => other.contains(opener))) return;
+				// A dialog that closed together with this one may have returned the focus already.
+				if (opener?.isConnected !== true && document.activeElement !== document.body) return;
 				const target = opener?.isConnected === true ? opener : document.getElementById("content");
 				if (target instanceof HTMLElement) target.focus({ preventScroll: true });
 			});
@@ -80,19 +116,33 @@ export function Dialog({
 	return (
 		<Modal opened returnFocus={false} closeOnEscape={false} onClose={close} {...props}>
 			<CloseContext.Provider value={close}>
-				<div className="dialog-content" ref={markFirstField}>
+				<div className="dialog-content" ref={markFirstField} {...watch}>
 					{children}
 				</div>
 			</CloseContext.Provider>
-			{isAsking ? <Discard onKeep={() => setAsking(false)} onDiscard={onClose} /> : null}
+			{isAsking ? (
+				<Discard
+					text="What you entered in this dialog is not kept."
+					onKeep={() => setAsking(false)}
+					onDiscard={onClose}
+				/>
+			) : null}
 		</Modal>
 	);
 }
 
-function Discard({ onKeep, onDiscard }: { readonly onKeep: () => void; readonly onDiscard: () => void }) {
+export function Discard({
+	text,
+	onKeep,
+	onDiscard,
+}: {
+	readonly text: string;
+	readonly onKeep: () => void;
+	readonly onDiscard: () => void;
+}) {
 	return (
 		<Dialog onClose={onKeep} title="Discard what you entered?" size="sm">
-			<Text size="sm">The text and the file in this dialog are not kept.</Text>
+			<Text size="sm">{text}</Text>
 			<Group justify="flex-end" mt="md">
 				<Button variant="default" disabled={false} data-autofocus onClick={onKeep}>
 					Keep editing

@@ -1,6 +1,6 @@
 /**
  * Forms in dialogs. A form dialog stays open while its request runs, and shows the error if the API
- * refuses it. A confirmation names what will be deleted; for large deletions the name must be
+ * refuses it; Ctrl or ⌘ with Enter submits it from any field. A confirmation names what will be deleted; for large deletions the name must be
  * typed.
  */
 import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
@@ -22,7 +22,7 @@ interface FormProps {
 	readonly waiting?: string;
 	readonly isReady?: boolean;
 	readonly error?: Error | null;
-	/** Whether closing would lose typed text or a chosen file. */
+	/** Whether closing would lose something; undefined: a field differs from what it was. */
 	readonly isDirty?: boolean;
 	readonly onClose: () => void;
 	readonly children: ReactNode;
@@ -48,7 +48,7 @@ export function FormDialog({
 	waiting,
 	isReady = true,
 	isDestructive = false,
-	isDirty = false,
+	isDirty,
 	error,
 	aside,
 	footnote,
@@ -97,7 +97,7 @@ export function FormDialog({
 	return (
 		<Dialog
 			onClose={onClose}
-			isDirty={isDirty && !isPending}
+			isDirty={isPending ? false : isDirty}
 			{...(aside === undefined ? {} : { className: "wide-dialog" })}
 			title={
 				isDestructive ? (
@@ -113,6 +113,12 @@ export function FormDialog({
 		>
 			<form
 				ref={form}
+				onKeyDown={(event) => {
+					// A destructive dialog needs its button.
+					if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || isDestructive) return;
+					event.preventDefault();
+					event.currentTarget.requestSubmit();
+				}}
 				{...(onDrop === undefined ? {} : { onDrop, onDragOver: (event: DragEvent) => event.preventDefault() })}
 				onSubmit={(event) => {
 					event.preventDefault();
@@ -170,6 +176,7 @@ export function Confirm({
 		<FormDialog
 			{...form}
 			isDestructive
+			isDirty={false}
 			isReady={isReady && (typed === undefined || text === typed)}
 			onSubmit={onConfirm}
 		>

@@ -1,16 +1,20 @@
 /**
- * Settings of one subject in a card: heading and one sentence at the left, fields at the right. The
- * footer appears with the first change, names what changes, and has the only button that saves.
+ * Settings of one subject in a card: heading, one sentence and the stored values in words at the
+ * left, fields at the right. The footer appears with the first change, names what changes, and has
+ * the only button that saves.
  */
 import { Button } from "@mantine/core";
-import { type ReactNode, useEffect } from "react";
+import type { ReactNode } from "react";
 import { Problem } from "./answer";
 import { useIsOnline } from "./online";
+import { useUnsaved } from "./unsaved";
 import "./settings-card.css";
 
 export function SettingsCard({
 	title,
 	note,
+	present,
+	mayChange = true,
 	action,
 	changes,
 	keeps,
@@ -23,6 +27,10 @@ export function SettingsCard({
 }: {
 	readonly title: string;
 	readonly note: ReactNode;
+	/** The stored values in words, which readers see in place of the fields. */
+	readonly present: ReactNode;
+	/** Whether the user may change them; others see what is stored. */
+	readonly mayChange?: boolean;
 	/** Label of the button, e.g. `Save retention`. */
 	readonly action: string;
 	/** Each change in words, e.g. `name` or `12 h → 24 h`; empty: nothing is changed. */
@@ -38,22 +46,26 @@ export function SettingsCard({
 }) {
 	const isOnline = useIsOnline();
 	const isChanged = changes.length > 0;
-	useEffect(() => {
-		if (!isChanged) return;
-		const ask = (event: BeforeUnloadEvent) => event.preventDefault();
-		addEventListener("beforeunload", ask);
-		return () => removeEventListener("beforeunload", ask);
-	}, [isChanged]);
+	useUnsaved(() => isChanged && !isPending);
+	if (!mayChange) {
+		return (
+			<SettingsFacts title={title} note={note}>
+				<div>{present}</div>
+			</SettingsFacts>
+		);
+	}
 	return (
 		<form
 			className="card settings"
 			aria-label={title}
 			onSubmit={(event) => {
 				event.preventDefault();
+				// The form of a dialog that the card opens is below the card for React.
+				if (event.target !== event.currentTarget) return;
 				if (isChanged && isReady && isOnline) onSave();
 			}}
 		>
-			<SettingsBody title={title} note={note}>
+			<SettingsBody title={title} note={note} present={present}>
 				{children}
 				{error === undefined || error === null ? null : <Problem error={error} />}
 			</SettingsBody>
@@ -96,10 +108,12 @@ export function SettingsFacts({
 function SettingsBody({
 	title,
 	note,
+	present,
 	children,
 }: {
 	readonly title: string;
 	readonly note: ReactNode;
+	readonly present?: ReactNode;
 	readonly children: ReactNode;
 }) {
 	return (
@@ -107,6 +121,7 @@ function SettingsBody({
 			<div className="settings-about">
 				<h2>{title}</h2>
 				<div className="said">{note}</div>
+				{present === undefined ? null : <div className="settings-present">{present}</div>}
 			</div>
 			<div className="settings-fields">{children}</div>
 		</div>

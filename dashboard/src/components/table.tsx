@@ -16,7 +16,7 @@ export interface Column<Row> {
 	readonly cell: (row: Row) => ReactNode;
 	/** Hidden at phone width. */
 	readonly wideOnly?: true;
-	/** For numbers. */
+	/** For numbers. Actions are at the end of the row as well. */
 	readonly alignEnd?: true;
 	/** Name of the order in the address; the header sorts by it. */
 	readonly sort?: string;
@@ -86,7 +86,9 @@ export function DataTable<Row>({
 	readonly onSort?: ((by: string) => void) | undefined;
 }) {
 	const classOf = (column: Column<Row>) =>
-		[column.wideOnly === true ? "wide" : "", column.alignEnd === true ? "r" : ""].join(" ").trim();
+		[column.wideOnly === true ? "wide" : "", column.alignEnd === true || column.title === "Actions" ? "r" : ""]
+			.join(" ")
+			.trim();
 	const headOf = (column: Column<Row>) =>
 		column.title === "Actions" ? (
 			<span className="sr">Actions</span>

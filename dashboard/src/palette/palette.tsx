@@ -78,7 +78,15 @@ export default function Palette({
 	});
 	let count = -1;
 	return (
-		<Dialog onClose={onClose} withCloseButton={false} size={640} className="pal" title="Search" yOffset={96}>
+		<Dialog
+			onClose={onClose}
+			isDirty={false}
+			withCloseButton={false}
+			size={640}
+			className="pal"
+			title="Search"
+			yOffset={96}
+		>
 			<div className="pal-input">
 				<Icon of={IconSearch} />
 				<input

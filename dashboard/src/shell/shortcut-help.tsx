@@ -5,7 +5,7 @@ import { SHORTCUTS } from "./shortcuts";
 
 export default function ShortcutHelp({ onClose }: { readonly onClose: () => void }) {
 	return (
-		<Dialog onClose={onClose} title="Keyboard shortcuts" size="lg">
+		<Dialog onClose={onClose} isDirty={false} title="Keyboard shortcuts" size="lg">
 			<div className="shortcuts">
 				{SHORTCUTS.map(({ title, shortcuts }) => (
 					<section key={title}>

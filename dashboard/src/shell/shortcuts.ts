@@ -14,6 +14,7 @@ export type Overlay = "palette" | "help" | "switcher" | "more";
 
 const isApple = /Mac|iPhone|iPad/.test(navigator.platform);
 export const SEARCH_KEY = isApple ? "⌘ K" : "Ctrl K";
+const CONFIRM_KEY = isApple ? "⌘ ↵" : "Ctrl ↵";
 
 interface Shortcut {
 	readonly keys: readonly string[];
@@ -28,6 +29,7 @@ export const SHORTCUTS: readonly { readonly title: string; readonly shortcuts: r
 			{ keys: ["?"], text: "This help" },
 			{ keys: ["R"], text: "Release what the page shows" },
 			{ keys: ["/"], text: "Go to the filter of the list" },
+			{ keys: [CONFIRM_KEY], text: "Confirm a dialog, e.g. release" },
 			{ keys: ["Esc"], text: "Close, or go back to the list" },
 		],
 	},

@@ -1,8 +1,8 @@
 /**
  * Shows and accepts invitations. The token is the credential of a new account; the owner of an
  * existing account must also sign in or enter a code. One batch accepts an invitation: it creates
- * the account, the membership and a first API key, and deletes the invitation. Every invalid
- * invitation gets the same error.
+ * the account, the membership and, unless the request wants none, a first API key, and deletes the
+ * invitation. Every invalid invitation gets the same error.
  */
 import { type CompiledQuery, sql } from "kysely";
 import * as v from "valibot";
@@ -105,7 +105,7 @@ export const acceptInvitation = endpoint({
 		"inviter has it as well (401 `sign_in_required`).",
 		"The account gets an API key with the role in this organization, which expires after 90 days or the",
 		"organization's maximum; the secret is in this response only.",
-		"`name` is the key's name.",
+		"`name` is the key's name; `create_key: false` creates none, and `api_key` is null.",
 		"`sign_in: true`, which only the service's own page may send, also signs in to an account that is new",
 		"or was verified by the code.",
 	],
@@ -113,6 +113,7 @@ export const acceptInvitation = endpoint({
 	body: v.object({
 		token: tokenField,
 		name: optional(label()),
+		create_key: optional(v.boolean()),
 		sign_in: optional(v.boolean()),
 		attempt: optional(tokenField),
 		code: optional(codeField),
@@ -125,7 +126,7 @@ export const acceptInvitation = endpoint({
 		email: v.string(),
 		role: v.string(),
 		signed_in: v.boolean(),
-		api_key: v.strictObject({ id: v.string(), key: v.string(), expires_at: time }),
+		api_key: v.nullable(v.strictObject({ id: v.string(), key: v.string(), expires_at: time })),
 	}),
 	errors: [
 		"quota_exceeded",
@@ -172,34 +173,29 @@ export const acceptInvitation = endpoint({
 		const isNew = invitation.user_id === null;
 		const uid = invitation.user_id ?? deps.newId();
 		const proof = isNew ? undefined : proofOfAccount(uid, current, input.body, deps.config.secrets, nowMs);
-		const key = newKey(invitation, input.body.name, deps, nowMs);
+		const key = input.body.create_key === false ? undefined : newKey(invitation, input.body.name, deps, nowMs);
 		const session =
 			signsIn && proof?.by !== "session" ? newSession(context, uid, isNew ? "invitation" : "code") : undefined;
-		await batchInQuotas(
-			db,
-			deps.config.quotas,
-			[keysOfOrganization(orgId)],
-			[
-				...(proof === undefined ? [] : [guard(proof.condition, proof.failure)]),
-				guard(
-					invitationIsGood(invitation, hashKey(input.body.token), role, neededToInvite(role), nowMs),
-					invitationNotFound,
-				),
-				...(isNew
-					? [
-							onUnique(insertAccount(uid, email, nowMs), "users.email", () =>
-								serviceUnavailable("the account was created at the same time"),
-							),
-						]
-					: []),
-				...(proof?.by === "code" ? [...markEmailVerified(uid, current, nowMs), deleteAttempt(proof.attempt)] : []),
-				insertMemberBinding({ id: deps.newId(), userId: uid, orgId, role: role.name }, nowMs),
-				...insertFirstKey(key, { userId: uid, orgId, role: role.name }, deps.newId(), nowMs),
-				deleteInvitation(orgId, email),
-				...auditAcceptance(context, invitation, { uid, role: role.name, key, provenBy: proof?.by ?? "new_account" }),
-				...(session?.statements ?? []),
-			],
-		);
+		await batchInQuotas(db, deps.config.quotas, key === undefined ? [] : [keysOfOrganization(orgId)], [
+			...(proof === undefined ? [] : [guard(proof.condition, proof.failure)]),
+			guard(
+				invitationIsGood(invitation, hashKey(input.body.token), role, neededToInvite(role), nowMs),
+				invitationNotFound,
+			),
+			...(isNew
+				? [
+						onUnique(insertAccount(uid, email, nowMs), "users.email", () =>
+							serviceUnavailable("the account was created at the same time"),
+						),
+					]
+				: []),
+			...(proof?.by === "code" ? [...markEmailVerified(uid, current, nowMs), deleteAttempt(proof.attempt)] : []),
+			insertMemberBinding({ id: deps.newId(), userId: uid, orgId, role: role.name }, nowMs),
+			...(key === undefined ? [] : insertFirstKey(key, { userId: uid, orgId, role: role.name }, deps.newId(), nowMs)),
+			deleteInvitation(orgId, email),
+			...auditAcceptance(context, invitation, { uid, role: role.name, key, provenBy: proof?.by ?? "new_account" }),
+			...(session?.statements ?? []),
+		]);
 		const answer = {
 			status: "ok" as const,
 			org_id: orgId,
@@ -207,7 +203,7 @@ export const acceptInvitation = endpoint({
 			email,
 			role: role.name,
 			signed_in: session !== undefined || proof?.by === "session",
-			api_key: { id: key.id, key: key.text, expires_at: rfc3339(key.expiresAtMs) },
+			api_key: key === undefined ? null : { id: key.id, key: key.text, expires_at: rfc3339(key.expiresAtMs) },
 		};
 		return new Reply(201, answer, session === undefined ? {} : { "Set-Cookie": session.cookie });
 	},
@@ -259,11 +255,11 @@ function insertFirstKey(
 interface Acceptance {
 	readonly uid: string;
 	readonly role: string;
-	readonly key: FirstKey;
+	readonly key: FirstKey | undefined;
 	readonly provenBy: "new_account" | "code" | "session";
 }
 
-/** The entries for the invitation, the member and the key, by the person who joins. */
+/** The entries for the invitation, the member and the key if there is one, by who joins. */
 function auditAcceptance(
 	{ actor, nowMs }: Pick<SignInContext, "actor" | "nowMs">,
 	invitation: InvitationWithOrganization,
@@ -271,7 +267,6 @@ function auditAcceptance(
 ): CompiledQuery[] {
 	const { org_id: orgId, email } = invitation;
 	const person = { ...actor, type: "user" as const, id: uid, name: email };
-	const expires_at = rfc3339(key.expiresAtMs);
 	const details = {
 		by_link: true,
 		proven_by: provenBy,
@@ -285,18 +280,22 @@ function auditAcceptance(
 			before: shownInvitation(role, invitation.expires_at_ms),
 		},
 		{ action: "member.add", target: { type: "user", id: uid, name: email }, after: { role } },
-		{
-			action: "api_key.create",
-			target: { type: "api_key", id: key.id, name: key.name },
-			after: {
-				name: key.name,
-				is_hashed_key: true,
-				expires_at,
-				bindings: [{ role_name: role, scope_type: "org", org_id: orgId }],
-				global_permissions: [],
-				ip_allow_list: [],
-			},
-		},
+		...(key === undefined
+			? []
+			: [
+					{
+						action: "api_key.create",
+						target: { type: "api_key", id: key.id, name: key.name },
+						after: {
+							name: key.name,
+							is_hashed_key: true,
+							expires_at: rfc3339(key.expiresAtMs),
+							bindings: [{ role_name: role, scope_type: "org", org_id: orgId }],
+							global_permissions: [],
+							ip_allow_list: [],
+						},
+					},
+				]),
 	];
 	return entries.map((entry) => auditStatement(person, nowMs, { orgId, ...entry, details }));
 }

@@ -269,8 +269,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 		path: ofOrganization("settings"),
 		async prepare(page) {
 			await page.getByRole("switch", { name: "Keys must expire" }).check();
-			await page.getByRole("button", { name: "Preview affected keys" }).click();
-			await page.getByRole("status").or(page.getByRole("alert")).first().waitFor();
+			await page.getByText(/will stop working|was not accepted/).waitFor();
 		},
 	},
 	{
@@ -285,11 +284,16 @@ export const SCREENS: readonly PicturedScreen[] = [
 	{ name: "organization-statistics", path: ofOrganization("statistics") },
 	{ name: "app-statistics", path: ofApp("statistics") },
 	{ name: "app-changes", path: ofApp("changes") },
-	{ name: "connect", path: ofApp("connect") },
+	{
+		name: "connect",
+		path: ofApp("connect"),
+		prepare: (page) => page.getByRole("button", { name: "Show: Point the app at this server" }).click(),
+	},
 	{
 		name: "connect-previews",
 		path: ofApp("connect"),
 		async prepare(page) {
+			await page.getByRole("button", { name: "Show: Release from your CI" }).click();
 			await page.getByLabel("Command").selectOption("capgo");
 			await page.getByLabel("Trigger").selectOption("preview");
 		},

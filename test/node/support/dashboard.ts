@@ -127,6 +127,8 @@ async function visit(
 ): Promise<Visitor> {
 	const page = await openPage(options);
 	const complaints: string[] = [];
+	// A test that opens another screen leaves what it typed, as a person who confirms that.
+	page.on("dialog", (dialog) => void dialog.accept().catch(() => undefined));
 	page.on("pageerror", (error) => complaints.push(String(error)));
 	page.on("console", (message) => {
 		// The page shows errors of the API; they are no complaint.

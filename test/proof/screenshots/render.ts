@@ -72,8 +72,7 @@ const stage = await startStage();
 const complaints: string[] = [];
 let done = 0;
 
-async function pictureAll(screens: PicturedScreen[]): Promise<void> {
-	const visitor = await stage.admin();
+async function pictureAll(screens: PicturedScreen[], visitor: Visitor): Promise<void> {
 	for (let screen = screens.shift(); screen !== undefined; screen = screens.shift()) {
 		const beganAtMs = Date.now();
 		const found = await picture(stage, visitor, screen);
@@ -82,14 +81,16 @@ async function pictureAll(screens: PicturedScreen[]): Promise<void> {
 		console.log(`${done}/${chosen.length} ${screen.name} (${((Date.now() - beganAtMs) / 1000).toFixed(1)} s)`);
 		for (const complaint of found) console.log(`  ${complaint}`);
 	}
-	visitor.leave();
 }
 
 try {
+	// One after the other: a new sign-in link ends the one before.
+	const visitors: Visitor[] = [];
+	for (let page = 0; page < PAGES; page++) visitors.push(await stage.admin());
 	// Screens that change the scene come last, so that the others are the same in every run.
 	const [changing, still] = [chosen.filter(({ changes }) => changes), chosen.filter(({ changes }) => !changes)];
-	await Promise.all(Array.from({ length: PAGES }, () => pictureAll(still)));
-	await pictureAll(changing);
+	await Promise.all(visitors.map((visitor) => pictureAll(still, visitor)));
+	for (const visitor of visitors.slice(0, 1)) await pictureAll(changing, visitor);
 } finally {
 	await stage.stop();
 }

@@ -48,6 +48,19 @@ async function invitedToken(fields: Record<string, unknown> = {}, key = world.ad
 const NOT_FOUND = { status: 404, body: { error: "invitation_not_found", moreInfo: {} } };
 
 describe("POST /invitation/accept", () => {
+	test("creates no key with create_key: false: no row, no entry in the audit log, no use of the quota", async () => {
+		const keys = () => rows(query.selectFrom("api_keys").select("id"));
+		const before = (await keys()).length;
+		const { status, body } = await accept(await invitedToken(), { create_key: false, name: "Ignored" });
+		expect({ status, key: body.api_key, role: body.role }).toEqual({ status: 201, key: null, role: "org_member" });
+		expect(await keys()).toHaveLength(before);
+		const entries = await rows(
+			query.selectFrom("audit_log").select("action").where("actor_id", "=", body.uid).orderBy("action"),
+		);
+		expect(entries.map(({ action }) => action)).toEqual(["invitation.accept", "member.add"]);
+		expect(await membersOf()).toContainEqual(expect.objectContaining({ uid: body.uid, role: "org_member" }));
+	});
+
 	test("creates the account, the membership and a valid key, and deletes the invitation", async () => {
 		const token = await invitedToken();
 		const { status, body } = await accept(token, { name: "Ada's laptop" });

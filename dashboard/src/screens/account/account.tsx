@@ -1,13 +1,13 @@
-/** The user's account: ways to sign in, sessions, activity and deletion. */
-import { Button, Group, Stack, Text } from "@mantine/core";
+/** The user's account in cards: ways to sign in, sessions, activity, and its deletion at the end. */
+import { Button, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { goToSignIn, useAsk, useChange, usePage } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { Badge } from "../../components/badge";
-import { KeyValues } from "../../components/card";
 import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
-import { Screen, Section } from "../../components/screen";
+import { Screen } from "../../components/screen";
+import { SettingsAct, SettingsFacts } from "../../components/settings-card";
 import { ShortcutSwitch } from "../../components/shortcut-switch";
 import { DataTable, Pager, pageOf, usePageNumber } from "../../components/table";
 import { Time, timeText } from "../../components/time";
@@ -18,39 +18,48 @@ import { Passkeys } from "./passkeys";
 import { Providers } from "./providers";
 
 export default function Account() {
-	const account = useAsk("GET /account", {});
-	const [isChanging, setChanging] = useState(false);
 	return (
-		<Screen
-			title="Your account"
-			actions={
-				<Button variant="default" onClick={() => setChanging(true)}>
-					Change e-mail address
-				</Button>
-			}
-		>
-			<Answer query={account} what="your account">
-				{({ email, email_verified, created_at }) => (
-					<KeyValues
-						items={[
-							["E-mail address", email],
-							["Verified", email_verified ? "Yes" : "No. Sign in with a code once to verify it"],
-							["Created", <Time key="since" value={created_at} />],
-						]}
-					/>
-				)}
-			</Answer>
+		<Screen title="Your account">
+			<EmailAddress />
 			<Passkeys />
 			<Providers />
 			<EventMails />
-			<Section title="Keyboard">
+			<SettingsFacts title="Keyboard" note="Applies at once, in this browser only.">
 				<ShortcutSwitch />
-			</Section>
+			</SettingsFacts>
 			<Sessions />
 			<AccountActivity />
 			<DeleteSection />
-			{isChanging ? <ChangeEmail onClose={() => setChanging(false)} /> : null}
 		</Screen>
+	);
+}
+
+function EmailAddress() {
+	const account = useAsk("GET /account", {});
+	const [isChanging, setChanging] = useState(false);
+	return (
+		<SettingsFacts title="E-mail address" note="Signs you in, and gets the mails of this server.">
+			<Answer query={account} what="your account">
+				{({ email, email_verified, created_at }) => (
+					<SettingsAct
+						text={
+							<>
+								<strong className="strong">{email}</strong>
+								<div className="said">
+									{email_verified ? "Verified." : "Not verified. Sign in with a code once to verify it."} Account since{" "}
+									<Time value={created_at} />.
+								</div>
+							</>
+						}
+					>
+						<Button variant="default" onClick={() => setChanging(true)}>
+							Change e-mail address
+						</Button>
+					</SettingsAct>
+				)}
+			</Answer>
+			{isChanging ? <ChangeEmail onClose={() => setChanging(false)} /> : null}
+		</SettingsFacts>
 	);
 }
 
@@ -72,19 +81,7 @@ function Sessions() {
 	const [requestedPage, setPage] = usePageNumber("sessions");
 	const endOthers = useChange("DELETE /account/sessions", () => notify("All other sessions ended."));
 	return (
-		<Section
-			title="Sessions"
-			actions={
-				<Button
-					size="xs"
-					variant="default"
-					loading={endOthers.isPending}
-					onClick={() => endOthers.mutate({ query: { others: "true" } })}
-				>
-					Sign out other sessions
-				</Button>
-			}
-		>
+		<SettingsFacts title="Sessions" note="Browsers that are signed in to your account.">
 			<Answer query={sessions} what="your sessions">
 				{(known) => {
 					const { page, items, hasNext } = pageOf(known, requestedPage);
@@ -129,9 +126,18 @@ function Sessions() {
 					);
 				}}
 			</Answer>
+			<SettingsAct text="Signs out every browser but this one.">
+				<Button
+					variant="default"
+					loading={endOthers.isPending}
+					onClick={() => endOthers.mutate({ query: { others: "true" } })}
+				>
+					Sign out other sessions
+				</Button>
+			</SettingsAct>
 			{end.isError ? <Problem error={end.error} /> : null}
 			{endOthers.isError ? <Problem error={endOthers.error} /> : null}
-		</Section>
+		</SettingsFacts>
 	);
 }
 
@@ -153,7 +159,7 @@ function AccountActivity() {
 	const [page, setPage] = usePageNumber("log");
 	const log = usePage("GET /account/log", {}, page);
 	return (
-		<Section title="Account activity">
+		<SettingsFacts title="Account activity" note="Sign-ins, and changes of how you sign in.">
 			<Answer query={log} what="account activity">
 				{({ items, hasNext }) => (
 					<Stack gap="sm">
@@ -171,22 +177,21 @@ function AccountActivity() {
 					</Stack>
 				)}
 			</Answer>
-		</Section>
+		</SettingsFacts>
 	);
 }
 
 function DeleteSection() {
 	const [isAsking, setAsking] = useState(false);
 	return (
-		<Section title="Delete account">
-			<Text size="sm">Deletes your roles and the API keys that you created. This cannot be undone.</Text>
-			<Group>
+		<SettingsFacts title="Delete" note="This cannot be undone.">
+			<SettingsAct text="Deletes your account, your roles and the API keys that you created.">
 				<Button variant="danger" onClick={() => setAsking(true)}>
 					Delete account
 				</Button>
-			</Group>
+			</SettingsAct>
 			{isAsking ? <DeleteAccount onClose={() => setAsking(false)} /> : null}
-		</Section>
+		</SettingsFacts>
 	);
 }
 

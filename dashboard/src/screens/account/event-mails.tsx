@@ -7,7 +7,7 @@ import { Answer } from "../../components/answer";
 import { EventChoice } from "../../components/event-choice";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
-import { Section } from "../../components/screen";
+import { SettingsFacts } from "../../components/settings-card";
 import { countOf } from "../../components/size";
 import { DataTable } from "../../components/table";
 
@@ -17,7 +17,7 @@ export function EventMails() {
 	const mails = useAsk("GET /account/mails", {});
 	const [chosen, setChosen] = useState<Organization | undefined>();
 	return (
-		<Section title="Mails about events">
+		<SettingsFacts title="Mails about events" note="Each organization has its own choice.">
 			<Answer query={mails} what="your mails">
 				{({ available, organizations }) => {
 					if (!available) return <Text size="sm">This server sends no mail.</Text>;
@@ -60,7 +60,7 @@ export function EventMails() {
 				}}
 			</Answer>
 			{chosen === undefined ? null : <Choose organization={chosen} onClose={() => setChosen(undefined)} />}
-		</Section>
+		</SettingsFacts>
 	);
 }
 

@@ -7,7 +7,7 @@ import { type AnswerOf, ask, queryClient, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
-import { Empty, Section } from "../../components/screen";
+import { SettingsFacts } from "../../components/settings-card";
 import { DataTable, Pager, pageOf, usePageNumber } from "../../components/table";
 import { Time } from "../../components/time";
 import { isDismissed } from "../../identity";
@@ -37,12 +37,12 @@ export function Passkeys() {
 	const [removed, setRemoved] = useState<Passkey | undefined>();
 	const [renamed, setRenamed] = useState<Passkey | undefined>();
 	return (
-		<Section title="Passkeys">
+		<SettingsFacts title="Passkeys" note="A passkey signs you in without a code, and it cannot be phished.">
 			<Answer query={passkeys} what="your passkeys">
 				{(known) => {
 					const { page, items, hasNext } = pageOf(known, requestedPage);
 					return known.length === 0 ? (
-						<Empty title="No passkeys yet">A passkey signs you in without a code, and it cannot be phished.</Empty>
+						<Text size="sm">No passkeys yet.</Text>
 					) : (
 						<Stack gap="sm">
 							<DataTable
@@ -112,7 +112,7 @@ export function Passkeys() {
 			{add.isError && isDismissed(add.error) ? <Text role="alert">The passkey was not created. Try again.</Text> : null}
 			{add.isError && !isDismissed(add.error) ? <Problem error={add.error} /> : null}
 			{renamed === undefined ? null : <Rename passkey={renamed} onClose={() => setRenamed(undefined)} />}
-		</Section>
+		</SettingsFacts>
 	);
 }
 

@@ -8,7 +8,7 @@ import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer } from "../../components/answer";
 import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
-import { Empty, Section } from "../../components/screen";
+import { SettingsFacts } from "../../components/settings-card";
 import { DataTable } from "../../components/table";
 import { Time } from "../../components/time";
 
@@ -21,14 +21,14 @@ export function Providers() {
 	const offered = methods.data?.providers ?? [];
 	if (linked.data?.length === 0 && offered.length === 0) return null;
 	return (
-		<Section title="Sign-in providers">
+		<SettingsFacts title="Sign-in providers" note="Other services that sign you in.">
 			<Answer query={linked} what="your providers">
 				{(known) =>
 					known.length === 0 ? (
-						<Empty title="No linked providers">
-							To link one, sign in with {offered.map(({ name }) => name).join(" or ")} using the same verified e-mail
-							address.
-						</Empty>
+						<Text size="sm">
+							None is linked. To link one, sign in with {offered.map(({ name }) => name).join(" or ")} using the same
+							verified e-mail address.
+						</Text>
 					) : (
 						<DataTable
 							label="Providers"
@@ -68,7 +68,7 @@ export function Providers() {
 				}
 			</Answer>
 			{leaving === undefined ? null : <Unlink provider={leaving} onClose={() => setLeaving(undefined)} />}
-		</Section>
+		</SettingsFacts>
 	);
 }
 

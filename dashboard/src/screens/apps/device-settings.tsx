@@ -1,20 +1,22 @@
 /**
- * Settings for an app's devices: which reports the server stores, who can open previews, and links
- * to the store build.
+ * Settings for an app's devices: which reports the server stores, links to the store build, and who
+ * can open previews.
  */
-
-import { Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
-import { useState } from "react";
+import { Switch, TextInput } from "@mantine/core";
 import { type AnswerOf, useChange } from "../../api";
-import { Problem } from "../../components/answer";
-import { KeyValues } from "../../components/card";
 import { formErrors } from "../../components/field-errors";
 import { notify } from "../../components/notify";
-import { Section } from "../../components/screen";
+import { SettingsCard } from "../../components/settings-card";
+import { changeText, switchText, useDraft } from "../../components/settings-draft";
 
-type AppRecord = AnswerOf<"GET /app/:app_id">;
+export type AppRecord = AnswerOf<"GET /app/:app_id">;
 
-const SWITCHES = [
+export interface AppSettingsProps {
+	readonly app: AppRecord;
+	readonly mayChange: boolean;
+}
+
+const DEVICE_SWITCHES = [
 	[
 		"allow_device_custom_id",
 		"Store custom ids of devices",
@@ -25,6 +27,14 @@ const SWITCHES = [
 		"Block review networks",
 		"Devices in the networks of Google and Apple, where stores review apps, get no updates and are excluded from statistics.",
 	],
+] as const;
+
+const ADDRESSES = [
+	["ios_store_url", "App Store address", "https://apps.apple.com/app/id1234567890"],
+	["android_store_url", "Google Play address", "https://play.google.com/store/apps/details?id=com.example.app"],
+] as const;
+
+const PREVIEW_SWITCHES = [
 	[
 		"allow_preview",
 		"Open preview links by their ids",
@@ -37,103 +47,140 @@ const SWITCHES = [
 	],
 ] as const;
 
-const ADDRESSES = [
-	["ios_store_url", "App Store address", "https://apps.apple.com/app/id1234567890"],
-	["android_store_url", "Google Play address", "https://play.google.com/store/apps/details?id=com.example.app"],
-	["icon_url", "Icon address", "https://example.com/icon.png"],
-] as const;
-
-type Switches = Pick<AppRecord, (typeof SWITCHES)[number][0]>;
-type Addresses = Record<(typeof ADDRESSES)[number][0], string>;
-
-export function DeviceSettings({ app, mayChange }: { readonly app: AppRecord; readonly mayChange: boolean }) {
-	return (
-		<Section title="Devices and previews">
-			{mayChange ? (
-				<DeviceFields app={app} />
-			) : (
-				<KeyValues
-					items={[
-						...SWITCHES.map(([field, label]) => [label, app[field] ? "On" : "Off"] as const),
-						["Prefix of preview channel names", app.preview_channel_prefix] as const,
-						...ADDRESSES.map(([field, label]) => [label, app[field] ?? "Not set"] as const),
-					]}
-				/>
-			)}
-		</Section>
-	);
-}
-
-function DeviceFields({ app }: { readonly app: AppRecord }) {
-	const [switches, setSwitches] = useState<Switches>(app);
-	const [addresses, setAddresses] = useState<Addresses>(() => ({
+export function DeviceSettings({ app, mayChange }: AppSettingsProps) {
+	const { values, changed, set, discard } = useDraft({
+		allow_device_custom_id: app.allow_device_custom_id,
+		block_provider_infra_requests: app.block_provider_infra_requests,
 		ios_store_url: app.ios_store_url ?? "",
 		android_store_url: app.android_store_url ?? "",
-		icon_url: app.icon_url ?? "",
-	}));
-	const [prefix, setPrefix] = useState(app.preview_channel_prefix);
+	});
 	const save = useChange("PUT /app/:app_id", () => notify("App saved."));
-	const errors = formErrors(save.error, [
-		...SWITCHES.map(([field]) => field),
-		...ADDRESSES.map(([field]) => field),
-		"preview_channel_prefix",
-	]);
-	const submit = () =>
-		save.mutate({
-			params: { app_id: app.app_id },
-			body: {
-				...Object.fromEntries(SWITCHES.map(([field]) => [field, switches[field]])),
-				preview_channel_prefix: prefix.trim() || null,
-				...Object.fromEntries(ADDRESSES.map(([field]) => [field, addresses[field].trim() || null])),
-			},
-		});
+	const errors = formErrors(
+		save.error,
+		[...DEVICE_SWITCHES, ...ADDRESSES].map(([field]) => field),
+	);
+	const stores = [
+		...(app.ios_store_url === null ? [] : ["the App Store"]),
+		...(app.android_store_url === null ? [] : ["Google Play"]),
+	];
+	const addresses = ADDRESSES.flatMap(([field]) =>
+		changed[field] === undefined ? [] : [[field, values[field].trim() || null]],
+	);
 	return (
-		<form
-			onSubmit={(event) => {
-				event.preventDefault();
-				submit();
-			}}
+		<SettingsCard
+			title="Devices"
+			note="What the server stores of them, and the store that has a newer build for them."
+			present={[
+				`Custom ids are ${app.allow_device_custom_id ? "stored" : "not stored"}.`,
+				`Review networks get ${app.block_provider_infra_requests ? "no updates" : "updates"}.`,
+				stores.length === 0 ? "No store is linked." : `Linked: ${stores.join(" and ")}.`,
+			].join(" ")}
+			mayChange={mayChange}
+			action="Save devices"
+			changes={[
+				...DEVICE_SWITCHES.flatMap(([field, label]) =>
+					changed[field] === undefined ? [] : [switchText(label, values[field])],
+				),
+				...ADDRESSES.flatMap(([field, label]) => (changed[field] === undefined ? [] : [label])),
+			]}
+			isPending={save.isPending}
+			error={errors.rest}
+			onDiscard={discard}
+			onSave={() =>
+				save.mutate(
+					{ params: { app_id: app.app_id }, body: { ...changed, ...Object.fromEntries(addresses) } },
+					{ onSuccess: discard },
+				)
+			}
 		>
-			<Stack maw="32rem">
-				{SWITCHES.map(([field, label, description]) => (
-					<Switch
-						key={field}
-						label={label}
-						description={description}
-						error={errors.at(field)}
-						checked={switches[field]}
-						onChange={(event) => setSwitches({ ...switches, [field]: event.currentTarget.checked })}
-					/>
-				))}
-				<TextInput
-					label="Prefix of preview channel names"
-					error={errors.at("preview_channel_prefix")}
-					description="Names of preview channels begin with it, and devices reach a preview by its name only then. It ends with a separator. Empty: pr-."
-					placeholder="pr-"
-					value={prefix}
-					onChange={(event) => setPrefix(event.currentTarget.value)}
+			{DEVICE_SWITCHES.map(([field, label, description]) => (
+				<Switch
+					key={field}
+					label={label}
+					description={description}
+					error={errors.at(field)}
+					checked={values[field]}
+					onChange={(event) => set({ [field]: event.currentTarget.checked })}
 				/>
-				<Text size="sm" c="dimmed">
-					The update decision of a device links to the store if it needs a newer store build.
-				</Text>
+			))}
+			<div className="settings-pair">
 				{ADDRESSES.map(([field, label, placeholder]) => (
 					<TextInput
 						key={field}
 						type="url"
-						label={label}
+						label={`${label} (optional)`}
 						error={errors.at(field)}
 						placeholder={placeholder}
-						value={addresses[field]}
-						onChange={(event) => setAddresses({ ...addresses, [field]: event.currentTarget.value })}
+						value={values[field]}
+						onChange={(event) => set({ [field]: event.currentTarget.value })}
 					/>
 				))}
-				{errors.rest === null ? null : <Problem error={errors.rest} />}
-				<Group>
-					<Button type="submit" loading={save.isPending}>
-						Save device settings
-					</Button>
-				</Group>
-			</Stack>
-		</form>
+			</div>
+		</SettingsCard>
+	);
+}
+
+export function PreviewSettings({ app, mayChange }: AppSettingsProps) {
+	const { values, changed, set, discard } = useDraft({
+		allow_preview: app.allow_preview,
+		preview_prereleases_only: app.preview_prereleases_only,
+		preview_channel_prefix: app.preview_channel_prefix,
+	});
+	const save = useChange("PUT /app/:app_id", () => notify("App saved."));
+	const errors = formErrors(save.error, [...PREVIEW_SWITCHES.map(([field]) => field), "preview_channel_prefix"]);
+	const prefix = changed.preview_channel_prefix;
+	return (
+		<SettingsCard
+			title="Previews"
+			note="Channels of pull requests, opened with a QR code or a link."
+			present={[
+				`Names of preview channels begin with ${app.preview_channel_prefix}.`,
+				`Links by ids ${app.allow_preview ? "open for anyone" : "do not open"}.`,
+				`Preview keys upload ${app.preview_prereleases_only ? "pre-releases only" : "any version"}.`,
+			].join(" ")}
+			mayChange={mayChange}
+			action="Save previews"
+			changes={[
+				...(prefix === undefined ? [] : [changeText("prefix", app.preview_channel_prefix, prefix)]),
+				...PREVIEW_SWITCHES.flatMap(([field, label]) =>
+					changed[field] === undefined ? [] : [switchText(label, values[field])],
+				),
+			]}
+			keeps={prefix === undefined ? undefined : "Channels that exist keep their names."}
+			isPending={save.isPending}
+			error={errors.rest}
+			onDiscard={discard}
+			onSave={() =>
+				save.mutate(
+					{
+						params: { app_id: app.app_id },
+						body: {
+							...changed,
+							...(prefix === undefined ? {} : { preview_channel_prefix: prefix.trim() || null }),
+						},
+					},
+					{ onSuccess: discard },
+				)
+			}
+		>
+			<TextInput
+				label="Prefix of preview channel names"
+				error={errors.at("preview_channel_prefix")}
+				description="Devices reach a preview by its name only then. It ends with a separator. Empty: pr-."
+				placeholder="pr-"
+				value={values.preview_channel_prefix}
+				onChange={(event) => set({ preview_channel_prefix: event.currentTarget.value })}
+			/>
+			{PREVIEW_SWITCHES.map(([field, label, description]) => (
+				<Switch
+					key={field}
+					label={label}
+					description={description}
+					error={errors.at(field)}
+					checked={values[field]}
+					onChange={(event) => set({ [field]: event.currentTarget.checked })}
+				/>
+			))}
+		</SettingsCard>
 	);
 }

@@ -3,8 +3,7 @@
  * upload a bundle, release it, see it on a device.
  */
 import { Button, SegmentedControl } from "@mantine/core";
-import type { DragEvent, ReactNode } from "react";
-import { lazy, Suspense, useState } from "react";
+import { type DragEvent, lazy, type ReactNode, Suspense, useState } from "react";
 import { useAsk } from "../../api";
 import { versionText } from "../../charts/version-text";
 import { Dot } from "../../components/badge";
@@ -14,8 +13,9 @@ import { TextLink } from "../../components/link";
 import { AddSample } from "../../components/sample-app";
 import { CodeBlock } from "../../components/secret";
 import { sizeText } from "../../components/size";
+import { Step } from "../../components/steps";
 import type { FirstSteps } from "../../first-steps";
-import { IconCheck, IconRocket } from "../../icons";
+import { IconRocket } from "../../icons";
 import { appPath, devicePath } from "../../paths";
 import { initCommand } from "../connect/connect-texts";
 import "./first-run.css";
@@ -31,38 +31,6 @@ export interface Releasing {
 
 /** The one that the release dialog proposes as well. */
 const FIRST_CHANNEL = "production";
-
-export function Step({
-	number,
-	title,
-	state,
-	action,
-	onDrop,
-	children,
-}: {
-	readonly number: number;
-	readonly title: string;
-	/** `now` is the next step. */
-	readonly state: "done" | "now" | "waiting";
-	readonly action?: ReactNode;
-	readonly onDrop?: (event: DragEvent) => void;
-	readonly children?: ReactNode;
-}) {
-	const target = onDrop === undefined ? {} : { onDrop, onDragOver: (event: DragEvent) => event.preventDefault() };
-	return (
-		<li className={`step ${state}`} {...target}>
-			<span className="step-number">
-				{state === "done" ? <Icon of={IconCheck} size="s" /> : number}
-				{state === "done" ? <span className="sr">Done</span> : null}
-			</span>
-			<div className="stack">
-				<h3>{title}</h3>
-				{children}
-			</div>
-			{action}
-		</li>
-	);
-}
 
 export function FirstStepsCard({
 	appId,

@@ -3,7 +3,7 @@
  * with the way back.
  */
 import { Button } from "@mantine/core";
-import { useState } from "react";
+import { useCallback, useState } from "react";
 import { versionTones } from "../../../../src/charts/palette";
 import { isSampleAppId } from "../../../../src/domain/sample-app";
 import { DAY_MS } from "../../../../src/domain/time";
@@ -18,6 +18,7 @@ import { Card, type Figure, Figures, Note } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
 import { CopyChip } from "../../components/copy-chip";
 import { useDo } from "../../components/do";
+import { FileDrop } from "../../components/file-drop";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
 import type { Outcome } from "../../components/release-timeline";
@@ -55,6 +56,8 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 	// Before the first release the checklist has the button.
 	const mayRelease = may("channel.promote_bundle") === true && (channels.data?.length ?? 0) > 0;
 	useDo("release", () => setReleasing({}), mayRelease);
+	const mayUpload = may("app.upload_bundle") === true && may("channel.promote_bundle") === true;
+	const releaseFile = useCallback((file: File) => setReleasing({ file }), []);
 	return (
 		<Screen
 			title={name}
@@ -76,7 +79,7 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 					orgId={orgId}
 					name={name}
 					steps={steps}
-					mayRelease={may("app.upload_bundle") === true && may("channel.promote_bundle") === true}
+					mayRelease={mayUpload}
 					onRelease={setReleasing}
 					{...(steps.isDone === true ? { onClose: () => setAsked(false) } : {})}
 				/>
@@ -84,6 +87,9 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 			<Answer query={channels} what="channels">
 				{(all) => (all.length > 0 ? <Released appId={appId} orgId={orgId} channels={all} /> : null)}
 			</Answer>
+			{mayUpload && releasing === undefined ? (
+				<FileDrop text="Drop the zip to release it" onFile={releaseFile} />
+			) : null}
 			{releasing === undefined ? null : (
 				<ReleaseDialog appId={appId} orgId={orgId} {...releasing} onClose={() => setReleasing(undefined)} />
 			)}

@@ -1,43 +1,44 @@
-/** Settings of an app, and its deletion. */
-
-import { Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
+/** Settings of an app in cards, and how it leaves the organization in the last one. */
+import { Button, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { RESTORABLE_DAYS } from "../../../../src/domain/defaults";
 import { isSampleAppId } from "../../../../src/domain/sample-app";
-import { type AnswerOf, useAsk, useChange } from "../../api";
-import { Answer, Problem } from "../../components/answer";
-import { KeyValues } from "../../components/card";
+import { useAsk, useChange } from "../../api";
+import { Answer } from "../../components/answer";
+import { CopyChip } from "../../components/copy-chip";
 import { formErrors } from "../../components/field-errors";
 import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { SampleNote } from "../../components/sample-app";
-import { Screen, Section } from "../../components/screen";
+import { Screen } from "../../components/screen";
+import { SettingsAct, SettingsCard, SettingsFacts } from "../../components/settings-card";
+import { changeText, switchText, useDraft } from "../../components/settings-draft";
 import { countOf, sizeText } from "../../components/size";
 import { Time, timeText } from "../../components/time";
 import { useAppDeletionPlan } from "../../dry-runs";
 import { organizationPath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import type { AppScreenProps } from "../../screen-props";
-import { DeviceSettings } from "./device-settings";
+import { type AppRecord, type AppSettingsProps, DeviceSettings, PreviewSettings } from "./device-settings";
 import { AppRetention } from "./retention";
-import { TransferApp } from "./transfers";
-
-type AppRecord = AnswerOf<"GET /app/:app_id">;
+import { TransferApp } from "./transfer-app";
 
 export default function AppSettings({ appId, orgId }: AppScreenProps) {
 	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
 	const may = useAppMay(appId, orgId);
+	const mayChange = may("app.update_settings") === true;
 	return (
 		<Screen title="Settings">
 			<Answer query={app} what="the app">
 				{(record) => (
 					<>
-						{may("app.update_settings") === true ? <Fields app={record} /> : <ReadOnly app={record} />}
-						<DeviceSettings app={record} mayChange={may("app.update_settings") === true} />
-						<AppRetention app={record} mayChange={may("app.update_settings") === true} />
-						{may("app.delete") === true ? <TransferApp app={record} /> : null}
-						{may("app.delete") === true ? <DeleteSection app={record} /> : null}
+						<Identity app={record} mayChange={mayChange} />
+						<Uploads app={record} mayChange={mayChange} />
+						<DeviceSettings app={record} mayChange={mayChange} />
+						<PreviewSettings app={record} mayChange={mayChange} />
+						<AppRetention app={record} mayChange={mayChange} />
+						{may("app.delete") === true ? <Leave app={record} /> : null}
 					</>
 				)}
 			</Answer>
@@ -45,88 +46,132 @@ export default function AppSettings({ appId, orgId }: AppScreenProps) {
 	);
 }
 
-function ReadOnly({ app }: { readonly app: AppRecord }) {
+function Identity({ app, mayChange }: AppSettingsProps) {
+	const { values, changed, set, discard } = useDraft({ name: app.name, icon_url: app.icon_url ?? "" });
+	const save = useChange("PUT /app/:app_id", () => notify("App saved."));
+	const errors = formErrors(save.error, ["name", "icon_url"]);
 	return (
-		<KeyValues
-			items={[
-				["Name", app.name],
-				["App id", app.app_id],
-				["Created", <Time key="created" value={app.created_at} />],
-				["Default upload channel", app.default_upload_channel],
+		<SettingsCard
+			title="App"
+			note="How people find it. The id is in every build and cannot change."
+			present={
+				<>
+					<bdi>{app.name}</bdi>, {app.icon_url === null ? "without an icon" : "with an icon"}, created{" "}
+					<Time value={app.created_at} />.{" "}
+					<span className="row wrap">
+						App id <CopyChip value={app.app_id} />
+					</span>
+				</>
+			}
+			mayChange={mayChange}
+			action="Save app"
+			changes={[
+				...(changed.name === undefined ? [] : [changeText("name", app.name, values.name)]),
+				...(changed.icon_url === undefined ? [] : ["icon"]),
 			]}
-		/>
+			isReady={values.name.trim() !== ""}
+			isPending={save.isPending}
+			error={errors.rest}
+			onDiscard={discard}
+			onSave={() =>
+				save.mutate(
+					{
+						params: { app_id: app.app_id },
+						body: {
+							...(changed.name === undefined ? {} : { name: values.name }),
+							...(changed.icon_url === undefined ? {} : { icon_url: values.icon_url.trim() || null }),
+						},
+					},
+					{ onSuccess: discard },
+				)
+			}
+		>
+			<div className="settings-pair">
+				<TextInput
+					label="Name"
+					error={errors.at("name")}
+					maxLength={128}
+					value={values.name}
+					onChange={(event) => set({ name: event.currentTarget.value })}
+				/>
+				<TextInput
+					type="url"
+					label="Icon address (optional)"
+					error={errors.at("icon_url")}
+					placeholder="https://example.com/icon.png"
+					value={values.icon_url}
+					onChange={(event) => set({ icon_url: event.currentTarget.value })}
+				/>
+			</div>
+		</SettingsCard>
 	);
 }
 
 const CHANNEL_ERRORS = ["default_upload_channel", "channel_not_found", "channel_name_reserved"];
+const NOTES_LABEL = "Send release notes and link to devices";
 
-function Fields({ app }: { readonly app: AppRecord }) {
-	const [name, setName] = useState(app.name);
-	const [upload, setUpload] = useState(app.default_upload_channel);
-	const [isExposed, setExposed] = useState(app.expose_metadata);
+function Uploads({ app, mayChange }: AppSettingsProps) {
+	const { values, changed, set, discard } = useDraft({
+		default_upload_channel: app.default_upload_channel,
+		expose_metadata: app.expose_metadata,
+	});
 	const save = useChange("PUT /app/:app_id", () => notify("App saved."));
-	const errors = formErrors(save.error, ["name", ...CHANNEL_ERRORS]);
+	const errors = formErrors(save.error, CHANNEL_ERRORS);
 	return (
-		<form
-			onSubmit={(event) => {
-				event.preventDefault();
-				save.mutate({
-					params: { app_id: app.app_id },
-					body: {
-						name,
-						default_upload_channel: upload,
-						expose_metadata: isExposed,
-					},
-				});
-			}}
+		<SettingsCard
+			title="Uploads"
+			note="The channel of uploads that name none, and what devices learn of a bundle."
+			present={
+				<>
+					Uploads go to <bdi>{app.default_upload_channel}</bdi>. Devices get{" "}
+					{app.expose_metadata ? "the release notes and the link." : "no release notes and no link."}
+				</>
+			}
+			mayChange={mayChange}
+			action="Save uploads"
+			changes={[
+				...(changed.default_upload_channel === undefined
+					? []
+					: [changeText("channel", app.default_upload_channel, values.default_upload_channel)]),
+				...(changed.expose_metadata === undefined ? [] : [switchText(NOTES_LABEL, values.expose_metadata)]),
+			]}
+			isReady={values.default_upload_channel.trim() !== ""}
+			isPending={save.isPending}
+			error={errors.rest}
+			onDiscard={discard}
+			onSave={() => save.mutate({ params: { app_id: app.app_id }, body: changed }, { onSuccess: discard })}
 		>
-			<Stack maw="32rem">
-				<TextInput
-					label="Name"
-					error={errors.at("name")}
-					required
-					maxLength={128}
-					value={name}
-					onChange={(event) => setName(event.currentTarget.value)}
-				/>
-				<TextInput
-					label="Default upload channel"
-					error={errors.at(...CHANNEL_ERRORS)}
-					required
-					value={upload}
-					onChange={(event) => setUpload(event.currentTarget.value)}
-				/>
-				<Switch
-					label="Send release notes and link to devices"
-					checked={isExposed}
-					onChange={(event) => setExposed(event.currentTarget.checked)}
-				/>
-				{errors.rest === null ? null : <Problem error={errors.rest} />}
-				<Group>
-					<Button type="submit" loading={save.isPending}>
-						Save app
-					</Button>
-				</Group>
-			</Stack>
-		</form>
+			<TextInput
+				label="Default upload channel"
+				error={errors.at(...CHANNEL_ERRORS)}
+				value={values.default_upload_channel}
+				onChange={(event) => set({ default_upload_channel: event.currentTarget.value })}
+			/>
+			<Switch
+				label={NOTES_LABEL}
+				checked={values.expose_metadata}
+				onChange={(event) => set({ expose_metadata: event.currentTarget.checked })}
+			/>
+		</SettingsCard>
 	);
 }
 
-function DeleteSection({ app }: { readonly app: AppRecord }) {
+function Leave({ app }: { readonly app: AppRecord }) {
 	const [isAsking, setAsking] = useState(false);
 	if (isSampleAppId(app.app_id)) return <SampleNote appId={app.app_id} orgId={app.owner_org} />;
 	return (
-		<Section title="Delete app">
-			<Text size="sm">
-				Deletes its channels, bundles, devices and statistics. You can undo this for {RESTORABLE_DAYS} days.
-			</Text>
-			<Group>
+		<SettingsFacts
+			title="Move or delete"
+			note={`A deletion can be undone for ${RESTORABLE_DAYS} days. The new organization decides about a move back.`}
+		>
+			<TransferApp app={app} />
+			<SettingsAct text="Deletes the app with its channels, bundles, devices and statistics.">
 				<Button variant="danger" onClick={() => setAsking(true)}>
 					Delete {app.name}
 				</Button>
-			</Group>
+			</SettingsAct>
 			{isAsking ? <DeleteApp app={app} onClose={() => setAsking(false)} /> : null}
-		</Section>
+		</SettingsFacts>
 	);
 }
 

@@ -8,6 +8,7 @@ import { formErrors } from "../../components/field-errors";
 import { Icon } from "../../components/icon";
 import { WebLink } from "../../components/link";
 import { notify } from "../../components/notify";
+import { useUnsaved } from "../../components/unsaved";
 import { IconPencil } from "../../icons";
 import type { BundleRecord } from "./compare";
 
@@ -65,6 +66,8 @@ function Editor({
 		onClose();
 	});
 	const errors = formErrors(change.error, FIELDS);
+	const isChanged = comment !== (bundle.comment ?? "") || link !== (bundle.link ?? "");
+	useUnsaved(() => isChanged && !change.isPending);
 	return (
 		<Card title="Notes">
 			<form

@@ -9,6 +9,7 @@ import { useLocation } from "wouter";
 import { usePage } from "../../api";
 import { Dialog, useCloseDialog } from "../../components/dialog";
 import { notify } from "../../components/notify";
+import { withoutAsking } from "../../components/unsaved";
 import { bundlePath } from "../../paths";
 import { proposedVersion } from "../../release-dialog/release-plan";
 import { useBundleUpload, useVerdict } from "../../upload/bundle-upload";
@@ -35,7 +36,7 @@ export default function Upload({
 		notify(`Bundle ${version} uploaded.`);
 		void client.invalidateQueries();
 		onClose();
-		navigate(bundlePath(appId, version));
+		withoutAsking(() => navigate(bundlePath(appId, version)));
 	});
 	const { phase } = upload;
 	const isBusy = phase !== "choosing";

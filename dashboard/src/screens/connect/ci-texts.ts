@@ -1,5 +1,5 @@
 /**
- * The CI workflows of the stock CLI on the page "Connect"; those of the capstan command are
+ * The CI workflows of the stock CLI on the page "Setup"; those of the capstan command are
  * src/client/ci-workflow.ts. Each runs unchanged with the stock CLI and a key of the role that the
  * page names, and its bundles reach devices: test/node/connect-texts.test.ts runs every workflow
  * and asks as a device.

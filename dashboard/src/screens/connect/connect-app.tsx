@@ -1,18 +1,12 @@
 /**
- * Connects an app: shows its configuration for the place where it runs, and polls until the first
- * device asks for an update.
+ * The steps that happen in the app: its configuration for the place where it runs, by one command
+ * or by hand.
  */
-import { Alert, Code, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Code, NativeSelect, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { type AnswerOf, useAsk, usePage } from "../../api";
-import { Answer } from "../../components/answer";
-import { TextLink } from "../../components/link";
-import { Section } from "../../components/screen";
+import { type AnswerOf, useAsk } from "../../api";
 import { CodeBlock } from "../../components/secret";
-import { appPath, devicePath } from "../../paths";
 import { commandSteps, configuration, IOS_LOCAL_NETWORK, START } from "./connect-texts";
-
-const LOOK_AGAIN_MS = 3_000;
 
 type Address = AnswerOf<"GET /service/addresses">[number];
 
@@ -23,49 +17,49 @@ function placeOf({ kind, url }: Address): string {
 	return kind === "network" ? `Phone or tablet in your network (${host})` : host;
 }
 
-export function ConnectApp({ appId }: { readonly appId: string }) {
-	const addresses = useAsk("GET /service/addresses", {});
-	const devices = usePage("GET /device", { query: { app_id: appId } }, 0, { everyMs: LOOK_AGAIN_MS });
-	const first = devices.data?.items[0];
+interface Server {
+	/** The address at which the chosen device reaches this server. */
+	readonly origin: string;
+	readonly address: Address | undefined;
+	readonly addresses: readonly Address[];
+	choose(origin: string): void;
+}
+
+export function useOrigin(): Server {
+	const addresses = useAsk("GET /service/addresses", {}).data ?? [];
+	const [chosen, choose] = useState("");
+	const address = addresses.find(({ url }) => url === chosen) ?? addresses[0];
+	return { origin: address?.url ?? location.origin, address, addresses, choose };
+}
+
+interface AppStepProps {
+	readonly appId: string;
+	readonly server: Server;
+}
+
+export function AppUpdater({ appId, server: { origin } }: AppStepProps) {
 	return (
-		<Section title="1. Your app">
-			{first === undefined ? (
-				<Alert color="gray" title="Waiting for the first device" role="status">
-					This page updates automatically. Follow the steps, then start the app on a device or in an emulator.
-				</Alert>
-			) : (
-				<Alert color="green" title="Your app is connected" role="status">
-					First device: <TextLink to={devicePath(appId, first.device_id)}>{first.device_id}</TextLink>
-				</Alert>
-			)}
-			<Answer query={addresses} what="the server's addresses">
-				{(known) => <Steps appId={appId} addresses={known} />}
-			</Answer>
-		</Section>
+		<>
+			<CodeBlock label="Terminal" text={commandSteps(origin, appId)} />
+			<Text>
+				It signs you in, does these steps, and releases the first bundle. Or by hand:{" "}
+				<Code>npm install @capgo/capacitor-updater</Code>
+			</Text>
+		</>
 	);
 }
 
-function Steps({ appId, addresses }: { readonly appId: string; readonly addresses: readonly Address[] }) {
+export function AppServer({ appId, server: { origin, address, addresses, choose } }: AppStepProps) {
 	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
 	const [webDir, setWebDir] = useState("dist");
-	const [chosen, setChosen] = useState("");
-	const address = addresses.find(({ url }) => url === chosen) ?? addresses[0];
-	const origin = address?.url ?? location.origin;
-	const isPlainHttp = origin.startsWith("http:");
 	return (
-		<Stack gap="sm">
-			<Text>The capstan command does these steps in your project, and releases the first bundle:</Text>
-			<CodeBlock label="Terminal" text={commandSteps(origin, appId)} />
-			<Text>
-				1. Or by hand. Add the plugin: <Code>npm install @capgo/capacitor-updater</Code>
-			</Text>
+		<>
 			{addresses.length > 1 ? (
 				<NativeSelect
 					label="Device that runs the app"
 					description="Each place reaches this computer at a different address."
-					maw="32rem"
 					value={origin}
-					onChange={(event) => setChosen(event.currentTarget.value)}
+					onChange={(event) => choose(event.currentTarget.value)}
 					data={addresses.map((each) => ({ value: each.url, label: placeOf(each) }))}
 				/>
 			) : null}
@@ -78,28 +72,30 @@ function Steps({ appId, addresses }: { readonly appId: string; readonly addresse
 			<TextInput
 				label="Build output folder"
 				description="The folder with index.html, e.g. dist, www or build."
-				maw="24rem"
 				value={webDir}
 				onChange={(event) => setWebDir(event.currentTarget.value)}
 			/>
 			<Text>
-				2. Add this to <Code>capacitor.config.json</Code>, and keep your other settings:
+				Add this to <Code>capacitor.config.json</Code>, and keep your other settings:
 			</Text>
 			<CodeBlock
 				label="capacitor.config.json"
 				text={configuration({ origin, appId, appName: app.data?.name ?? appId, webDir })}
 			/>
-			{isPlainHttp ? <PlainHttp kind={address?.kind} /> : null}
-			<Text>3. Report in your app's first script that the bundle started:</Text>
+			{origin.startsWith("http:") ? <PlainHttp kind={address?.kind} /> : null}
+		</>
+	);
+}
+
+export function AppStart() {
+	return (
+		<>
+			<Text>In your app's first script:</Text>
 			<CodeBlock label="main.ts" text={START} />
 			<Text>
-				4. Sync the native project: <Code>npm run build && npx cap sync</Code>
+				Then sync the native project: <Code>npm run build && npx cap sync</Code>
 			</Text>
-			<Text>
-				5. Create a <TextLink to={appPath(appId, "channels")}>public channel</TextLink>,{" "}
-				<TextLink to={appPath(appId, "bundles")}>upload a bundle</TextLink> and release it to that channel.
-			</Text>
-		</Stack>
+		</>
 	);
 }
 

@@ -1,6 +1,6 @@
 /**
- * Connects an app's CI: shows the workflow, filled in for the app's newest store build and the
- * channel's update limit, so that bundles uploaded by CI reach devices.
+ * The step that connects an app's CI: the workflow, filled in for the app's newest store build and
+ * the channel's update limit, so that bundles uploaded by CI reach devices.
  */
 
 import { Alert, Code, Group, NativeSelect, Text, TextInput } from "@mantine/core";
@@ -11,9 +11,8 @@ import { useCommandAddress, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { ButtonLink, TextLink } from "../../components/link";
 import { optionsOf } from "../../components/options";
-import { Section } from "../../components/screen";
 import { CodeBlock } from "../../components/secret";
-import { appPath, bundlePath, organizationPath } from "../../paths";
+import { appPath, organizationPath } from "../../paths";
 import { useOrganizationMay } from "../../permissions";
 import { CI_FILES, type Login, previewWorkflow, releaseReach, releaseWorkflow } from "./ci-texts";
 import { FIRST_STORE_VERSION, newestStoreVersion, parseStoreVersion } from "./store-version";
@@ -28,19 +27,8 @@ interface ConnectCiProps {
 export function ConnectCi({ appId, orgId }: ConnectCiProps) {
 	const [system, setSystem] = useState<CiSystem>("github");
 	const [tool, setTool] = useState<"capstan" | "capgo">("capstan");
-	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0, { everyMs: LOOK_AGAIN_MS });
-	const first = bundles.data?.items[0];
 	return (
-		<Section title="2. Your CI">
-			{first === undefined ? (
-				<Alert color="gray" title="Waiting for the first upload" role="status">
-					This page updates automatically. Follow the steps, then push.
-				</Alert>
-			) : (
-				<Alert color="green" title="Your CI is connected" role="status">
-					Newest bundle: <TextLink to={bundlePath(appId, first.name)}>{first.name}</TextLink>
-				</Alert>
-			)}
+		<>
 			<Group align="flex-start">
 				<Choice
 					label="CI system"
@@ -60,7 +48,7 @@ export function ConnectCi({ appId, orgId }: ConnectCiProps) {
 			) : (
 				<CapgoCi appId={appId} orgId={orgId} system={system} />
 			)}
-		</Section>
+		</>
 	);
 }
 

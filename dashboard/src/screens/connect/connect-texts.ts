@@ -1,4 +1,4 @@
-/** The app configuration on the page "Connect". It works unchanged with the stock clients. */
+/** The app configuration on the page "Setup". It works unchanged with the stock clients. */
 
 export function configuration({
 	origin,
@@ -60,3 +60,6 @@ export const initCommand = (origin: string, appId: string) =>
 export const commandSteps = (origin: string, appId: string) => `npx --yes ${origin}/capstan.tgz login --server ${origin}
 ${initCommand(origin, appId)}
 npx --yes ${origin}/capstan.tgz release`;
+
+/** Checks the project in which it runs. */
+export const doctorCommand = (origin: string) => `npx --yes ${origin}/capstan.tgz doctor`;

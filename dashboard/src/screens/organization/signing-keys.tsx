@@ -1,91 +1,132 @@
 /**
- * Public keys that verify signed bundles, and the policy that requires signatures, with a preview
- * of its effect.
+ * Public keys that verify signed bundles, and the policy that requires signatures, with the channels
+ * that it affects before it is saved.
  */
-
-import { Alert, Button, Code, Group, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
+import { Button, Code, Group, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer } from "../../components/answer";
+import { Note } from "../../components/card";
 import { formErrors } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
-import { Section } from "../../components/screen";
+import { SettingsCard, SettingsFacts } from "../../components/settings-card";
+import { switchText, useDraft } from "../../components/settings-draft";
 import { countOf } from "../../components/size";
 import { DataTable } from "../../components/table";
 import { Time } from "../../components/time";
+import { useOrganizationPlan } from "../../dry-runs";
+import type { OrganizationSettingsProps } from "./key-policies";
 
 type SigningKey = AnswerOf<"GET /organization/signing_key">[number];
 type Unsigned = Pick<AnswerOf<"POST /organization">, "unsigned_channels" | "unsigned_channel_count">;
 
 const KEY_ERRORS = ["public_key", "signing_key_already_exists"];
 
-export function SigningKeys({
-	orgId,
-	isRequired,
-	mayChange,
-}: {
-	readonly orgId: string;
-	readonly isRequired: boolean;
-	readonly mayChange: boolean;
-}) {
-	const keys = useAsk("GET /organization/signing_key", { query: { orgId } });
-	const [dialog, setDialog] = useState<"add" | "policy" | SigningKey | undefined>();
+const REQUIRE_LABEL = "Require signed bundles";
+
+export function SignedBundles({ organization, mayChange }: OrganizationSettingsProps) {
+	const { id: orgId, require_signed_bundles: isRequired } = organization;
+	const { values, changed, set, discard } = useDraft({ require_signed_bundles: isRequired });
+	const willRequire = changed.require_signed_bundles;
+	const plan = useOrganizationPlan(willRequire === true ? { orgId, require_signed_bundles: true } : undefined);
+	const save = useChange("POST /organization", () =>
+		notify(willRequire === true ? "Only signed bundles are accepted." : "Unsigned bundles are accepted."),
+	);
+	const [dialog, setDialog] = useState<"add" | SigningKey | undefined>();
 	const close = () => setDialog(undefined);
+	const title = "Signed bundles";
+	const note = "Public keys verify bundles that the stock CLI encrypts with your private key.";
+	const present = isRequired
+		? "Capstan refuses to accept or release other bundles."
+		: "Capstan accepts and releases unsigned bundles as well.";
+	if (!mayChange) {
+		return (
+			<SettingsFacts title={title} note={note}>
+				{present}
+				<KeyTable orgId={orgId} />
+			</SettingsFacts>
+		);
+	}
 	return (
-		<Section title="Signed bundles">
-			<Text size="sm" c="dimmed">
-				Bundles that the stock CLI encrypts with your private key are verified with these public keys.
-			</Text>
-			<Answer query={keys} what="the signing keys">
-				{(rows) =>
-					rows.length === 0 ? (
-						<Text size="sm">
-							No keys yet. Add .capgo_key_v2.pub, which "npx @capgo/cli key create" wrote in your project.
-						</Text>
-					) : (
-						<DataTable
-							label="Signing keys"
-							rows={rows}
-							rowKey={({ id }) => id}
-							columns={[
-								{ title: "Name", cell: ({ name }) => name },
-								{ title: "Key id", cell: ({ key_id }) => <Code>{key_id}</Code> },
-								{ title: "Added", wideOnly: true, cell: ({ created_at }) => <Time value={created_at} /> },
-								{
-									title: "Actions",
-									cell: (key) =>
-										mayChange ? (
-											<Button size="xs" variant="danger" onClick={() => setDialog(key)}>
-												Remove {key.name}
-											</Button>
-										) : (
-											"—"
-										),
-								},
-							]}
-						/>
-					)
-				}
-			</Answer>
-			<Group>
-				{mayChange ? (
+		<>
+			<SettingsCard
+				title={title}
+				note={note}
+				present={present}
+				action="Save signed bundles"
+				changes={willRequire === undefined ? [] : [switchText(REQUIRE_LABEL, willRequire)]}
+				keeps={willRequire === true ? "Channels keep their current bundles until you replace them." : undefined}
+				isReady={willRequire !== true || (plan.data !== undefined && plan.data !== null)}
+				isPending={save.isPending}
+				error={plan.error ?? save.error}
+				onDiscard={discard}
+				onSave={() => save.mutate({ body: { orgId, ...changed } }, { onSuccess: discard })}
+			>
+				<KeyTable orgId={orgId} onRemove={setDialog} />
+				<Group>
 					<Button variant="default" onClick={() => setDialog("add")}>
 						Add signing key
 					</Button>
-				) : null}
+				</Group>
 				<Switch
-					label="Require signed bundles"
-					description="Capstan refuses to accept or release other bundles."
-					checked={isRequired}
-					disabled={!mayChange}
-					onChange={() => setDialog("policy")}
+					label={REQUIRE_LABEL}
+					description="Refuses uploads, releases, rollbacks and device overrides unless a signing key verifies the bundle."
+					checked={values.require_signed_bundles}
+					onChange={(event) => set({ require_signed_bundles: event.currentTarget.checked })}
 				/>
-			</Group>
+				<div role="status">
+					{plan.data === undefined || plan.data === null ? null : <UnsignedChannels {...plan.data} />}
+					{willRequire === false ? (
+						<Note tone="warn">Anyone who may upload and release can then release any bundle.</Note>
+					) : null}
+				</div>
+			</SettingsCard>
 			{dialog === "add" ? <AddKey orgId={orgId} onClose={close} /> : null}
-			{dialog === "policy" ? <Require orgId={orgId} isRequired={isRequired} onClose={close} /> : null}
 			{typeof dialog === "object" ? <RemoveKey orgId={orgId} signingKey={dialog} onClose={close} /> : null}
-		</Section>
+		</>
+	);
+}
+
+function KeyTable({
+	orgId,
+	onRemove,
+}: {
+	readonly orgId: string;
+	/** Absent for those who may not. */
+	readonly onRemove?: (key: SigningKey) => void;
+}) {
+	const keys = useAsk("GET /organization/signing_key", { query: { orgId } });
+	return (
+		<Answer query={keys} what="the signing keys">
+			{(rows) =>
+				rows.length === 0 ? (
+					<Text size="sm">
+						No keys yet. Add .capgo_key_v2.pub, which "npx @capgo/cli key create" wrote in your project.
+					</Text>
+				) : (
+					<DataTable
+						label="Signing keys"
+						rows={rows}
+						rowKey={({ id }) => id}
+						columns={[
+							{ title: "Name", cell: ({ name }) => name },
+							{ title: "Key id", cell: ({ key_id }) => <Code>{key_id}</Code> },
+							{ title: "Added", wideOnly: true, cell: ({ created_at }) => <Time value={created_at} /> },
+							{
+								title: "Actions",
+								cell: (key) =>
+									onRemove === undefined ? null : (
+										<Button size="xs" variant="danger" aria-label={`Remove ${key.name}`} onClick={() => onRemove(key)}>
+											Remove
+										</Button>
+									),
+							},
+						]}
+					/>
+				)
+			}
+		</Answer>
 	);
 }
 
@@ -128,64 +169,21 @@ function AddKey({ orgId, onClose }: { readonly orgId: string; readonly onClose: 
 	);
 }
 
-function Require({
-	orgId,
-	isRequired,
-	onClose,
-}: {
-	readonly orgId: string;
-	readonly isRequired: boolean;
-	readonly onClose: () => void;
-}) {
-	const body = { orgId, require_signed_bundles: !isRequired };
-	const [plan, setPlan] = useState<Unsigned | undefined>();
-	const preview = useChange("POST /organization", setPlan);
-	const save = useChange("POST /organization", () => {
-		notify(isRequired ? "Unsigned bundles are accepted." : "Only signed bundles are accepted.");
-		onClose();
-	});
-	const isReady = isRequired || plan !== undefined;
-	return (
-		<FormDialog
-			title={isRequired ? "Accept unsigned bundles?" : "Require signed bundles?"}
-			action={isRequired ? "Accept unsigned bundles" : isReady ? "Require signed bundles" : "Preview affected channels"}
-			isPending={preview.isPending || save.isPending}
-			error={preview.error ?? save.error}
-			onClose={onClose}
-			onSubmit={() => (isReady ? save.mutate({ body }) : preview.mutate({ body: { ...body, dry_run: true } }))}
-		>
-			<Text size="sm">
-				{isRequired
-					? "Anyone who may upload and release can then release any bundle."
-					: "Capstan then refuses uploads, releases, rollbacks and device overrides unless a signing key verifies the bundle. Channels keep their current bundles until you replace them."}
-			</Text>
-			{plan === undefined ? null : <UnsignedChannels {...plan} />}
-		</FormDialog>
-	);
-}
-
 function UnsignedChannels({ unsigned_channels, unsigned_channel_count }: Unsigned) {
-	if (unsigned_channel_count === 0) {
-		return (
-			<Alert color="green" title="All channels serve signed bundles" role="status">
-				Nothing has changed yet.
-			</Alert>
-		);
-	}
+	if (unsigned_channel_count === 0) return <Note tone="ok" title="All channels serve signed bundles" />;
 	return (
-		<Alert color="orange" title={`${countOf(unsigned_channel_count, "channel")} serve unsigned bundles`} role="status">
+		<Note tone="warn" title={`${countOf(unsigned_channel_count, "channel")} serve unsigned bundles`}>
 			<ul>
 				{unsigned_channels.map(({ app_id, channel, version }) => (
 					<li key={`${app_id} ${channel} ${version}`}>
-						{channel} of {app_id}: {version}
+						<bdi>{channel}</bdi> of {app_id}: {version}
 					</li>
 				))}
 				{unsigned_channel_count > unsigned_channels.length ? (
 					<li>and {unsigned_channel_count - unsigned_channels.length} more</li>
 				) : null}
 			</ul>
-			These channels keep their bundles until you replace them. Nothing has changed yet.
-		</Alert>
+		</Note>
 	);
 }
 

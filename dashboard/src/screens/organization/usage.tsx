@@ -1,9 +1,10 @@
 /** Usage of an organization and its apps, compared with their quotas. */
 import { Group, Progress, Stack, Text } from "@mantine/core";
+import type { QuotaName } from "../../../../src/domain/quotas";
 import { type AnswerOf, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { TextLink } from "../../components/link";
-import { Section } from "../../components/screen";
+import { SettingsFacts } from "../../components/settings-card";
 import { countText, sizeText } from "../../components/size";
 import { DataTable } from "../../components/table";
 import { appPath } from "../../paths";
@@ -16,7 +17,8 @@ const LABELS: Readonly<Record<string, string>> = {
 	apps_per_organization: "Apps",
 	api_keys_per_organization: "API keys",
 	invitations_per_organization: "Open invitations",
-};
+	open_uploads_per_organization: "Unfinished uploads",
+} satisfies Record<Extract<QuotaName, `${string}_per_organization`>, string>;
 /** Share from which the bar becomes a warning. */
 const NEARLY_FULL = 0.9;
 
@@ -28,11 +30,11 @@ const usedText = (quota: Quota | undefined) =>
 export function Usage({ orgId }: { readonly orgId: string }) {
 	const usage = useAsk("GET /organization/usage", { query: { orgId } });
 	return (
-		<Section title="Usage">
+		<SettingsFacts title="Usage" note="Compared with the quotas of this server.">
 			<Answer query={usage} what="the usage">
 				{({ quotas, apps, more }) => (
 					<Stack gap="md">
-						<Stack gap="xs" maw="32rem">
+						<Stack gap="xs">
 							{quotas.map((quota) => (
 								<Meter key={quota.name} quota={quota} />
 							))}
@@ -58,7 +60,7 @@ export function Usage({ orgId }: { readonly orgId: string }) {
 					</Stack>
 				)}
 			</Answer>
-		</Section>
+		</SettingsFacts>
 	);
 }
 

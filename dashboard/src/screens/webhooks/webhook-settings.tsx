@@ -62,6 +62,7 @@ function Target({ orgId, webhook }: Props) {
 		<SettingsCard
 			title="Address and events"
 			note="Events are sent to the address within seconds, each signed."
+			present={`Gets ${eventsText(webhook.events)} at ${webhook.url}`}
 			action="Save webhook"
 			changes={changes}
 			keeps={url === "" ? undefined : "Deliveries that wait go to the new address."}

@@ -1,0 +1,39 @@
+/**
+ * Changes of stored values before they are saved. Fields that nobody touched follow what is stored,
+ * and a field that has its stored value again is not changed.
+ */
+import { useState } from "react";
+
+export interface Draft<Values> {
+	readonly values: Values;
+	/** Only the fields that differ from what is stored: the body of a request. */
+	readonly changed: Partial<Values>;
+	set(values: Partial<Values>): void;
+	discard(): void;
+}
+
+export function useDraft<Values extends Readonly<Record<string, string | number | boolean>>>(
+	stored: Values,
+): Draft<Values> {
+	const [touched, setTouched] = useState<Partial<Values>>({});
+	const changed = Object.fromEntries(
+		Object.entries(touched).filter(([field, value]) => value !== stored[field]),
+	) as Partial<Values>;
+	return {
+		values: { ...stored, ...changed },
+		changed,
+		set: (values) => setTouched((before) => ({ ...before, ...values })),
+		discard: () => setTouched({}),
+	};
+}
+
+/** `website`, or `website → https://example.com`: a long or empty value is not repeated. */
+export function changeText(label: string, before: string | number, after: string | number): string {
+	const isShort = [before, after].every((value) => String(value) !== "" && String(value).length <= LONGEST);
+	return isShort ? `${label} ${before} → ${after}` : label;
+}
+
+const LONGEST = 24;
+
+/** `turn on “Keys must expire”` */
+export const switchText = (label: string, isOn: boolean) => `turn ${isOn ? "on" : "off"} “${label}”`;
