@@ -47,7 +47,7 @@ import {
 	measureStorage,
 } from "./features/statistics/retention";
 import { mergeSketchSlots } from "./features/statistics/sketches";
-import { tendDeadMessages } from "./queue/dead-letters";
+import { resendDeadLetters } from "./queue/dead-letters";
 import { collectGarbage } from "./queue/garbage";
 import { wakeDueWebhooks } from "./queue/webhook-wake";
 import { removeSnapshots } from "./snapshots/objects";
@@ -99,7 +99,7 @@ const STAGES: readonly Jobs[] = [
 
 		"keys sealed by an older secret": (deps) => resealRows(deps, SEALED_KEYS),
 		"preview webhooks sealed by an older secret": (deps) => resealRows(deps, SEALED_HOOKS),
-		"dead messages": tendDeadMessages,
+		"dead messages": resendDeadLetters,
 		"webhooks sealed by an older secret": (deps) => resealRows(deps, SEALED_WEBHOOKS),
 		"old deliveries": batchOf((nowMs) => [deleteOldWebhookEvents(nowMs)]),
 	},

@@ -69,7 +69,7 @@ const TRANSFERS = sql`SELECT a.id, a.app_id, a.name, t.from_org, o.name AS from_
 	FROM app_transfers t INNER JOIN apps a ON a.id = t.app_id AND a.owner_org = t.from_org
 	INNER JOIN organizations o ON o.id = t.from_org AND o.deleted_at_ms IS NULL`;
 
-/** Open offers to and from the organization, the newest first; for loading beside the decision. */
+/** Open offers to and from the organization, the newest first. */
 export function transfersPage(orgId: string, nowMs: number, limit: number, offset: number): CompiledQuery<TransferRow> {
 	return sql<TransferRow>`${TRANSFERS} WHERE (t.from_org = ${orgId} OR t.to_org = ${orgId}) AND t.expires_at_ms > ${nowMs}
 			AND ${isBacked(nowMs)} ORDER BY t.created_at_ms DESC, a.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
@@ -194,7 +194,7 @@ interface EndingBinding {
 	readonly bindings: number;
 }
 
-/** Role bindings on the app, which a transfer ends; for loading beside the decision. */
+/** Role bindings on the app, which a transfer ends. */
 export function bindingsEnding(publicAppId: string, limit: number): CompiledQuery<EndingBinding> {
 	const first = (table: string) => sql`(SELECT * FROM ${sql.table(table)} WHERE app_id = ${appIdOf(publicAppId)}
 		ORDER BY created_at_ms, id LIMIT ${limit})`;

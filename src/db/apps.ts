@@ -30,7 +30,7 @@ const appRows = () =>
 				.as("default_channel"),
 		);
 
-/** One app by its public id; for loading beside the decision. */
+/** One app by its public id. */
 export function appByPublicId(publicAppId: string): CompiledQuery<AppRow> {
 	return appRows().where("apps.id", "=", appIdOf(publicAppId)).compile();
 }
@@ -135,9 +135,7 @@ interface AppContents {
 	readonly api_key_bindings: number;
 }
 
-/**
- * Counts of an app's rows and stored bytes, none unless `wanted`; for loading beside the decision.
- */
+/** Counts of an app's rows and stored bytes, none unless `wanted`. */
 export function appContents(publicAppId: string): CompiledQuery<AppContents> {
 	return query
 		.selectFrom("apps")
@@ -174,10 +172,7 @@ export function appUuidsInOrg(orgId: string, appIds: readonly string[]): Compile
 	);
 }
 
-/**
- * Apps of an organization by their public ids, or all of them up to a limit; for loading beside the
- * decision.
- */
+/** Apps of an organization by their public ids, or all of them up to a limit. */
 export function appsForKey(
 	orgId: string | RawBuilder<string>,
 	publicAppIds: readonly string[] | undefined,
@@ -195,10 +190,7 @@ export function appsForKey(
 		.compile();
 }
 
-/**
- * The same for the organization that a key belongs to; for loading beside the decision about that
- * key.
- */
+/** The same for the organization that a key belongs to. */
 export function appUuidsInOrgOfKey(keyId: string, appIds: readonly string[]): CompiledQuery<{ id: string }> {
 	return query
 		.selectFrom("apps")

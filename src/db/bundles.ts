@@ -97,10 +97,7 @@ export const bundleRows = () =>
 			signerOfBundle.as("signer"),
 		]);
 
-/**
- * The app's newest ready bundle that no preview uploaded, from which releases count on; for loading
- * beside the decision.
- */
+/** The app's newest ready bundle that no preview uploaded, from which releases count on. */
 export function newestRelease(publicAppId: string): CompiledQuery<BundleListRow> {
 	return bundleListRows()
 		.where("bundles.app_id", "=", appIdOf(publicAppId))
@@ -121,14 +118,14 @@ export const versionIds = (app: RawBuilder<unknown>, version: string) =>
 	sql<number>`(SELECT id FROM bundles WHERE app_id = ${app} AND name = ${version} AND deleted_at_ms IS NULL
 		UNION ALL SELECT id FROM bundles WHERE app_id = ${app} AND reuse_of = ${version} AND deleted_at_ms IS NULL)`;
 
-/** A live bundle (pending or ready) by its version; for loading beside the decision. */
+/** A live bundle (pending or ready) by its version. */
 export function bundleByName(publicAppId: string, version: string): CompiledQuery<BundleListRow> {
 	return bundleListRows()
 		.where("bundles.id", "in", versionIds(appIdOf(publicAppId), version))
 		.compile();
 }
 
-/** Live bundles by a few versions; for loading beside the decision. */
+/** Live bundles by a few versions. */
 export function bundlesByNames(publicAppId: string, names: readonly string[]): CompiledQuery<BundleListRow> {
 	return bundleListRows()
 		.where("bundles.app_id", "=", appIdOf(publicAppId))
@@ -136,7 +133,7 @@ export function bundlesByNames(publicAppId: string, names: readonly string[]): C
 		.compile();
 }
 
-/** A live bundle by its id; for loading beside the decision. */
+/** A live bundle by its id. */
 export function bundleById(publicAppId: string, id: number): CompiledQuery<BundleListRow> {
 	return bundleListRows().where("bundles.app_id", "=", appIdOf(publicAppId)).where("bundles.id", "=", id).compile();
 }
@@ -151,7 +148,7 @@ export function bundleRecord(appId: AppId, name: string): CompiledQuery<BundleLi
 	return bundleListRows().where("bundles.app_id", "=", appId).where("bundles.name", "=", name).compile();
 }
 
-type NewBundle = Omit<Insertable<BundlesTable>, "app_id" | "id" | "version_order">;
+export type NewBundle = Omit<Insertable<BundlesTable>, "app_id" | "id" | "version_order">;
 
 export function insertBundle(appId: AppId, values: NewBundle): CompiledQuery<{ id: number }> {
 	return query
@@ -271,8 +268,7 @@ const shownOnProtected = sql<boolean>`+EXISTS (SELECT 1 FROM apps WHERE apps.id 
 
 /**
  * One row if devices of a protected channel see the notes of the bundle, or those of any channel
- * outside of previews although a preview role uploaded it. The bundle is named by its version or
- * id; for loading beside the decision.
+ * outside of previews although a preview role uploaded it. The bundle is named by its version or id.
  */
 export function shownOnProtectedChannel(publicAppId: string, bundle: string | number): CompiledQuery<{ id: number }> {
 	return query

@@ -214,7 +214,7 @@ export interface HistoryRow extends Omit<Selectable<ChannelHistoryTable>, "app_i
 	readonly live_version_id: number | null;
 }
 
-/** A page of a channel's history, newest first; for loading beside the decision. */
+/** A page of a channel's history, newest first. */
 export function channelHistoryPage(
 	publicAppId: string,
 	channel: string,
@@ -237,7 +237,7 @@ export interface RollbackTarget {
 	readonly preview_id: string | null;
 }
 
-/** Target of a rollback that names no version; for loading beside the decision. */
+/** Target of a rollback that names no version. */
 export function previousLive(publicAppId: string, channel: string): CompiledQuery<RollbackTarget> {
 	return sql<RollbackTarget>`SELECT b.id, b.name, b.created_by, b.created_by_key, b.preview_id FROM channels c
 		JOIN channel_history h INDEXED BY channel_history_targets ON h.channel_id = c.id AND h.rollback_target = 1
@@ -247,7 +247,7 @@ export function previousLive(publicAppId: string, channel: string): CompiledQuer
 		ORDER BY h.id DESC LIMIT 1`.compile(query);
 }
 
-/** Rollback targets of the channel (null: the store build); for loading beside the decision. */
+/** Rollback targets of the channel (null: the store build). */
 export function rollbackTargetIds(
 	publicAppId: string,
 	channel: string,

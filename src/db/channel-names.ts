@@ -45,7 +45,7 @@ export const PREVIEW_NAME_COLUMNS = [
 	"a.telemetry_binding",
 ] as const;
 
-/** Facts for `refusalOfName`; for loading beside the decision. */
+/** Facts for `refusalOfName`. */
 export function previewName(publicAppId: string, name: string): CompiledQuery<PreviewNameRow> {
 	return query
 		.selectFrom("apps as a")

@@ -45,7 +45,7 @@ export interface ReleaseEntryRow extends Omit<HistoryRow, "release_id" | "live_v
 	readonly bundle_comment: string | null;
 }
 
-/** The entries of a release, newest first; for loading beside the decision. */
+/** The entries of a release, newest first. */
 export function releaseEntries(
 	publicAppId: string,
 	channel: string,
@@ -78,7 +78,7 @@ export interface ReleaseNeighbourRow {
 	readonly rollout_noting_uncounted: Flag | null;
 }
 
-/** The release with its neighbours; for loading beside the decision. */
+/** The release with its neighbours. */
 export function releaseNeighbours(
 	publicAppId: string,
 	channel: string,

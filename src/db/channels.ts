@@ -29,21 +29,21 @@ const channelRows = (more = sql``) => sql<ChannelRow>`SELECT channels.*, stable.
 	FROM channels LEFT JOIN bundles AS stable ON stable.id = channels.version_id
 		LEFT JOIN bundles AS rollout ON rollout.id = channels.rollout_version_id`;
 
-/** One channel by name; for loading beside the decision. */
+/** One channel by name. */
 export function channelByName(publicAppId: string, name: string): CompiledQuery<ChannelRow> {
 	return sql<ChannelRow>`${channelRows()} WHERE channels.app_id = ${appIdOf(publicAppId)} AND channels.name = ${name}`.compile(
 		query,
 	);
 }
 
-/** One channel by its id; for loading beside the decision. */
+/** One channel by its id. */
 export function channelById(publicAppId: string, id: number): CompiledQuery<ChannelRow> {
 	return sql<ChannelRow>`${channelRows()} WHERE channels.app_id = ${appIdOf(publicAppId)} AND channels.id = ${id}`.compile(
 		query,
 	);
 }
 
-/** The channel of a proposal; for loading beside the decision. */
+/** The channel of a proposal. */
 export function channelOfProposal(publicAppId: string, proposalId: string): CompiledQuery<ChannelRow> {
 	return sql<ChannelRow>`${channelRows()} JOIN proposals ON proposals.channel_id = channels.id
 		WHERE channels.app_id = ${appIdOf(publicAppId)} AND proposals.id = ${proposalId}`.compile(query);
@@ -67,7 +67,7 @@ const listedRows = () =>
 			WHERE h.channel_id = channels.id AND h.${LIVE_ENTRY} ORDER BY h.id DESC LIMIT 1) AS release_id,
 		(SELECT r.release_id FROM rollouts r WHERE r.id = channels.rollout_id) AS rollout_release_id`);
 
-/** One channel as lists show it; for loading beside the decision. */
+/** One channel as lists show it. */
 export const listedChannelByName = prepared<{ publicAppId: string; name: string }, ListedChannelRow>((value) =>
 	sql<ListedChannelRow>`${listedRows()}
 		WHERE channels.app_id = ${appIdOf(value("publicAppId"))} AND channels.name = ${value("name")}`.compile(query),
@@ -86,7 +86,7 @@ export const channelsPageOf = prepared<
 		ORDER BY channels.created_at_ms, channels.id LIMIT ${value("limit")} OFFSET ${value("offset")}`.compile(query),
 );
 
-/** A page of the app's channels, oldest first; for loading beside the decision. */
+/** A page of the app's channels, oldest first. */
 export const channelsPage = prepared<{ publicAppId: string; limit: number; offset: number }, ListedChannelRow>(
 	(value) =>
 		// The ids first, so that a deep page reads only the index for the channels before it.
@@ -101,9 +101,7 @@ export interface ChannelOfApp {
 	readonly app_id: string;
 }
 
-/**
- * Those of the channels that exist; for loading beside the decision. Their apps are checked apart.
- */
+/** Those of the channels that exist. Their apps are checked apart. */
 export function existingChannels(channels: readonly ChannelOfApp[]): CompiledQuery<ChannelOfApp> {
 	return sql<ChannelOfApp>`SELECT c.id, c.app_id FROM json_each(${JSON.stringify(channels)}) AS wanted
 		INNER JOIN channels c ON c.id = wanted.value ->> 'id' AND c.app_id = wanted.value ->> 'app_id'`.compile(query);

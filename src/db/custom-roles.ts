@@ -35,7 +35,7 @@ export function customGrantsAll(permissions: readonly Permission[]): RawBuilder<
 			WHERE wanted.value NOT IN (SELECT held.value FROM json_each(c.permissions) AS held)))`;
 }
 
-/** The custom roles of an organization, by name; for loads beside the decision. */
+/** The custom roles of an organization, by name. */
 export function customRolesOf(orgId: string | RawBuilder<string>): CompiledQuery<CustomRoleRow> {
 	return query.selectFrom("custom_roles").selectAll().where("org_id", "=", orgId).orderBy("name").compile();
 }

@@ -145,7 +145,7 @@ interface ReservationRow {
 
 const NO_APP_HAS_IT = sql<boolean>`NOT EXISTS (SELECT 1 FROM apps WHERE apps.app_id = r.app_id)`;
 
-/** A page of the organization's reserved ids that no app has; for loading beside the decision. */
+/** A page of the organization's reserved ids that no app has. */
 export function reservationsPage(
 	orgId: string,
 	deletedAfterMs: number,

@@ -15,7 +15,7 @@ export interface OverrideRow
 	readonly version: string | null;
 }
 
-/** The override of a device, if it has one; for loading beside the decision. */
+/** The override of a device, if it has one. */
 export function overrideOf(publicAppId: string, deviceId: string): CompiledQuery<OverrideRow> {
 	return query
 		.selectFrom("device_overrides as o")

@@ -15,14 +15,14 @@ export interface PackagedRow extends PackagedBundle {
 const packaged = (from: RawBuilder<unknown>) =>
 	sql<PackagedRow>`SELECT b.id, b.name, b.native_packages, b.min_update_version FROM ${from}`.compile(query);
 
-/** The bundles that a channel serves; for loading beside the decision. */
+/** The bundles that a channel serves. */
 export function packagesOfChannel(publicAppId: string, channel: { readonly id: number } | { readonly name: string }) {
 	const which = "id" in channel ? sql`c.id = ${channel.id}` : sql`c.name = ${channel.name}`;
 	return packaged(sql`channels c JOIN bundles b ON b.id IN (c.version_id, c.rollout_version_id)
 		WHERE c.app_id = ${appIdOf(publicAppId)} AND b.app_id = c.app_id AND ${which}`);
 }
 
-/** The bundles of a proposal and of its channel; for loading beside the decision. */
+/** The bundles of a proposal and of its channel. */
 export function packagesOfProposal(publicAppId: string, proposalId: string) {
 	return packaged(sql`proposals p JOIN channels c ON c.id = p.channel_id
 		JOIN bundles b ON b.id IN (c.version_id, p.changes ->> 'version_id', p.changes ->> 'rollout_version_id')
@@ -35,7 +35,7 @@ const MOST_SAME = 200;
 /** Bundles that are compared with one, the newest of the app. */
 const MOST_COMPARED = 500;
 
-/** Newest bundles with the packages of this one; for loading beside the decision. */
+/** Newest bundles with the packages of this one. */
 export function bundlesWithSamePackages(
 	publicAppId: string,
 	version: string,

@@ -23,7 +23,7 @@ const LISTED = [
 	"updated_at_ms",
 ] as const;
 
-/** The app's hooks, oldest first; for loading beside the decision. */
+/** The app's hooks, oldest first. */
 export function hooksOfApp(publicAppId: string): CompiledQuery<HookListRow> {
 	return query
 		.selectFrom("preview_hooks")

@@ -41,10 +41,7 @@ export function previewOfPage(pageId: string): CompiledQuery<PreviewPageRow> {
 			ORDER BY channels.android DESC, channels.ios DESC LIMIT 1)`.compile(query);
 }
 
-/**
- * The page of the open preview of a channel or of a bundle, by its name; for loading beside the
- * decision.
- */
+/** The page of the open preview of a channel or of a bundle, by its name. */
 export function pageOfPreview(
 	publicAppId: string,
 	{ channel, version }: { readonly channel?: string | undefined; readonly version?: string | undefined },

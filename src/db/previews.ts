@@ -71,7 +71,7 @@ const filtered = (publicAppId: string, { isOpen, repository, number, channel }: 
 		channel === undefined ? sql`` : sql` AND p.channel_name = ${channel}`
 	}`;
 
-/** A page of the app's previews, the last changed first; for loading beside the decision. */
+/** A page of the app's previews, the last changed first. */
 export function previewsPage(
 	publicAppId: string,
 	filter: PreviewFilter,
@@ -260,7 +260,7 @@ export const noOtherPreviewOfBranch = (appId: AppId, id: string, repository: str
 	sql<boolean>`NOT EXISTS (SELECT 1 FROM previews WHERE app_id = ${appId} AND repository = ${repository} AND state = 'open'
 		AND head_branch = ${branch} AND id <> ${id})`;
 
-/** The open preview of a channel; for loading beside the decision. */
+/** The open preview of a channel. */
 export const previewOfChannel = (publicAppId: string, channel: string): CompiledQuery<{ id: string }> =>
 	query
 		.selectFrom("previews")

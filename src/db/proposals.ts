@@ -67,7 +67,7 @@ interface ProposalFilter {
 }
 
 /**
- * Proposals of an app, waiting ones first, then by age; for loading beside the decision. Waiting
+ * Proposals of an app, waiting ones first, then by age. Waiting
  * and other ones are each read from an index in their order, no further than the page, and only the
  * rows of the page are looked at closely.
  */

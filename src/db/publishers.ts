@@ -22,7 +22,7 @@ export interface ListedPublisherRow extends PublisherRow {
 /** SQL: the key of publisher `p` has a role. */
 const HAS_RIGHTS = sql<Flag>`EXISTS (SELECT 1 FROM role_bindings b WHERE b.api_key_id = p.api_key_id)`;
 
-/** A page of the app's publishers, oldest first; for loading beside the decision. */
+/** A page of the app's publishers, oldest first. */
 export function publishersPage(publicAppId: string, limit: number, offset: number): CompiledQuery<ListedPublisherRow> {
 	return query
 		.selectFrom("publishers as p")
@@ -36,7 +36,6 @@ export function publishersPage(publicAppId: string, limit: number, offset: numbe
 		.compile();
 }
 
-/** For loading beside the decision. */
 export function publisherOfApp(publicAppId: string, id: string): CompiledQuery<ListedPublisherRow> {
 	return query
 		.selectFrom("publishers as p")

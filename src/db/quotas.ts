@@ -143,10 +143,7 @@ interface AppUsageRow {
 	readonly open_uploads: number;
 }
 
-/**
- * A page of an organization's apps with the counts of each, the largest first; for loading beside
- * the decision.
- */
+/** A page of an organization's apps with the counts of each, the largest first. */
 export function appUsagePage(orgId: string, nowMs: number, limit: number, offset: number): CompiledQuery<AppUsageRow> {
 	return sql<AppUsageRow>`SELECT a.id, a.app_id, a.name, a.storage_bytes,
 			a.channel_count AS channels, a.bundle_count AS bundles,

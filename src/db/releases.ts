@@ -91,7 +91,7 @@ function historyOfKind({ kind, channel, version }: ReleaseFilter): RawBuilder<un
 	}
 }
 
-/** A page of the timeline, newest first; for loading beside the decision. */
+/** A page of the timeline, newest first. */
 export function releasesPage(publicAppId: string, filter: ReleaseFilter, limit: number): CompiledQuery<ReleaseRow> {
 	const { channel, actor, kind, before, version } = filter;
 	const app = appIdOf(publicAppId);
@@ -179,7 +179,7 @@ export interface ReleaseMarkerRow {
 
 /**
  * The first release of each version on the main channel, newest first: the public channel with the
- * lowest id, as the dashboard chooses it. For loading beside the decision.
+ * lowest id, as the dashboard chooses it.
  */
 export function releaseMarkers(publicAppId: string): CompiledQuery<ReleaseMarkerRow> {
 	const app = appIdOf(publicAppId);

@@ -183,14 +183,14 @@ export function dueRollouts(checkedBeforeMs: number, limit: number, nowMs: numbe
 	return activeRolloutsWhere(due, nowMs).compile(query);
 }
 
-/** The active rollout of a channel; for loading beside the decision. */
+/** The active rollout of a channel. */
 export function activeRollout(publicAppId: string, channel: string, nowMs: number): CompiledQuery<ActiveRolloutRow> {
 	return activeRolloutsWhere(sql`a.id = ${appIdOf(publicAppId)} AND c.name = ${channel}`, nowMs).compile(query);
 }
 
 type EndedRollout = Pick<Selectable<RolloutsTable>, "version_name" | "ended_at_ms" | "ended_as">;
 
-/** The last ended rollout of a channel; for loading beside the decision. */
+/** The last ended rollout of a channel. */
 export function lastEndedRollout(publicAppId: string, channel: string): CompiledQuery<EndedRollout> {
 	return query
 		.selectFrom("channels as c")

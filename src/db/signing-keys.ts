@@ -21,7 +21,6 @@ export function signingRules(orgId: RawBuilder<unknown>) {
 		FROM organizations o WHERE o.id = ${orgId})`;
 }
 
-/** For loading beside the decision. */
 export function signingRulesOfApp(publicAppId: string): CompiledQuery<{ signing_rules: string }> {
 	return query
 		.selectFrom("apps")
@@ -97,10 +96,7 @@ export function unsignedChannels(orgId: string, withoutKeyId: string, limit: num
 		ORDER BY a.app_id, c.name, b.id LIMIT ${limit}`.compile(query);
 }
 
-/**
- * Channels of an offered app with bundles that no key of the receiver verified; for loading beside
- * the decision.
- */
+/** Channels of an offered app with bundles that no key of the receiver verified. */
 export function unsignedChannelsOfOffer(publicAppId: string, limit: number): CompiledQuery<UnsignedChannel> {
 	return sql<UnsignedChannel>`SELECT a.app_id, c.name AS channel, b.name AS version, count(*) OVER () AS total
 		FROM app_transfers t JOIN organizations o ON o.id = t.to_org AND o.require_signed_bundles = 1
@@ -110,7 +106,7 @@ export function unsignedChannelsOfOffer(publicAppId: string, limit: number): Com
 		ORDER BY c.name, b.id LIMIT ${limit}`.compile(query);
 }
 
-/** The organization's keys, oldest first; for loading beside the decision. */
+/** The organization's keys, oldest first. */
 export function signingKeysOf(orgId: string): CompiledQuery<SigningKeyRow> {
 	return query
 		.selectFrom("signing_keys")

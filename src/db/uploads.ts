@@ -72,12 +72,12 @@ export function uploadByLink(
 		.compile();
 }
 
-/** An upload by its random id, which only its owner gets; for loading beside the decision. */
+/** An upload by its random id, which only its owner gets. */
 export function uploadById(id: string): CompiledQuery<UploadWithBundle> {
 	return uploadRows().where("uploads.id", "=", id).compile();
 }
 
-/** The newest upload of a live bundle; for loading beside the decision. */
+/** The newest upload of a live bundle. */
 export function latestUploadOf(publicAppId: string, bundleName: string): CompiledQuery<UploadWithBundle> {
 	return uploadRows()
 		.where("apps.id", "=", appIdOf(publicAppId))

@@ -20,10 +20,7 @@ export function versionIsUnused(appId: AppId, version: string) {
 		WHERE app_id = ${appId} AND name = ${version} AND used_by IS NOT NULL AND deleted_at_ms IS NOT NULL)`;
 }
 
-/**
- * How many bundles took the version after it was used, the first one and deleted ones included; for
- * loading beside the decision.
- */
+/** How many bundles took the version after it was used, the first one and deleted ones included. */
 export function usesOfVersion(publicAppId: string, version: string): CompiledQuery<{ readonly uses: number }> {
 	const app = appIdOf(publicAppId);
 	const bundles = query

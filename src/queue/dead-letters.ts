@@ -55,7 +55,7 @@ export async function storeDeadLetters(deps: Deps, messages: readonly DeadMessag
  * Resends marked messages, deletes those that are too old to be counted, and logs how many are
  * left.
  */
-export async function tendDeadMessages(deps: Deps): Promise<void> {
+export async function resendDeadLetters(deps: Deps): Promise<void> {
 	const db = openDb(deps.d1, "first-primary");
 	const tooOldMs = startOfDayMs(firstCountedDay(deps.config, deps.now()));
 	const [expired, marked, left] = await db.batch([

@@ -153,7 +153,7 @@ describe("the source tree", () => {
 	test.each([...pages, ...featurePages])("%s names files that exist", (page) => {
 		const root = join(SOURCE, "..");
 		const named = (text: string) =>
-			[...text.matchAll(/\b(?:src|test|bench|dashboard)\/[\w./-]*\w/g)].map(([path]) => path);
+			[...text.matchAll(/\b(?<!\/)(?:src|cli|test|bench|dashboard)\/[\w./-]*\w/g)].map(([path]) => path);
 		const missing = (text: string) => named(text).filter((path) => !existsSync(join(root, path)));
 		expect(missing("see `src/nowhere.ts`.")).toEqual(["src/nowhere.ts"]);
 		expect(missing(readFileSync(join(root, page), "utf8"))).toEqual([]);

@@ -45,7 +45,7 @@ interface ChannelFilter {
 	readonly usesBundle?: number | undefined;
 }
 
-/** Channels of an app; for loading beside the decision. */
+/** Channels of an app. */
 export function cliChannels(publicAppId: string, filter: ChannelFilter): CompiledQuery<CliChannelRow> {
 	return query
 		.selectFrom("channels")
@@ -98,10 +98,7 @@ export function cliChannels(publicAppId: string, filter: ChannelFilter): Compile
 		.compile();
 }
 
-/**
- * Channels of an organization's apps whose promotions wait for approval; for loading beside the
- * decision.
- */
+/** Channels of an organization's apps whose promotions wait for approval. */
 export function channelsThatRequireApproval(orgId: string) {
 	return (
 		query
@@ -148,7 +145,7 @@ export function manifestChunks(files: readonly ManifestFile[]): string[] {
 	return chunks.length === 0 ? ["[]"] : chunks.map(({ json }) => json);
 }
 
-/** The paths of a manifest chunk without a file for this key; for loading beside the decision. */
+/** The paths of a manifest chunk without a file for this key. */
 export function missingDeltaPaths(
 	publicAppId: string,
 	chunk: string,
@@ -224,7 +221,7 @@ function keyIdOf(keyHash: string) {
 		(SELECT p.api_key_id FROM ci_keys t INNER JOIN publishers p ON p.id = t.publisher_id WHERE t.key_hash = ${keyHash}))`;
 }
 
-/** The file of a path that the key can use; for loading beside the decision. */
+/** The file of a path that the key can use. */
 export function deltaObject(
 	publicAppId: string,
 	path: string,

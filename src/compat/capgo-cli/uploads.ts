@@ -81,7 +81,12 @@ function uploadLink<const Path extends string>(path: Path) {
 				db,
 				deps.config.quotas,
 				uploadQuotas(scope, principal, nowMs, ownWorkOnly("app.upload_bundle") !== undefined),
-				replaceUploadStatements(scope.appId, bundle.id, id, null, principal, nowMs, bundleAlreadyReady),
+				replaceUploadStatements(
+					scope.appId,
+					bundle.id,
+					{ id, lengthBytes: null, uploader: principal, reservedBytes: 0, createdAtMs: nowMs },
+					bundleAlreadyReady,
+				),
 			);
 			return { url: await signedUploadUrl(deps, origin, id, nowMs) };
 		},

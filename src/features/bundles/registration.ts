@@ -18,6 +18,7 @@ import {
 	bundleIsPending,
 	bundleRecord,
 	insertBundle,
+	type NewBundle,
 	updateBundle,
 } from "../../db/bundles";
 import { guard, lastResult, onUnique, type Statement } from "../../db/client";
@@ -197,11 +198,9 @@ async function external(
  * @throws {ApiError} if the version, the size, the signature, the external file or a quota does not
  * allow it
  */
-export async function register(
-	context: RegistrationContext,
-	{ version, reuseOf, existing, signingRules, externalUrl, uploadId, facts }: Registration,
-): Promise<BundleListRow> {
-	const { db, deps, principal, scope, scopeRow, nowMs, actor, ownWorkOnly } = context;
+export async function register(context: RegistrationContext, registration: Registration): Promise<BundleListRow> {
+	const { db, deps, principal, scope, scopeRow, nowMs, ownWorkOnly } = context;
+	const { version, existing, signingRules, externalUrl, uploadId, facts } = registration;
 	const limit = ownWorkOnly("app.upload_bundle");
 	refuseReleaseOfPreview(limit, scopeRow, version);
 	refuseTakenVersion(existing, principal, nowMs);
@@ -225,58 +224,71 @@ export async function register(
 				...(isPreview ? [bundlesOfPreviewKey(scope.appId, principal)] : []),
 				...(uploadId === undefined ? [] : uploadQuotas(scope, principal, nowMs, isPreview)),
 			],
-			[
-				...(opening?.statements ?? []),
-				...(existing === undefined
-					? []
-					: dropRegistration(
-							{ actor, nowMs, appId: scope.appId, details: { reason: "registered_again" } },
-							existing.id,
-						)),
-				guard(versionIsUnused(scope.appId, version), () => versionWasUsed(version)),
-				onUnique(
-					insertBundle(scope.appId, {
-						...values,
-						name: version,
-						object_key: null,
-						created_by: principal.userId,
-						created_by_key: principal.keyId,
-						by_preview_key: isPreview ? 1 : 0,
-						reuse_of: reuseOf ?? null,
-						delete_marked_at_ms: null,
-						deleted_at_ms: null,
-						created_at_ms: nowMs,
-						updated_at_ms: nowMs,
-					}),
-					"bundles.app_id, bundles.name",
-					versionWasTaken,
-				),
-				...bundleJoinsPreview(scope.appId, version, nowMs, opening?.id, isPreview ? principal : undefined),
-				...(uploadId === undefined
-					? []
-					: [
-							insertUploadForNewBundle(scope.appId, version, {
-								id: uploadId,
-								object_prefix: uploadPrefix(scope.appId, uploadId),
-								...uploaderColumns(principal),
-								expires_at_ms: nowMs + PENDING_LIFETIME_MS,
-								created_at_ms: nowMs,
-							}),
-						]),
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: "bundle.register",
-					target: { type: "bundle", id: bundleIdNamed(scope.appId, version), name: version },
-					app: { uuid: scope.appId, id: scopeRow.app_id },
-					after: auditedRegistration(version, values),
-				}),
-				bundleRecord(scope.appId, version),
-			],
+			[...registrationStatements(context, registration, values, opening), bundleRecord(scope.appId, version)],
 		),
 	);
 	const [row] = lastResult(results).rows;
 	if (row === undefined) throw new Error("the bundle that was just registered is missing");
 	return row;
+}
+
+/** The columns in which registrations differ, beside the name. */
+type RegisteredValues = Omit<NewBundle, "name" | "created_by" | "created_at_ms" | "updated_at_ms">;
+
+/**
+ * The preview of the job is written first, because the bundle joins it; the registration that the
+ * bundle replaces is dropped before its row, because the version is unique.
+ */
+function registrationStatements(
+	{ principal, scope, scopeRow, nowMs, actor, ownWorkOnly }: RegistrationContext,
+	{ version, reuseOf, existing, uploadId }: Registration,
+	values: RegisteredValues,
+	opening: PreviewOpening | undefined,
+): Statement[] {
+	const { orgId, appId } = scope;
+	const isPreview = ownWorkOnly("app.upload_bundle") !== undefined;
+	const again = { actor, nowMs, appId, details: { reason: "registered_again" } };
+	return [
+		...(opening?.statements ?? []),
+		...(existing === undefined ? [] : dropRegistration(again, existing.id)),
+		guard(versionIsUnused(appId, version), () => versionWasUsed(version)),
+		onUnique(
+			insertBundle(appId, {
+				...values,
+				name: version,
+				object_key: null,
+				created_by: principal.userId,
+				created_by_key: principal.keyId,
+				by_preview_key: isPreview ? 1 : 0,
+				reuse_of: reuseOf ?? null,
+				delete_marked_at_ms: null,
+				deleted_at_ms: null,
+				created_at_ms: nowMs,
+				updated_at_ms: nowMs,
+			}),
+			"bundles.app_id, bundles.name",
+			versionWasTaken,
+		),
+		...bundleJoinsPreview(appId, version, nowMs, opening?.id, isPreview ? principal : undefined),
+		...(uploadId === undefined
+			? []
+			: [
+					insertUploadForNewBundle(appId, version, {
+						id: uploadId,
+						object_prefix: uploadPrefix(appId, uploadId),
+						...uploaderColumns(principal),
+						expires_at_ms: nowMs + PENDING_LIFETIME_MS,
+						created_at_ms: nowMs,
+					}),
+				]),
+		auditStatement(actor, nowMs, {
+			orgId,
+			action: "bundle.register",
+			target: { type: "bundle", id: bundleIdNamed(appId, version), name: version },
+			app: { uuid: appId, id: scopeRow.app_id },
+			after: auditedRegistration(version, values),
+		}),
+	];
 }
 
 /**
@@ -318,38 +330,44 @@ async function withPreviewOfJob<Result>(
 	});
 }
 
+interface NewUpload {
+	readonly id: string;
+	/** Null for an upload by link. */
+	readonly lengthBytes: number | null;
+	readonly uploader: Principal;
+	/** Bytes that count towards the quota until the bundle's row has a size. */
+	readonly reservedBytes: number;
+	readonly createdAtMs: number;
+}
+
 /**
  * The statements that open an upload for a pending bundle. They abandon its earlier uploads and
- * extend the registration. `lengthBytes` is null for an upload by link.
+ * extend the registration.
+ * @param notPending the error if the bundle is not pending any more
  */
 export function replaceUploadStatements(
 	appId: AppId,
 	bundleId: number,
-	uploadId: string,
-	lengthBytes: number | null,
-	uploader: Principal,
-	nowMs: number,
+	{ id, lengthBytes, uploader, reservedBytes, createdAtMs }: NewUpload,
 	notPending: () => ApiError,
-	/** Bytes that count towards the quota until the bundle's row has a size. */
-	reservedBytes = 0,
 ): Statement[] {
-	const expiresAtMs = nowMs + PENDING_LIFETIME_MS;
+	const expiresAtMs = createdAtMs + PENDING_LIFETIME_MS;
 	return [
 		guard(bundleIsPending(appId, bundleId), notPending),
-		uploadsOfBundleToGarbage(appId, bundleId, nowMs),
+		uploadsOfBundleToGarbage(appId, bundleId, createdAtMs),
 		deleteOpenUploadsOfBundle(appId, bundleId),
-		updateBundle(appId, bundleId, { expires_at_ms: expiresAtMs, updated_at_ms: nowMs }),
+		updateBundle(appId, bundleId, { expires_at_ms: expiresAtMs, updated_at_ms: createdAtMs }),
 		insertUpload({
-			id: uploadId,
+			id,
 			app_id: appId,
 			bundle_id: bundleId,
 			delta_path: null,
-			object_prefix: uploadPrefix(appId, uploadId),
+			object_prefix: uploadPrefix(appId, id),
 			length_bytes: lengthBytes,
 			...uploaderColumns(uploader),
 			completed_at_ms: null,
 			expires_at_ms: expiresAtMs,
-			created_at_ms: nowMs,
+			created_at_ms: createdAtMs,
 			reserved_bytes: reservedBytes,
 		}),
 	];

@@ -177,12 +177,8 @@ export const tusCreate = endpoint({
 				replaceUploadStatements(
 					scope.appId,
 					bundle.id,
-					id,
-					lengthBytes,
-					principal,
-					nowMs,
+					{ id, lengthBytes, uploader: principal, reservedBytes, createdAtMs: nowMs },
 					bundleNotFound,
-					reservedBytes,
 				),
 			);
 		}

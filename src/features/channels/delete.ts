@@ -186,8 +186,7 @@ interface LinkedBundle {
 }
 
 /**
- * The stable and the rollout bundle of a channel and all of its preview, with their other channels;
- * for loading beside the decision.
+ * The stable and the rollout bundle of a channel and all of its preview, with their other channels.
  */
 function bundlesOfChannel(publicId: string, channel: string) {
 	return sql<LinkedBundle>`SELECT b.id, b.name, b.object_key, b.size_bytes, b.created_by, b.created_by_key, b.preview_id,

@@ -143,7 +143,6 @@ export interface ProtectedPublicRow extends Platforms {
 	readonly name: string;
 }
 
-/** For loading beside the decision. */
 export function protectedPublicChannels(publicAppId: string) {
 	return sql<ProtectedPublicRow>`SELECT c.name, c.ios, c.android, c.electron FROM apps a JOIN channels c ON c.app_id = a.id
 		WHERE a.id = ${appIdOf(publicAppId)} AND c.public = 1 AND c.protected = 1`.compile(query);

@@ -1,34 +1,10 @@
 /** Ranges, conditions and HEAD of a download. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { query } from "../../../src/db/client";
 import { wantedOf } from "../../../src/domain/network/conditional-request";
-import { downloadUrl, rows } from "../support/bytes";
-import { createTestApp, createWorld, sha256Hex, type TestApp, uploadTestBundle, type World } from "../support/world";
-import { bundleOf } from "../support/zip";
+import { bodyOf, bytes, get, prepareDownload, SIZE, url, world } from "../support/download-scene";
+import { sha256Hex } from "../support/world";
 
-let world: World;
-let app: TestApp;
-let url: string;
-let objectKey: string;
-const SIZE = 1000;
-const bytes = bundleOf(SIZE);
-
-const objectKeyOf = async (version: string, of = app) =>
-	(
-		await rows(
-			query.selectFrom("bundles").select("object_key").where("app_id", "=", of.uuid).where("name", "=", version),
-		)
-	)[0]?.object_key ?? "";
-
-beforeAll(async () => {
-	world = await createWorld();
-	app = await createTestApp(world);
-	await uploadTestBundle(world, app, "1.0.0", world.adminKey, bytes);
-	objectKey = await objectKeyOf("1.0.0");
-	url = await downloadUrl(world, objectKey);
-});
-const get = (headers: Record<string, string> = {}, address = url) => world.request("GET", address, { headers });
-const bodyOf = (answer: { body: unknown }) => new Uint8Array(answer.body as ArrayBuffer);
+beforeAll(prepareDownload);
 
 describe("Range", () => {
 	test.each([

@@ -8,6 +8,18 @@ import { createApp } from "../../../src/app";
 import { query } from "../../../src/db/client";
 import { verifyLink } from "../../../src/storage/links";
 import { downloadUrl, putBytes, register, rows } from "../support/bytes";
+import {
+	app,
+	bodyOf,
+	bytes,
+	get,
+	objectKey,
+	objectKeyOf,
+	prepareDownload,
+	SIZE,
+	url,
+	world,
+} from "../support/download-scene";
 import { beforeEachTrip } from "../support/interleave";
 import {
 	createTestApp,
@@ -22,29 +34,7 @@ import {
 } from "../support/world";
 import { bundleOf } from "../support/zip";
 
-let world: World;
-let app: TestApp;
-let url: string;
-let objectKey: string;
-const SIZE = 1000;
-const bytes = bundleOf(SIZE);
-
-const objectKeyOf = async (version: string, of = app) =>
-	(
-		await rows(
-			query.selectFrom("bundles").select("object_key").where("app_id", "=", of.uuid).where("name", "=", version),
-		)
-	)[0]?.object_key ?? "";
-
-beforeAll(async () => {
-	world = await createWorld();
-	app = await createTestApp(world);
-	await uploadTestBundle(world, app, "1.0.0", world.adminKey, bytes);
-	objectKey = await objectKeyOf("1.0.0");
-	url = await downloadUrl(world, objectKey);
-});
-const get = (headers: Record<string, string> = {}, address = url) => world.request("GET", address, { headers });
-const bodyOf = (answer: { body: unknown }) => new Uint8Array(answer.body as ArrayBuffer);
+beforeAll(prepareDownload);
 
 describe("a download link", () => {
 	test("answers with the whole object, its size, its ETag, and a cache lifetime up to the link's expiry", async () => {

@@ -8,44 +8,20 @@ import { DAY_MS } from "../../../src/domain/time";
 import { rows, run } from "../support/bytes";
 import { readThenWrite } from "../support/interleave";
 import {
-	acceptInvitation,
-	createTestApp,
-	createTestMember,
-	createWorld,
-	NOW_MS,
-	tokenOf,
-	type World,
-} from "../support/world";
+	accept,
+	email,
+	invite,
+	invitedToken,
+	membersOf,
+	NOT_FOUND,
+	prepareInvitation,
+	show,
+	world,
+} from "../support/invitation-scene";
+import { acceptInvitation, createTestApp, createTestMember, createWorld, NOW_MS, tokenOf } from "../support/world";
 
 const EMAIL = "ada@example.com";
-let world: World;
-let email: string;
-let counter = 0;
-
-beforeEach(async () => {
-	world = await createWorld();
-	email = `ada${++counter}@example.com`;
-});
-
-const invite = (fields: Record<string, unknown> = {}, key = world.adminKey, via: Pick<World, "request"> = world) =>
-	via.request("POST", "/organization/members", {
-		key,
-		body: { orgId: world.orgId, email, role: "org_member", ...fields },
-	});
-
-const accept = (token: string, fields: Record<string, unknown> = {}, via: Pick<World, "request"> = world) =>
-	via.request("POST", "/invitation/accept", { body: { token, ...fields } });
-const show = (token: string) => world.request("POST", "/invitation/show", { body: { token } });
-
-const membersOf = async (orgId = world.orgId, key = world.adminKey) =>
-	(await world.request("GET", "/organization/members", { key, query: { orgId } })).body;
-
-async function invitedToken(fields: Record<string, unknown> = {}, key = world.adminKey): Promise<string> {
-	const { status, body } = await invite(fields, key);
-	if (status !== 201) throw new Error(JSON.stringify(body));
-	return tokenOf(body.link);
-}
-const NOT_FOUND = { status: 404, body: { error: "invitation_not_found", moreInfo: {} } };
+beforeEach(prepareInvitation);
 
 describe("POST /invitation/accept", () => {
 	test("creates no key with create_key: false: no row, no entry in the audit log, no use of the quota", async () => {

@@ -7,36 +7,20 @@ import { query } from "../../../src/db/client";
 import { rows, run } from "../support/bytes";
 import { databaseText } from "../support/database-text";
 import { readThenWrite } from "../support/interleave";
-import { createTestKey, createTestMember, createWorld, tokenOf, type World } from "../support/world";
+import {
+	accept,
+	email,
+	invite,
+	invitedToken,
+	membersOf,
+	NOT_FOUND,
+	prepareInvitation,
+	show,
+	world,
+} from "../support/invitation-scene";
+import { createTestKey, createTestMember, createWorld } from "../support/world";
 
-let world: World;
-let email: string;
-let counter = 0;
-
-beforeEach(async () => {
-	world = await createWorld();
-	email = `ada${++counter}@example.com`;
-});
-
-const invite = (fields: Record<string, unknown> = {}, key = world.adminKey, via: Pick<World, "request"> = world) =>
-	via.request("POST", "/organization/members", {
-		key,
-		body: { orgId: world.orgId, email, role: "org_member", ...fields },
-	});
-
-const accept = (token: string, fields: Record<string, unknown> = {}, via: Pick<World, "request"> = world) =>
-	via.request("POST", "/invitation/accept", { body: { token, ...fields } });
-const show = (token: string) => world.request("POST", "/invitation/show", { body: { token } });
-
-const membersOf = async (orgId = world.orgId, key = world.adminKey) =>
-	(await world.request("GET", "/organization/members", { key, query: { orgId } })).body;
-
-async function invitedToken(fields: Record<string, unknown> = {}, key = world.adminKey): Promise<string> {
-	const { status, body } = await invite(fields, key);
-	if (status !== 201) throw new Error(JSON.stringify(body));
-	return tokenOf(body.link);
-}
-const NOT_FOUND = { status: 404, body: { error: "invitation_not_found", moreInfo: {} } };
+beforeEach(prepareInvitation);
 
 const auditOf = (action: string) =>
 	rows(

@@ -3,66 +3,16 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { DAY_MS } from "../../../src/domain/time";
 import { runJobs } from "../../../src/schedule";
-import { bundleOf, rows, run, storedKeys } from "../support/bytes";
+import { rows, run, storedKeys } from "../support/bytes";
 import { databaseText, tableNames } from "../support/database-text";
+import { app, checkUpdate, furnish, prepareOrganization, remove, restore, world } from "../support/deletion-scene";
 import { withFault } from "../support/faults";
 import { readThenWrite } from "../support/interleave";
 import { violations } from "../support/invariants";
-import {
-	createTestApp,
-	createTestKey,
-	createTestMember,
-	createWorld,
-	NOW_MS,
-	setTestChannel,
-	type TestApp,
-	testEnv,
-	uploadTestBundle,
-	type World,
-} from "../support/world";
+import { createTestApp, createTestKey, createWorld, NOW_MS, testEnv, uploadTestBundle } from "../support/world";
 
 const THIRTY_DAYS_MS = 30 * DAY_MS;
-let world: World;
-let app: TestApp;
-
-beforeEach(async () => {
-	// The clean-up would also purge organizations that other tests deleted.
-	await run(query.deleteFrom("organizations").where("deleted_at_ms", "is not", null));
-	world = await createWorld({ isOperator: false });
-	app = await createTestApp(world);
-});
-
-const remove = (key = world.adminKey, fields: Record<string, string> = {}, orgId = world.orgId) =>
-	world.request("DELETE", "/organization", { key, query: { orgId, ...fields } });
-
-const restore = (key = world.adminKey, orgId = world.orgId, via: Pick<World, "request"> = world) =>
-	via.request("POST", "/organization/restore", { key, body: { orgId } });
-
-const checkUpdate = (appId = app.appId) =>
-	world.request("POST", "/updates", {
-		body: {
-			app_id: appId,
-			device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
-			version_name: "builtin",
-			version_build: "1.0.0",
-			platform: "android",
-			plugin_version: "8.51.23",
-			is_emulator: false,
-			is_prod: true,
-		},
-	});
-
-/** An organization with one of everything, whose production channel serves a bundle. */
-async function furnish(): Promise<void> {
-	await uploadTestBundle(world, app, "1.0.1", world.adminKey, bundleOf(824));
-	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
-	await uploadTestBundle(world, app, "1.1.0", world.adminKey, bundleOf(200));
-	await createTestMember(world, "org_member");
-	await world.request("POST", "/organization/members", {
-		key: world.adminKey,
-		body: { orgId: world.orgId, email: "pending@example.com", role: "org_member" },
-	});
-}
+beforeEach(prepareOrganization);
 
 describe("POST /organization/restore", () => {
 	test("restores everything unchanged, with both steps in the audit log", async () => {

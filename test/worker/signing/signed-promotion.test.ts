@@ -6,77 +6,32 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { HOUR_MS } from "../../../src/domain/time";
 import { stepRollouts } from "../../../src/features/rollouts/steps";
-import { deltaName, locationOf, putBytes, register, rows, tusCreate, tusPatch } from "../support/bytes";
+import { deltaName, locationOf, register, rows, tusCreate, tusPatch } from "../support/bytes";
 import { readThenWrite } from "../support/interleave";
 import * as scene from "../support/rollout-scene";
-import { createSigner, type Signer } from "../support/signing";
+import { createSigner } from "../support/signing";
 import {
-	type Answer,
-	createTestApp,
-	createTestKey,
-	createWorld,
-	type TestApp,
-	type TestKey,
-	uploadTestBundle,
-	type World,
-} from "../support/world";
+	admin,
+	app,
+	bundle,
+	ci,
+	keyId,
+	prepareSigning,
+	promote,
+	refused,
+	registerKey,
+	removeKey,
+	requireSigned,
+	send,
+	sendSigned,
+	signer,
+	world,
+} from "../support/signing-scene";
+import { uploadTestBundle } from "../support/world";
 import { testBundle } from "../support/zip";
 
-let world: World;
-let app: TestApp;
-let ci: TestKey;
-let signer: Signer;
-let keyId: string;
+beforeEach(() => prepareSigning());
 
-const admin = (method: "GET" | "POST" | "PUT" | "DELETE", path: string, options: object = {}) =>
-	world.request(method, path, { key: world.adminKey, ...options });
-
-const registerKey = (publicKey: string, key = world.adminKey, name = "Release key") =>
-	world.request("POST", "/organization/signing_key", {
-		key,
-		body: { orgId: world.orgId, name, public_key: publicKey },
-	});
-
-const removeKey = (id: string, fields: object = {}) =>
-	admin("DELETE", "/organization/signing_key", { query: { orgId: world.orgId, id, ...fields } });
-
-const requireSigned = (require_signed_bundles = true, fields: object = {}) =>
-	admin("POST", "/organization", { body: { orgId: world.orgId, require_signed_bundles, ...fields } });
-
-beforeEach(async () => {
-	world = await createWorld();
-	app = await createTestApp(world);
-	ci = await createTestKey(world, "app_developer", app);
-	signer ??= await createSigner();
-	keyId = (await registerKey(signer.publicKey)).body.id;
-});
-
-/** The last answer of an upload with this content and these fields. */
-async function send(version: string, bytes: Uint8Array, fields: object): Promise<Answer> {
-	const registered = await register(world, app, version, ci.text, { ...fields });
-	return registered.status === 201 ? putBytes(world, registered.body.upload_url, bytes) : registered;
-}
-
-async function sendSigned(version: string, by = signer, zip = testBundle(version)): Promise<Answer> {
-	const { bytes, fields } = await by.encrypt(zip);
-	return send(version, bytes, fields);
-}
-
-/** A promotion that is refused at first reads the bundles and is repeated. */
-const promote = (version: string, channel = "production", fields: object = {}, mostTrips = 4) =>
-	world.request("POST", "/channel", {
-		mostTrips,
-		key: ci.text,
-		body: { app_id: app.appId, channel, version, ...fields },
-	});
-
-const bundle = async (version: string) =>
-	(await admin("GET", "/bundle", { query: { app_id: app.appId, version } })).body[0];
-
-const refused = (status: number, error: string, reason?: string) => ({
-	status,
-	body: { error, ...(reason === undefined ? {} : { moreInfo: { reason } }) },
-});
 const NOT_SIGNED = refused(409, "bundle_not_signed");
 
 const device = (fields: object = {}) => ({

@@ -22,74 +22,28 @@ import {
 import { readThenWrite } from "../support/interleave";
 import { REPORTS } from "../support/reports";
 import { signIn } from "../support/sessions";
-import { createSigner, type Signer } from "../support/signing";
+import { createSigner } from "../support/signing";
 import {
-	type Answer,
-	createTestApp,
-	createTestKey,
-	createWorld,
-	setTestChannel,
-	type TestApp,
-	type TestKey,
-	type World,
-} from "../support/world";
+	admin,
+	app,
+	bundle,
+	ci,
+	keyId,
+	prepareSigning,
+	promote,
+	refused,
+	registerKey,
+	removeKey,
+	requireSigned,
+	send,
+	sendSigned,
+	signer,
+	world,
+} from "../support/signing-scene";
+import { createTestKey, createWorld, setTestChannel } from "../support/world";
 import { testBundle } from "../support/zip";
 
-let world: World;
-let app: TestApp;
-let ci: TestKey;
-let signer: Signer;
-let keyId: string;
-
-const admin = (method: "GET" | "POST" | "PUT" | "DELETE", path: string, options: object = {}) =>
-	world.request(method, path, { key: world.adminKey, ...options });
-
-const registerKey = (publicKey: string, key = world.adminKey, name = "Release key") =>
-	world.request("POST", "/organization/signing_key", {
-		key,
-		body: { orgId: world.orgId, name, public_key: publicKey },
-	});
-
-const removeKey = (id: string, fields: object = {}) =>
-	admin("DELETE", "/organization/signing_key", { query: { orgId: world.orgId, id, ...fields } });
-
-const requireSigned = (require_signed_bundles = true, fields: object = {}) =>
-	admin("POST", "/organization", { body: { orgId: world.orgId, require_signed_bundles, ...fields } });
-
-beforeEach(async () => {
-	world = await createWorld();
-	app = await createTestApp(world);
-	ci = await createTestKey(world, "app_developer", app);
-	signer ??= await createSigner();
-	keyId = (await registerKey(signer.publicKey)).body.id;
-});
-
-/** The last answer of an upload with this content and these fields. */
-async function send(version: string, bytes: Uint8Array, fields: object): Promise<Answer> {
-	const registered = await register(world, app, version, ci.text, { ...fields });
-	return registered.status === 201 ? putBytes(world, registered.body.upload_url, bytes) : registered;
-}
-
-async function sendSigned(version: string, by = signer, zip = testBundle(version)): Promise<Answer> {
-	const { bytes, fields } = await by.encrypt(zip);
-	return send(version, bytes, fields);
-}
-
-/** A promotion that is refused at first reads the bundles and is repeated. */
-const promote = (version: string, channel = "production", fields: object = {}, mostTrips = 4) =>
-	world.request("POST", "/channel", {
-		mostTrips,
-		key: ci.text,
-		body: { app_id: app.appId, channel, version, ...fields },
-	});
-
-const bundle = async (version: string) =>
-	(await admin("GET", "/bundle", { query: { app_id: app.appId, version } })).body[0];
-
-const refused = (status: number, error: string, reason?: string) => ({
-	status,
-	body: { error, ...(reason === undefined ? {} : { moreInfo: { reason } }) },
-});
+beforeEach(() => prepareSigning());
 
 const device = (fields: object = {}) => ({
 	app_id: app.appId,
@@ -300,7 +254,7 @@ describe("an upload while signatures are required", () => {
 	test("is refused before an external file is fetched unless its values are signed", async () => {
 		const fetched: string[] = [];
 		const zip = await signer.encrypt(testBundle("1.0.0"));
-		world = await createWorld({
+		await prepareSigning({
 			bindings: {
 				fetch: async (url: string) => {
 					fetched.push(url);
@@ -308,9 +262,6 @@ describe("an upload while signatures are required", () => {
 				},
 			},
 		});
-		app = await createTestApp(world);
-		ci = await createTestKey(world, "app_developer", app);
-		await registerKey(signer.publicKey);
 		await requireSigned();
 		const external_url = "https://bundles.example.com/1.zip";
 		expect(await register(world, app, "1.0.0", ci.text, { external_url })).toMatchObject(

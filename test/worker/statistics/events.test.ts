@@ -9,7 +9,7 @@ import { consume, consumeAndSettle } from "../../../src/consumer";
 import { openDb } from "../../../src/db/client";
 import { deadMessages, dropDeadMessages, resendDeadMessages } from "../../../src/db/dead-messages";
 import type { DeviceEvent, QueueMessage } from "../../../src/messages";
-import { storeDeadLetters, tendDeadMessages } from "../../../src/queue/dead-letters";
+import { resendDeadLetters, storeDeadLetters } from "../../../src/queue/dead-letters";
 import { app, counted, installs, message, prepareEventScene, rowsOf, world } from "../support/event-scene";
 import { beforeEachTrip } from "../support/interleave";
 import { NOW_MS, testEnv } from "../support/world";
@@ -122,11 +122,11 @@ describe("a message that fails", () => {
 				resend: 0,
 			},
 		]);
-		await tendDeadMessages(deps);
+		await resendDeadLetters(deps);
 		expect(lines).toContainEqual(["error", "dead_messages", { messages: 1 }]);
 		expect(world.deps.sent).toEqual([]);
 		await testEnv.DB.prepare("UPDATE dead_messages SET resend = 1").run();
-		await tendDeadMessages(deps);
+		await resendDeadLetters(deps);
 		expect(await rowsOf("dead_messages")).toEqual([]);
 		expect(world.deps.sent).toEqual([dead]);
 		for (let again = 0; again < 2; again++) await consume(world.deps, { messages: [{ body: dead }] });
@@ -166,7 +166,7 @@ describe("a message that fails", () => {
 		const lines: unknown[] = [];
 		const deps = { ...world.deps, log: (...line: unknown[]) => lines.push(line) };
 		await storeDeadLetters(world.deps, [{ id: "m1", timestamp: new Date(NOW_MS - 60 * 86_400_000), body: message() }]);
-		for (let again = 0; again < 2; again++) await tendDeadMessages(deps);
+		for (let again = 0; again < 2; again++) await resendDeadLetters(deps);
 		expect(await rowsOf("dead_messages")).toEqual([]);
 		expect(lines).toEqual([["error", "dead_messages_expired", { messages: 1 }]]);
 	});
@@ -175,7 +175,7 @@ describe("a message that fails", () => {
 		await storeDeadLetters(world.deps, [{ id: "m1", timestamp: new Date(NOW_MS), body: message() }]);
 		await testEnv.DB.prepare("UPDATE dead_messages SET resend = 1").run();
 		const refusing = { send: () => Promise.reject(new Error("full")) } as never;
-		await expect(tendDeadMessages({ ...world.deps, events: refusing })).rejects.toThrow("full");
+		await expect(resendDeadLetters({ ...world.deps, events: refusing })).rejects.toThrow("full");
 		expect(await rowsOf("dead_messages")).toHaveLength(1);
 	});
 });

@@ -23,7 +23,7 @@ import {
 	type RolloutServed,
 	rolloutDeviceKey,
 } from "../../../src/messages";
-import { storeDeadLetters, tendDeadMessages } from "../../../src/queue/dead-letters";
+import { resendDeadLetters, storeDeadLetters } from "../../../src/queue/dead-letters";
 import { countingRows } from "../support/counting";
 import { openReports, REPORTS } from "../support/reports";
 import { countedEvent, seenEvent } from "../support/sent-events";
@@ -193,7 +193,7 @@ describe("dead messages", () => {
 		await run("UPDATE dead_messages SET resend = 1 WHERE id <> 'm1'");
 		let sent = 0;
 		const events = { send: async () => (++sent > 1 ? Promise.reject(new Error("full")) : undefined) } as never;
-		await expect(tendDeadMessages({ ...world.deps, events })).rejects.toThrow("full");
+		await expect(resendDeadLetters({ ...world.deps, events })).rejects.toThrow("full");
 		expect((await rowsOf("SELECT id FROM dead_messages ORDER BY id")).map(({ id }) => id)).toEqual(["m1", "m3"]);
 	});
 });
