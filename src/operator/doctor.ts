@@ -89,7 +89,10 @@ export async function runDoctor({
 		account: async () => (deployment === undefined ? undefined : accountFacts(wrangler, deployment)),
 		...(fetch === undefined ? {} : { fetch }),
 	});
-	const findings = [...examined];
+	const settings = (deployment?.problems ?? []).map(
+		(detail) => ({ check: "settings", state: "warning", detail }) as const,
+	);
+	const findings: Finding[] = [...examined, ...settings];
 	if (deep === true) {
 		const options = { nowMs, repair: repair === true, ...(fetch === undefined ? {} : { fetch }) };
 		findings.push(...(await deepFindingsOf(deployment ?? stateDirectory, wrangler, options)));
