@@ -6,10 +6,11 @@
 import * as v from "valibot";
 import { appByPublicId } from "../../db/apps";
 import { channelByName } from "../../db/channels";
-import { DEVICE_ORDERS, MOST_COUNTED, MOST_FILTERED } from "../../db/device-list";
+import { DEVICE_ORDERS, MOST_COUNTED, MOST_FILTERED, MOST_SKIPPED } from "../../db/device-list";
 import { overrideOf } from "../../db/device-overrides";
 import { channelPlaces, type DeviceFilter, type DeviceRow, MOST_SEARCHED, placesOf } from "../../db/devices";
 import type { NamedRows } from "../../db/named-reads";
+import { invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {
@@ -120,6 +121,10 @@ async function totalsOf(
 	if (findsNone(query, loaded)) return { total: 0, complete: true, devices: [] };
 	const channelId = query.channel === undefined ? undefined : (loaded.channel[0]?.id ?? null);
 	const offset = query.page * PAGE_SIZE;
+	if (offset > MOST_SKIPPED) {
+		const message = `must be at most ${MOST_SKIPPED / PAGE_SIZE} with a total, because each device before the page is read; set a filter, or read all devices with limit and cursor`;
+		throw invalidRequest([{ path: "page", message }]);
+	}
 	const found = await readListedDevices(reading, filterOf(query, loaded), channelId, query, PAGE_SIZE, offset);
 	const { total, isComplete, devices } = found;
 	return { total, complete: isComplete, devices: devices.map(shownIn(scopeRow, loaded)) };
@@ -132,7 +137,7 @@ export const listDevices = endpoint({
 	summary: "List the devices of an app by their id or their last report, or show one",
 	description: [
 		"`channel` in an answer is the channel that an operator set (`override_channel`), else the one that served the last check. `custom_id` is the id that the app gave its device, compared exactly. It is not verified, because any device can report any id: `custom_id_devices` is the number of devices that report the same one (10 means 10 or more), and `custom_id_first_reported_at` and `custom_id_last_changed_at` are the times of this device's reports. Settings for one device use only its `device_id`. An app with `allow_device_custom_id: false` shows no custom ids. `key_id` finds devices with this public key, `search` those whose id or custom id has this part, in any case: among the 2,500 devices that reported last, and those whose id begins with it. `last_seen_at` may be up to 7 days before the last report of a device that changes nothing.",
-		`With \`totals=true\` the answer is \`{total, complete, devices}\`, in the order of \`last_seen_at\`, newest first, unless \`sort\` (and \`order\`) says otherwise: \`name\` is the custom id, or the id of a device without one. \`total\` is the number of devices that the filters find. Without a filter, \`total\` counts up to ${MOST_COUNTED} devices from the page on. With filters or another order, this form reads at most ${MOST_FILTERED} devices of the channel, version, key or custom id, or those seen last; with \`search\` at most ${MOST_SEARCHED.toLocaleString("en-US")}, and those of the app whose id begins with the text. If there are more, \`complete\` is false, and the list without \`totals\` has all of them. Its \`channel\` parameter is the channel that served the last check, and it does not count \`custom_id_devices\`.`,
+		`With \`totals=true\` the answer is \`{total, complete, devices}\`, in the order of \`last_seen_at\`, newest first, unless \`sort\` (and \`order\`) says otherwise: \`name\` is the custom id, or the id of a device without one. \`total\` is the number of devices that the filters find. Without a filter, \`total\` counts up to ${MOST_COUNTED} devices from the page on. \`page\` is at most ${MOST_SKIPPED / PAGE_SIZE} in this form. With filters or another order, this form reads at most ${MOST_FILTERED} devices of the channel, version, key or custom id, or those seen last; with \`search\` at most ${MOST_SEARCHED.toLocaleString("en-US")}, and those of the app whose id begins with the text. If there are more, \`complete\` is false, and the list without \`totals\` has all of them. Its \`channel\` parameter is the channel that served the last check, and it does not count \`custom_id_devices\`.`,
 	].join("\n\n"),
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query,
