@@ -39,15 +39,17 @@ export function connect(origin: string, key: string | undefined, version: string
 		const headers = new Headers(init.headers);
 		headers.set("user-agent", `capstan-cli/${version}`);
 		if (key !== undefined) headers.set("authorization", key);
+		const isRead = ["GET", "HEAD"].includes(init.method ?? "GET");
+		const { signal, release } = limited(connection.signal, isRead ? READ_LIMIT_MS : TIME_LIMIT_MS);
 		try {
-			const isRead = ["GET", "HEAD"].includes(init.method ?? "GET");
-			const signal = limited(connection.signal, isRead ? READ_LIMIT_MS : TIME_LIMIT_MS);
 			// The key must not follow a redirect to another host.
 			const answer = await fetch(url, { ...init, headers, redirect: "manual", signal });
 			connection.isThere();
 			return answer;
 		} catch (cause) {
 			throw unreachable(origin, cause);
+		} finally {
+			release();
 		}
 	};
 	const send = repeating(sendOnce);
@@ -56,11 +58,13 @@ export function connect(origin: string, key: string | undefined, version: string
 }
 
 /** `AbortSignal.any` of Node 20 loses the time limit to the garbage collector. */
-export function limited(other: AbortSignal, limitMs: number): AbortSignal {
+export function limited(other: AbortSignal, limitMs: number) {
 	const controller = new AbortController();
 	setTimeout(() => controller.abort(new DOMException("The answer is late.", "TimeoutError")), limitMs).unref();
-	other.addEventListener("abort", () => controller.abort(other.reason), { once: true });
-	return controller.signal;
+	const end = () => controller.abort(other.reason);
+	other.addEventListener("abort", end);
+	// The time limit stays, for the body of the answer.
+	return { signal: controller.signal, release: () => other.removeEventListener("abort", end) };
 }
 
 /**

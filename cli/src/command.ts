@@ -3,8 +3,8 @@
  */
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import parseVersion from "semver/functions/parse";
+import { nearest } from "../../src/domain/words/nearest";
 import { type ExitCode, usage } from "./failure";
-import { nearest } from "./nearest";
 import type { Terminal } from "./terminal";
 
 export interface Option {

@@ -3,6 +3,7 @@
  * process comes from the caller, so that tests can run commands in their own process.
  */
 import { CapstanError } from "../../src/client/client";
+import { nearest } from "../../src/domain/words/nearest";
 import manifest from "../package.json";
 import { type Command, helpOf, parsed } from "./command";
 import { explain, logs, whatIf } from "./commands/devices";
@@ -15,7 +16,6 @@ import { release } from "./commands/release";
 import { rolloutChanges, rolloutStatus } from "./commands/rollout";
 import { status } from "./commands/status";
 import { EXIT, usage } from "./failure";
-import { nearest } from "./nearest";
 import { type Stream, Terminal } from "./terminal";
 
 const COMMANDS: readonly Command[] = [

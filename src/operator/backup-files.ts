@@ -125,18 +125,19 @@ export async function readManifest(directory: string): Promise<Manifest | undefi
 		if (isCode(error, "ENOENT")) return undefined;
 		throw error;
 	}
-	let manifest: Manifest | undefined;
+	let manifest: Partial<Manifest> | undefined;
 	try {
 		manifest = JSON.parse(text) as Manifest;
-	} catch {
-		throw new Failure(`The backup is damaged: ${join(directory, MANIFEST)} is not JSON. Use another backup.`);
+	} catch {}
+	if (typeof manifest?.format !== "number") {
+		throw new Failure(`The backup is damaged: ${join(directory, MANIFEST)} is no manifest. Use another backup.`);
 	}
 	if (manifest.format !== FORMAT) {
 		throw new Failure(
 			`The backup has the format ${manifest.format}, which a newer Capstan wrote. Restore it with that version.`,
 		);
 	}
-	return manifest;
+	return manifest as Manifest;
 }
 
 export async function* linesOf(directory: string, path: string): AsyncGenerator<BackupObject> {

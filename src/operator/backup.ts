@@ -10,7 +10,7 @@
  * An object is fetched once, because no key is used twice. Objects that no row names any more are
  * removed from the directory after the manifest is written.
  */
-import { appendFile, mkdir, readdir, rm, stat } from "node:fs/promises";
+import { appendFile, readdir, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { VERSION } from "../config";
@@ -28,11 +28,13 @@ import {
 } from "./backup-files";
 import { InsertWriter, textOf } from "./backup-sql";
 import { NAME_OPTION, readDeployment, refuseLocalName } from "./deployment";
+import { diskFailure } from "./disk";
 import { Failure } from "./failure";
 import { npmCommand, readOptions } from "./options";
 import { LOCAL_OPTION, type Place, type PlaceDatabase, SEQUENCES, schemaOf, type Table } from "./place";
 import { openDeployment, openState } from "./places";
 import { type Progress, showProgress } from "./progress";
+import { createDirectory } from "./state";
 
 const HELP = `Writes the databases and the bucket of a running installation to a directory. The next backup into the same
 directory fetches only new objects.
@@ -79,7 +81,15 @@ interface Wanted {
 }
 
 /** @throws {Failure} with the remedy */
-export async function backup({ place, directory, nowMs, progress }: BackupOptions): Promise<BackupSummary> {
+export async function backup(options: BackupOptions): Promise<BackupSummary> {
+	try {
+		return await written(options);
+	} catch (error) {
+		throw await diskFailure(error, options.directory, "A former backup in it is whole.");
+	}
+}
+
+async function written({ place, directory, nowMs, progress }: BackupOptions): Promise<BackupSummary> {
 	const startedMs = nowMs();
 	await openDirectory(directory);
 	const former = await readManifest(directory);
@@ -135,7 +145,7 @@ export async function backup({ place, directory, nowMs, progress }: BackupOption
 }
 
 async function openDirectory(directory: string): Promise<void> {
-	await mkdir(directory, { recursive: true, mode: 0o700 });
+	await createDirectory(directory);
 	const foreign = (await readdir(directory)).find((name) => !OURS.test(name));
 	if (foreign !== undefined) {
 		throw new Failure(`${directory} has ${foreign}, which is not of a backup. Name an empty or a new directory.`);

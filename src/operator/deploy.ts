@@ -156,6 +156,7 @@ export async function deploy(options: DeployOptions): Promise<Deployed | undefin
 	const project = readProject(rawConfig);
 	const steps = deploymentSteps(name, project, location);
 	const call = options.wrangler ?? installedWrangler({ isShown: true });
+	for (const problem of deployment.problems) print(`Warning: ${problem}`);
 
 	await (options.build ?? buildDeployment)();
 	if (options.dryRun === true) {

@@ -8,12 +8,13 @@
  * account share none.
  */
 import { createHash } from "node:crypto";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { experimental_readRawConfig, type Unstable_RawConfig } from "wrangler";
 import { Failure } from "./failure";
 import { PROJECT_DIRECTORY } from "./project";
+import { refuseShared, settingsProblems } from "./settings-check";
 
 export interface Deployment {
 	/** The Worker's. */
@@ -30,6 +31,8 @@ export interface Deployment {
 	readonly stateDirectory: string;
 	/** Settings of a deployment that wrangler.toml has. */
 	readonly misplaced: readonly string[];
+	/** Sentences about settings that have no effect. */
+	readonly problems: readonly string[];
 }
 
 const DEFAULT_NAME = "capstan";
@@ -64,11 +67,30 @@ const OWN_VARIABLES = [
 /**
  * @param named by --name
  * @param place for tests: the directories of the project and of the state
- * @throws {Failure} for a name that a Worker cannot have, and for settings that cannot be read
+ * @throws {Failure} for a name that a Worker cannot have, for settings that cannot be read, and for
+ * resources of another deployment
  */
 export function readDeployment(
 	named: string | undefined,
 	{ project = PROJECT_DIRECTORY, state = resolve(process.env.CAPSTAN_STATE || ".capstan") } = {},
+): Deployment {
+	const own = deploymentOf(named, { project, state });
+	const folder = join(project, FOLDER);
+	const files = existsSync(folder) ? readdirSync(folder) : [];
+	const others = files.filter((file) => file.endsWith(".toml") && `${FOLDER}/${file}` !== own.settingsFile);
+	refuseShared(
+		{ file: own.settingsFile, config: { ...own.rawConfig } },
+		others.map((file) => {
+			const { settingsFile, rawConfig } = deploymentOf(file.slice(0, -".toml".length), { project, state });
+			return { file: settingsFile, config: { ...rawConfig } };
+		}),
+	);
+	return own;
+}
+
+function deploymentOf(
+	named: string | undefined,
+	{ project, state }: { readonly project: string; readonly state: string },
 ): Deployment {
 	if (named !== undefined && !NAME.test(named))
 		throw new Failure("--name takes up to 54 lower-case letters, digits and hyphens, such as capstan-staging.");
@@ -81,11 +103,13 @@ export function readDeployment(
 	if (isOther && misplaced.length > 0) throw new Failure(`Nothing was done: ${misplacedText(misplaced)}`);
 	const name = settings.name ?? (isOther ? file : (delivered.name ?? DEFAULT_NAME));
 	const base = withNamespaces(name === delivered.name ? delivered : renamed(delivered, name), name);
+	const rawConfig = merged(base, settings) as Unstable_RawConfig;
 	return {
 		name,
 		settingsFile,
 		misplaced,
-		rawConfig: merged(base, settings) as Unstable_RawConfig,
+		problems: settingsProblems(settingsFile, { ...base }, { ...settings }, { ...rawConfig }),
+		rawConfig,
 		option: isOther ? ` --name=${file}` : "",
 		stateDirectory: isOther ? join(state, FOLDER, file) : state,
 	};

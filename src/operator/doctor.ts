@@ -23,7 +23,8 @@ const HELP = `Examines a deployment or a local run from outside. Changes nothing
   npm run doctor -- --local         the run of npm start
   npm run doctor -- --url=ADDRESS   another address
   npm run doctor -- --json          one JSON document
-  npm run doctor -- --deep          also compares all rows of bundles with all objects of the bucket; needs a login, or --local
+  npm run doctor -- --deep          also compares all rows of bundles with all objects of the bucket, and the databases
+                                    with the schema; needs a login, or --local
   npm run doctor -- --deep --repair removes objects that no row needs
 
   CAPSTAN_KEY                       admin key, instead of the stored one
@@ -89,7 +90,10 @@ export async function runDoctor({
 		account: async () => (deployment === undefined ? undefined : accountFacts(wrangler, deployment)),
 		...(fetch === undefined ? {} : { fetch }),
 	});
-	const findings = [...examined];
+	const settings = (deployment?.problems ?? []).map(
+		(detail) => ({ check: "settings", state: "warning", detail }) as const,
+	);
+	const findings: Finding[] = [...examined, ...settings];
 	if (deep === true) {
 		const options = { nowMs, repair: repair === true, ...(fetch === undefined ? {} : { fetch }) };
 		findings.push(...(await deepFindingsOf(deployment ?? stateDirectory, wrangler, options)));
@@ -107,8 +111,9 @@ async function deepFindingsOf(
 	{ fetch, ...options }: Pick<DoctorCommand, "nowMs" | "fetch"> & { readonly repair: boolean },
 ): Promise<Finding[]> {
 	// They load wrangler and the runtime.
-	const [{ deepFindings }, { openDeployment, openState }] = await Promise.all([
+	const [{ deepFindings }, { databaseFindings }, { openDeployment, openState }] = await Promise.all([
 		import("./doctor-bytes"),
+		import("./doctor-database"),
 		import("./places"),
 	]);
 	const progress = showProgress(process.stderr, "Doctor");
@@ -116,7 +121,9 @@ async function deepFindingsOf(
 		? openState(target)
 		: openDeployment(target, { wrangler, removes: options.repair, fetch }));
 	try {
-		return await deepFindings({ ...options, place, onProgress: progress.step });
+		progress.step("reading the schema");
+		const databases = await databaseFindings(place);
+		return [...databases, ...(await deepFindings({ ...options, place, onProgress: progress.step }))];
 	} finally {
 		progress.end();
 		await place.close();

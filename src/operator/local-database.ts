@@ -13,6 +13,7 @@ import {
 	signInLinkStatements,
 } from "../db/bootstrap";
 import { adminKeyOf, createAdminKey, createSignInToken, noAccount, signInLink } from "./admin-key";
+import { diskFailure } from "./disk";
 import { Failure } from "./failure";
 import { type DatabaseKind, DevelopmentDatabase, migrate, UnknownMigration } from "./migrate";
 import { damaged, isInitialized, type StatePaths, writePrivately } from "./state";
@@ -35,7 +36,9 @@ export async function openDatabase(db: D1Database, paths: StatePaths, kind?: Dat
 				`The state directory ${paths.directory} has the database of a development build, which no release can read: move the directory away to start with a new one, or set CAPSTAN_STATE to another directory.`,
 			);
 		}
-		throw damaged(paths, "the database cannot be read");
+		// A full disk looks like a damaged database.
+		const known = await diskFailure(error, paths.directory, "The data is whole.");
+		throw known instanceof Failure ? known : damaged(paths, "the database cannot be read");
 	}
 }
 

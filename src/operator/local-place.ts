@@ -5,6 +5,7 @@
  */
 import type { D1Database, R2Bucket } from "@cloudflare/workers-types";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
+import { whileBusy } from "./disk";
 import { dumpStatements, LOCAL_OPTION, type Place } from "./place";
 import { guardRuntimes } from "./runtime-guard";
 import { DATABASE_BINDING } from "./wrangler";
@@ -51,14 +52,16 @@ export async function openLocalPlace({ name, directory, bindings, secretIds }: L
 		concurrency: 4,
 		databases: bindings.map((binding) => ({ binding, kind: binding === DATABASE_BINDING ? "main" : "telemetry" })),
 		async query<Row>(binding: string, sql: string) {
-			return (await (await database(binding)).prepare(sql).all<Row>()).results;
+			const db = await database(binding);
+			return whileBusy(name, async () => (await db.prepare(sql).all<Row>()).results);
 		},
 		async execute(binding, sql) {
 			await (await database(binding)).prepare(sql).run();
 		},
 		async *dump(binding, tables) {
 			const db = await database(binding);
-			const results = await db.batch<Record<string, string>>(dumpStatements(tables).map((sql) => db.prepare(sql)));
+			const statements = dumpStatements(tables).map((sql) => db.prepare(sql));
+			const results = await whileBusy(name, () => db.batch<Record<string, string>>(statements));
 			for (const [index, table] of tables.entries()) {
 				for (const row of results[index]?.results ?? []) {
 					yield { table: table.name, values: table.columns.map((column) => row[column] ?? "NULL") };

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { parseSecret } from "../domain/secrets";
 import { type BackupDatabase, linesOf, objectPath } from "./backup-files";
 import { statementsOf } from "./backup-sql";
+import { diskFailure } from "./disk";
 import { Failure } from "./failure";
 import { givenSecretIds } from "./given-secrets";
 import { type LocalPlace, openLocalPlace } from "./local-place";
@@ -21,6 +22,14 @@ const BATCH_BYTES = 500_000;
 const BATCH_STATEMENTS = 200;
 
 export async function restoreState(options: RestoreOptions, stateDirectory: string): Promise<RestoreSummary> {
+	try {
+		return await restored(options, stateDirectory);
+	} catch (error) {
+		throw await diskFailure(error, stateDirectory, "Nothing is restored yet.");
+	}
+}
+
+async function restored(options: RestoreOptions, stateDirectory: string): Promise<RestoreSummary> {
 	const { manifest, onlyObjects } = options;
 	const startedMs = Date.now();
 	const paths = statePaths(stateDirectory);

@@ -82,7 +82,7 @@ export async function prepareState(paths: StatePaths): Promise<void> {
  * With the directories above it. The recursive mkdir of Node never ends where the system refuses to
  * create one, such as in /proc.
  */
-async function createDirectory(directory: string): Promise<void> {
+export async function createDirectory(directory: string): Promise<void> {
 	if (existsSync(directory)) return;
 	if (!existsSync(dirname(directory))) await createDirectory(dirname(directory));
 	await mkdir(directory, { mode: 0o700 });

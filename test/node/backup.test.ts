@@ -3,7 +3,7 @@
  * is backed up while it runs, restored into an empty state, and started. Every GET then answers as
  * before, devices get the same bytes, and a promotion reaches them.
  */
-import { cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -309,6 +309,26 @@ describe("a backup directory", () => {
 		const databases = [{ ...main, migrations: ["0001_schema.sql", "9999_future.sql"] }, ...others];
 		await writeFile(join(copy, "manifest.json"), JSON.stringify({ ...manifest, databases }));
 		await expect(checkedManifest(copy, progress)).rejects.toThrow("is of a newer Capstan");
+	});
+
+	test.each(["null", "{}", "[", '{ "format": "1" }'])("whose manifest is %s is refused", async (text) => {
+		await newCopy();
+		await writeFile(join(copy, "manifest.json"), text);
+		await expect(checkedManifest(copy, progress)).rejects.toThrow("manifest.json is no manifest. Use another backup.");
+	});
+
+	test("names a file, a directory that cannot be created, and a full disk", async () => {
+		const file = join(scratch, "file");
+		await writeFile(file, "mine");
+		await expect(backUp(sourceState(), file)).rejects.toThrow(`${file} is a file, and a directory is needed.`);
+		await expect(backUp(sourceState(), "/proc/backup")).rejects.toThrow("/proc/backup cannot be written to");
+		const before = await readFile(join(await newCopy(), "manifest.json"), "utf8");
+		await symlink("/dev/full", join(copy, "manifest.json.part"));
+		await expect(backUp(sourceState(), copy)).rejects.toThrow(
+			`No space is left for ${copy}. A former backup in it is whole. Free some space, and run the same command again.`,
+		);
+		expect(await readFile(join(copy, "manifest.json"), "utf8")).toBe(before);
+		await checkedManifest(copy, progress);
 	});
 
 	test("is not written into a directory of something else", async () => {

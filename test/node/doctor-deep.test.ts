@@ -5,6 +5,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { deepFindings, liveBundles } from "../../src/operator/doctor-bytes";
+import { databaseFindings } from "../../src/operator/doctor-database";
 import type { Finding, Status } from "../../src/operator/doctor-types";
 import type { LocalPlace } from "../../src/operator/local-place";
 import { openState } from "../../src/operator/places";
@@ -81,4 +82,62 @@ test("objects without a row are removed by --repair when they are old, those of 
 	expect(await place.bucket.head(orphan)).toBeNull();
 	expect(await place.bucket.head(segment)).not.toBeNull();
 	expect(await place.bucket.head(keys[0] ?? "")).not.toBeNull();
+});
+
+test("tables, indexes and rows that the databases lost are named", async () => {
+	const checked = async (from: Parameters<typeof databaseFindings>[0] = place) =>
+		(await databaseFindings(from)).map(({ check, state, detail, remedy }) => [
+			check,
+			state,
+			remedy === undefined ? detail : [detail, remedy],
+		]);
+	const whole = await checked();
+	expect(whole.map(([check, state]) => [check, state])).toEqual([
+		["tables of DB", "ok"],
+		["references of DB", "ok"],
+		["tables of TELEMETRY", "ok"],
+		["references of TELEMETRY", "ok"],
+	]);
+
+	const indexes = await place.query<{ name: string; sql: string }>(
+		"DB",
+		"SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL ORDER BY name",
+	);
+	for (const { name } of indexes) await place.execute("DB", `DROP INDEX ${name}`);
+	const [[, state, texts] = []] = await checked();
+	expect(state).toBe("failed");
+	for (const { name, sql } of indexes) {
+		expect(texts?.[0]).toContain(`the ${sql.startsWith("CREATE UNIQUE") ? "unique " : ""}index ${name}`);
+	}
+	// The remedy has the statements that bring them back.
+	const [, statements = ""] = /^Create it again with npx wrangler d1 execute: (.*)$/.exec(String(texts?.[1])) ?? [];
+	for (const statement of statements.split("; ")) await place.execute("DB", statement);
+	expect(await checked()).toEqual(whole);
+
+	await place.execute("TELEMETRY", "ALTER TABLE daily_health RENAME TO lost");
+	expect((await checked())[2]).toEqual([
+		"tables of TELEMETRY",
+		"failed",
+		["the database lacks the table daily_health", expect.stringContaining("Time Travel")],
+	]);
+	await place.execute("TELEMETRY", "ALTER TABLE lost RENAME TO daily_health");
+
+	const orphans = [
+		{ table: "channels", parent: "apps" },
+		{ table: "channels", parent: "apps" },
+	];
+	const query: typeof place.query = async (binding, sql) =>
+		sql.startsWith("PRAGMA") ? (orphans as never) : place.query(binding, sql);
+	expect((await checked({ ...place, query }))[1]).toEqual([
+		"references of DB",
+		"failed",
+		["2 rows: channels without their row of apps", expect.stringContaining("restore a backup")],
+	]);
+	const older: typeof place.query = async (binding, sql) =>
+		sql.includes("max(name)") ? ([{ name: "0000_older.sql" }] as never) : place.query(binding, sql);
+	expect((await checked({ ...place, query: older }))[0]).toEqual([
+		"tables of DB",
+		"skipped",
+		"the database has another schema",
+	]);
 });

@@ -3,6 +3,7 @@
  * are repeated.
  */
 import { generateKeyPairSync } from "node:crypto";
+import { getEventListeners } from "node:events";
 import { describe, expect, test, vi } from "vitest";
 import { connect, eachOf, limited, onlyJson, repeating } from "../../cli/src/api";
 import { type Command, durationOf, helpOf, parsed } from "../../cli/src/command";
@@ -317,12 +318,15 @@ describe("a request", () => {
 		// `any` holds its sources weakly there.
 		const any = vi.spyOn(AbortSignal, "any");
 		const connection = new AbortController();
-		const late = limited(connection.signal, 1);
+		const { signal: late, release } = limited(connection.signal, 1);
 		await new Promise((resolve) => late.addEventListener("abort", resolve));
 		expect(late.reason).toMatchObject({ name: "TimeoutError" });
-		const unconnected = limited(connection.signal, 60_000);
+		release();
+		const { signal: unconnected } = limited(connection.signal, 60_000);
 		connection.abort(new Error("down"));
 		expect(unconnected.reason).toMatchObject({ message: "down" });
+		// A release sends hundreds of requests over one connection.
+		expect(getEventListeners(connection.signal, "abort")).toHaveLength(1);
 		expect(any).not.toHaveBeenCalled();
 		any.mockRestore();
 	});

@@ -85,6 +85,58 @@ max_concurrency = 10
 		expect(rawConfig.queues?.consumers).toHaveLength(3);
 	});
 
+	test.each([
+		[
+			'[vars]\nPUBLC_URL = "https://a.example"',
+			"vars.PUBLC_URL has no effect, because Capstan does not know it. Did you mean PUBLIC_URL?",
+		],
+		[
+			'[vars]\nREGION = "eu"',
+			"vars.REGION has no effect, because Capstan does not know it. Known are PUBLIC_URL, BUNDLES_URL,",
+		],
+		[
+			'[vars]\nMAIL_API_KEY = "k"',
+			"MAIL_API_KEY is a secret and must not stand in a file. Remove it, and run npx wrangler secret put",
+		],
+		['[var]\nEVENT_DAYS = "7"', "var has no effect, because Capstan does not know it. Did you mean vars?"],
+		[
+			'[[ratelimits]]\nname = "QUESTION"\nsimple = { limit = 1, period = 60 }',
+			"ratelimits with the name QUESTION has no effect, because Capstan does not know it. Did you mean QUESTIONS?",
+		],
+		[
+			'[[d1_databases]]\nbinding = "TELEMETRY1"\ndatabase_name = "x"',
+			"d1_databases with the binding TELEMETRY1 has no effect",
+		],
+		[
+			'[[queues.consumers]]\nqueue = "capstan-event"\nmax_concurrency = 9',
+			"queues.consumers with the queue capstan-event has no effect, because Capstan does not know it. Did you mean capstan-events?",
+		],
+	])("that have no effect are named: %j", async (text, problem) => {
+		await settle(text);
+		expect(read().problems).toEqual([expect.stringContaining(`deployments/capstan.toml: ${problem}`)]);
+	});
+
+	test("that take effect are no problem", async () => {
+		await settle(`
+account_id = "a"
+routes = [{ pattern = "updates.example.com", custom_domain = true }]
+placement = { mode = "smart" }
+[vars]
+EVENT_DAYS = "7"
+[[d1_databases]]
+binding = "TELEMETRY_1"
+database_name = "more"
+[[queues.consumers]]
+queue = "capstan-events"
+max_concurrency = 10
+[observability]
+enabled = false
+[limits]
+cpu_ms = 100
+`);
+		expect(read().problems).toEqual([]);
+	});
+
 	test("are created once, with examples that can be used as they stand", async () => {
 		expect(await createSettings(read(), project)).toBe(true);
 		const untouched = read().rawConfig;
@@ -145,6 +197,27 @@ describe("another deployment", () => {
 		});
 		const ids = [production, staging].flatMap(({ rawConfig }) => rawConfig.ratelimits ?? []);
 		expect(new Set(ids.map((one) => one.namespace_id)).size).toBe(12);
+	});
+
+	test.each([
+		['name = "capstan"', "Worker capstan"],
+		['[[d1_databases]]\nbinding = "DB"\ndatabase_name = "capstan"', "database capstan"],
+		['[[d1_databases]]\nbinding = "TELEMETRY"\ndatabase_id = "0a1b"', "database 0a1b"],
+		['[[r2_buckets]]\nbinding = "BUNDLES"\nbucket_name = "capstan-bundles"', "bucket capstan-bundles"],
+		['[[queues.producers]]\nbinding = "EVENTS"\nqueue = "capstan-events"', "Queue capstan-events"],
+		['[[queues.consumers]]\nqueue = "capstan-webhooks"\nmax_concurrency = 2', "Queue capstan-webhooks"],
+	])("that names a resource of the first one is refused: %j", async (settings, resource) => {
+		await settle('[[d1_databases]]\nbinding = "TELEMETRY"\ndatabase_id = "0a1b"');
+		await settle(settings, "capstan-staging");
+		for (const [name, file] of [
+			["capstan-staging", "deployments/capstan-staging.toml and deployments/capstan.toml"],
+			[undefined, "deployments/capstan.toml and deployments/capstan-staging.toml"],
+		] as const) {
+			expect(() => read(name)).toThrow(`Nothing was done: ${file} both name the ${resource}, so each`);
+		}
+		// In another account, names are free.
+		await settle(`account_id = "other"\n${settings}`, "capstan-staging");
+		expect(read("capstan-staging").name).toBe(settings.startsWith("name") ? "capstan" : "capstan-staging");
 	});
 
 	test.each(["Staging", "-a", "a b", "a".repeat(55), ""])("cannot be called %j", (name) => {

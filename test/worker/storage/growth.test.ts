@@ -41,6 +41,9 @@ const READS_MORE: Readonly<Record<string, string>> = {
 	"GET /bundle?totals=true&search=not+found":
 		"a search looks at 1,000 bundles, once for the page and once for the total",
 	"GET /bundle?totals=true&search=notes+of+7": "the same",
+	"GET /bundle?totals=true&state=live&search=not+found":
+		"a search looks at 1,000 live bundles, each found from the one before, once for the page and once for the total",
+	"GET /apikey?unused_for_days=30": "it looks at the keys of the organization, whose number has a quota",
 	"GET /bundle?totals=true&state=live": "looks at 200 live bundles, each found from the one before",
 	"GET /proposal": "It decides a sample of 50 devices, each of which may name a channel and a version of its own.",
 	"POST /channel/what_if": "it reads a page of 5,000 devices, one row each, and says how many would get another answer",
@@ -115,10 +118,31 @@ const ALL: readonly (readonly [name: string, prepare: Prepare])[] = [
 	...GROWTH_REQUESTS,
 ].sort(([one], [other]) => Number(isLast(one)) - Number(isLast(other)));
 
+/**
+ * Items before a deep page are read, from an index alone: at most the list, once for the page and
+ * once for the total or the end of a search.
+ */
+const mostRowsBefore = (name: string) => {
+	const page = Number(/[?&]page=(\d+)/.exec(name)?.[1] ?? 0);
+	if (page < 10) return 0;
+	const [, list = ""] = /^GET \/(?:[\w:]+\/)*(\w+)/.exec(name) ?? [];
+	const items: Readonly<Record<string, number>> = {
+		app: 4 * SIZE.apps,
+		audit: SIZE.auditEntries,
+		// Once more for the number from the page on.
+		device: 1.5 * Math.min(page * 50, SIZE.devices),
+	};
+	return 2 * (items[list] ?? SIZE.bundles);
+};
+/** As above; a search or a page of live bundles in another order looks at 200 to 1,000 bundles, twice. */
+const mostRowsLookedAt = (name: string) =>
+	/^GET \/bundle\?totals=true&(.*&search=|search=|state=live&sort=)/.test(name) ? 2_600 : 0;
+
 const mostRowsOf = (name: string, body: unknown) => {
 	if (FREQUENT.includes(name)) return MOST_ROWS_OF_FREQUENT + WEBHOOKS;
 	const items = Array.isArray(body) ? body.length : 0;
-	return Math.max(MOST_ROWS, ROWS_PER_ITEM * items, mostRowsOfStatistics(name));
+	const ofPage = Math.max(MOST_ROWS, ROWS_PER_ITEM * items, mostRowsOfStatistics(name), mostRowsLookedAt(name));
+	return ofPage + mostRowsBefore(name);
 };
 
 test("a request reads its page, and not the app or the organization", async () => {

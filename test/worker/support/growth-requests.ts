@@ -46,7 +46,95 @@ const named = (method: string, requests: readonly (readonly [string, Query])[]) 
 /** The last page that the smaller installation of the bench has. */
 const DEEP = "9";
 
+/** The last page of the installation of the test, and one behind it. */
+const LAST = "29";
+const BEHIND = "999";
+const OLD = "2020-01-01";
+const totals = (path: string, queries: readonly Query[]) =>
+	queries.map((query) => [path, { totals: "true", ...query }] as const);
+/** Every two filters together: what one of them finds by its index, the other one may have to look for. */
+const pairsOf = (filters: readonly Query[]): readonly Query[] =>
+	filters.flatMap((one, index) => filters.slice(index + 1).map((other) => ({ ...one, ...other })));
+
+const COMBINATIONS = [
+	...totals("/bundle", [
+		{ page: LAST },
+		{ page: BEHIND, sort: "size" },
+		...bundleStates.flatMap((state) =>
+			["created", "version", "size"].map((sort) => ({ ...state, sort, order: "asc", page: "1" })),
+		),
+		...bundleStates.map((state) => ({ ...state, search: "not found" })),
+		...["version", "size"].map((sort) => ({ sort, search: "notes of 7" })),
+	]),
+	["/bundle", { limit: "1", page: BEHIND }],
+	["/channel", { page: LAST }],
+	["/channel", { page: BEHIND }],
+	...totals("/device", [
+		{ page: "20" },
+		{ page: "40", sort: "name" },
+		{ page: BEHIND },
+		...pairsOf([
+			{ channel: "channel-7" },
+			{ version: "2.0.1" },
+			{ platform: "ios" },
+			{ key_id: "MIIBCgKCAQEAnothing0" },
+			{ seen_from: "2026-11-20" },
+			{ seen_to: OLD },
+			{ sort: "name", order: "desc" },
+		]),
+		{ channel: "channel-7", search: "not found" },
+		{ version: "9.9.9", sort: "name" },
+		{ seen_from: OLD, seen_to: OLD },
+	]),
+	["/device", { custom_id: "nobody" }],
+	["/device", { device_id: "00000000-0000-4000-8000-000000000000" }],
+	...[
+		{ device_id: "00000000-0000-4000-8000-000000000000" },
+		{ search: "00000000" },
+		{ kind: "crash" },
+		{ kind: "crash", platform: "electron", channel: "channel-7", version: "9.9.9" },
+		{ from: OLD, to: "2020-01-02" },
+		{ limit: "200", kind: "override" },
+	].map((query) => ["/device/events", query] as const),
+	["/channel/history", { channel: "channel-7", page: BEHIND }],
+	...["open", "closed"].map((state) => ["/preview", { state, page: LAST }] as const),
+	["/preview", { repository: "acme/nothing", number: "1" }],
+	["/proposal", { channel: "channel-7", page: BEHIND }],
+	["/publisher", { page: BEHIND }],
+	["/bundle/files", { version: "2.0.1", search: "nothing" }],
+] as const;
+
+const auditFilters: readonly Query[] = [
+	{ action: "channel.update" },
+	{ target: "nothing" },
+	{ actor: "nobody" },
+	{ search: "nothing" },
+	{ from: OLD },
+	{ to: OLD },
+	{ page: "40" },
+];
+
 const LISTS = [
+	...named("GET", COMBINATIONS),
+	...pairsOf([
+		{ channel: "channel-7" },
+		{ actor: "nobody" },
+		{ version: "2.0.1" },
+		{ kind: "rollback" },
+		{ before: "1" },
+	]).map((query) => ["GET /app/:app_id/releases", query, ofApp("releases", query)] as const),
+	...[...auditFilters, ...pairsOf(auditFilters)].flatMap(
+		(query) =>
+			[
+				["GET /app/:app_id/audit", query, ofApp("audit", query)],
+				["GET /organization/audit", query, ofOrg("/organization/audit", query)],
+			] as const,
+	),
+	...["/organization/members", "/organization/groups", "/organization/members/bindings"].map(
+		(path) => [`GET ${path}`, { page: BEHIND }, ofOrg(path, { page: BEHIND })] as const,
+	),
+	["GET /apikey", { unused_for_days: "30" }, ofOrg("/apikey", { unused_for_days: "30" })] as const,
+	["GET /app", { page: LAST }, ofOrg("/app", { page: LAST })] as const,
 	...named("GET", [
 		["/bundle", {}],
 		["/bundle", { page: DEEP }],
