@@ -61,8 +61,13 @@ describe.skipIf(chromium === undefined)("rows of the dashboard", () => {
 		const joined = deviceOf(newDevice(3), { defaultChannel: "beta" });
 		await product.api("POST", "/updates", joined);
 		await product.api("POST", "/stats", { ...joined, action: "set" });
-		const answered = async () => (await product.api("GET", `/statistics/app/${app}/channels`)).body.length;
-		await expect.poll(answered, { timeout: 20_000 }).toBe(2);
+		const { body: channels } = await product.api("GET", `/channel?app_id=${app}`);
+		const ids = channels.map(({ id }: { readonly id: number }) => id).join(",");
+		const counted = async () => {
+			const { body } = await product.api("GET", `/statistics/app/${app}/channels?channel_ids=${ids}`);
+			return body.map(({ devices }: { readonly devices: number }) => devices).toSorted();
+		};
+		await expect.poll(counted, { timeout: 20_000 }).toEqual([0, 0, 1, 8]);
 		await admin.page.reload();
 		await expect.poll(async () => (await cells("Channels", "production"))[2]).toBe("8");
 		expect((await cells("Channels", "production"))[3]).toMatch(/^2 of 6, above the limit|^2 of 6, too few to tell/);
