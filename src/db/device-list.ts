@@ -12,8 +12,6 @@ import { conditionsOf, type DeviceFilter, idsFrom, MOST_SEARCHED, type ReportedR
  * Devices that a list counts without a filter, in the order of an index that has all that it needs.
  */
 export const MOST_COUNTED = 400;
-/** Devices before a page, each of which is read from an index. */
-export const MOST_SKIPPED = 20_000;
 /** Devices that a list with a filter or another order reads, from an index and from the table. */
 export const MOST_FILTERED = 150;
 /** Columns by which the list may be sorted. */

@@ -1,8 +1,9 @@
 /**
  * A modal dialog, mounted only while it is open. Its first field has the focus, and Escape closes
  * the top dialog only and does nothing else on the page. While something would be lost, because a
- * field differs from what it was, every way out asks first. When it closes, the focus returns to the element that opened it, or to
- * the content if that element no longer exists. If another dialog is open, the focus stays there.
+ * field differs from what it was, every way out asks first. When it closes, the focus returns to
+ * the element that opened it, or to the content if that element no longer exists. If another dialog
+ * is open, the focus stays there.
  */
 import { Button, Group, Modal, type ModalProps, Text } from "@mantine/core";
 import { createContext, useContext, useEffect, useRef, useState } from "react";
@@ -101,12 +102,10 @@ export function Dialog({
 	useEffect(
 		() => () => {
 			requestAnimationFrame(() => {
-				// The dialog led to another field, which has the focus.
+				// The dialog led to another field, or one that closed with it has returned the focus.
 				if (document.activeElement !== null && document.activeElement !== document.body) return;
 				const others = [...document.querySelectorAll("[role=dialog]")];
 				if (others.length > 0 && !others.some((other) => other.contains(opener))) return;
-				// A dialog that closed together with this one may have returned the focus already.
-				if (opener?.isConnected !== true && document.activeElement !== document.body) return;
 				const target = opener?.isConnected === true ? opener : document.getElementById("content");
 				if (target instanceof HTMLElement) target.focus({ preventScroll: true });
 			});

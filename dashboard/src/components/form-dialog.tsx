@@ -1,7 +1,7 @@
 /**
  * Forms in dialogs. A form dialog stays open while its request runs, and shows the error if the API
- * refuses it; Ctrl or ⌘ with Enter submits it from any field. A confirmation names what will be deleted; for large deletions the name must be
- * typed.
+ * refuses it; Ctrl or ⌘ with Enter submits it from any field. A confirmation names what will be
+ * deleted; for large deletions the name must be typed.
  */
 import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import { type DragEvent, type ReactNode, useEffect, useRef, useState } from "react";

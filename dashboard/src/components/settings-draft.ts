@@ -27,13 +27,14 @@ export function useDraft<Values extends Readonly<Record<string, string | number 
 	};
 }
 
+/** Of a value that a sentence repeats. */
+const LONGEST = 24;
+
 /** `website`, or `website → https://example.com`: a long or empty value is not repeated. */
 export function changeText(label: string, before: string | number, after: string | number): string {
 	const isShort = [before, after].every((value) => String(value) !== "" && String(value).length <= LONGEST);
 	return isShort ? `${label} ${before} → ${after}` : label;
 }
-
-const LONGEST = 24;
 
 /** `turn on “Keys must expire”` */
 export const switchText = (label: string, isOn: boolean) => `turn ${isOn ? "on" : "off"} “${label}”`;

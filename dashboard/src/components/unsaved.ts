@@ -1,7 +1,7 @@
 /**
  * Unsaved changes of all forms: each form registers, and while one of them would lose something,
- * every way out of the page asks first: a link, the browser's back and forward, a reload, a closed tab.
- * Moving on after the server confirmed a change never asks, and neither does a change of the
+ * every way out of the page asks first: a link, the browser's back and forward, a reload, a closed
+ * tab. Moving on after the server confirmed a change never asks, and neither does a change of the
  * address that keeps the screen, such as a filter.
  */
 import { useEffect, useRef, useSyncExternalStore } from "react";

@@ -6,11 +6,10 @@
 import * as v from "valibot";
 import { appByPublicId } from "../../db/apps";
 import { channelByName } from "../../db/channels";
-import { DEVICE_ORDERS, MOST_COUNTED, MOST_FILTERED, MOST_SKIPPED } from "../../db/device-list";
+import { DEVICE_ORDERS, MOST_COUNTED, MOST_FILTERED } from "../../db/device-list";
 import { overrideOf } from "../../db/device-overrides";
 import { channelPlaces, type DeviceFilter, type DeviceRow, MOST_SEARCHED, placesOf } from "../../db/devices";
 import type { NamedRows } from "../../db/named-reads";
-import { invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {
@@ -128,11 +127,6 @@ async function totalsOf(
 	if (findsNone(query, loaded)) return { total: 0, complete: true, devices: [] };
 	const channelId = query.channel === undefined ? undefined : (loaded.channel[0]?.id ?? null);
 	const offset = query.page * PAGE_SIZE;
-	if (offset > MOST_SKIPPED) {
-		const limit = `must be at most ${MOST_SKIPPED / PAGE_SIZE} with a total, because each device before the page is read`;
-		const message = `${limit}; set a filter, or read all devices with limit and cursor`;
-		throw invalidRequest([{ path: "page", message }]);
-	}
 	const found = await readListedDevices(reading, filterOf(query, loaded), channelId, query, PAGE_SIZE, offset);
 	const { total, isComplete, devices } = found;
 	const shown = shownIn(scopeRow, loaded);
@@ -163,7 +157,6 @@ export const listDevices = endpoint({
 		"of a device without one.",
 		"`total` is the number of devices that the filters find.",
 		`Without a filter, \`total\` counts up to ${MOST_COUNTED} devices from the page on.`,
-		`\`page\` is at most ${MOST_SKIPPED / PAGE_SIZE} in this form.`,
 		`With filters or another order, this form reads at most ${MOST_FILTERED} devices of the channel,`,
 		"version, key or custom id, or those seen last; with `search` at most",
 		`${MOST_SEARCHED.toLocaleString("en-US")}, and those of the app whose id begins with the text.`,

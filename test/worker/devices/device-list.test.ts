@@ -333,26 +333,3 @@ describe("the list by an index", () => {
 		);
 	});
 });
-
-describe("a page of GET /device with totals=true", () => {
-	test.each(["/device", "/device/list"])("%s reads no endless number of devices before it", async (path) => {
-		const page = (number: string, more: object = {}) => {
-			const query = { app_id: app.appId, page: number, ...(path === "/device" ? { totals: "true" } : {}), ...more };
-			return world.request("GET", path, { key: world.adminKey, query });
-		};
-		expect(await page("400")).toMatchObject({ status: 200, body: { total: 0, devices: [] } });
-		for (const number of ["401", "999999999"]) {
-			expect(await page(number)).toMatchObject({
-				status: 400,
-				body: {
-					error: "invalid_request",
-					message: expect.stringContaining("page: must be at most 400 with a total"),
-					moreInfo: { issues: [{ path: "page" }] },
-				},
-			});
-		}
-		// Without a total, the list has all devices of an app of any size.
-		const all = { key: world.adminKey, query: { app_id: app.appId, page: "401" } };
-		expect(await world.request("GET", "/device", all)).toMatchObject({ status: 200, body: [] });
-	});
-});

@@ -1,6 +1,6 @@
 /**
- * Public keys that verify signed bundles, and the policy that requires signatures, with the channels
- * that it affects before it is saved.
+ * Public keys that verify signed bundles, and the policy that requires signatures, with the
+ * channels that it affects before it is saved.
  */
 import { Button, Code, Group, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
