@@ -1,7 +1,8 @@
 /**
- * The page of an invitation link: who invites, to what, what the role may do. Joining signs in and creates a passkey at once; an API key is
- * for those who need one, later. The token is in the fragment and is sent in request bodies only, so that no server log contains it. Text from
- * the server is shown as text, never as markup.
+ * The page of an invitation link: who invites, to what, what the role may do. Joining signs in and
+ * creates a passkey at once; an API key is for those who need one, later. The token is in the
+ * fragment and is sent in request bodies only, so that no server log contains it. Text from the
+ * server is shown as text, never as markup.
  */
 import { browserSupportsWebAuthn, startRegistration } from "@simplewebauthn/browser";
 import { permissionText, permissionTexts } from "../authz/permission-texts";

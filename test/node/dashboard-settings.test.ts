@@ -45,7 +45,8 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		await button("Create key").click();
 		const refusal = await refusalAt("Allowed IP addresses");
 		expect(refusal).not.toMatch(/ip_allow_list|\d+\.\d+:|(GET|POST) \//);
-		expect(await admin.page.evaluate("document.activeElement.getAttribute('aria-invalid')")).toBe("true");
+		const isAtField = () => admin.page.evaluate("document.activeElement.getAttribute('aria-invalid')");
+		await expect.poll(isAtField).toBe("true");
 		expect(await dialog.getByText("The request was not accepted").count()).toBe(0);
 		await expectSound(admin);
 		await button("Cancel").click();
@@ -152,6 +153,41 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 			}
 			await expectSound(admin);
 		}
+	});
+
+	test("what is typed while a card is saved stays, within its limits, and is saved next", async () => {
+		const { page } = admin;
+		const kept = page.getByLabel("Former bundles to keep per channel");
+		const stored = async () => (await stage.product.api("GET", `/app/${stage.app}`)).body.keep_live_bundles;
+		let answer: () => void = () => undefined;
+		let held: Promise<void> | undefined;
+		await page.route(`**/app/${stage.app}`, async (route) => {
+			if (route.request().method() !== "PUT") return route.fallback();
+			const response = await route.fetch();
+			await held;
+			return route.fulfill({ response });
+		});
+		await admin.open(`/apps/${stage.app}/settings`, "Settings");
+		for (const [first, second, after] of [
+			["7", "9", 9],
+			["4", "600", 50],
+			["x3,", "12", 12],
+		] as const) {
+			held = new Promise((resolve) => {
+				answer = resolve;
+			});
+			await kept.fill(first);
+			await button("Save retention").click();
+			await expect.poll(stored).toBe(Number(first.replaceAll(/\D/g, "")));
+			await kept.fill(second);
+			answer();
+			await page.getByText(`Unsaved: former bundles ${await stored()} → `).waitFor();
+			await button("Save retention").click();
+			await expect.poll(stored).toBe(after);
+			await expect.poll(() => button("Save retention").count()).toBe(0);
+			expect(await kept.inputValue()).toBe(String(after));
+		}
+		await page.unrouteAll({ behavior: "wait" });
 	});
 
 	test("a card sends only the fields that changed, so that it undoes nobody else's change", async () => {

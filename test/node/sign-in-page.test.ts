@@ -195,8 +195,8 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		const { link } = await invite(otherId);
 		expect(link).toContain("127.0.0.1");
 		await page.goto(link);
-		await page.until("location.hostname === 'localhost' && !document.getElementById('form').hidden");
-		await click("#form button");
+		await page.until("location.hostname === 'localhost' && !document.getElementById('join').hidden");
+		await click("#join-plain");
 		await page.until("!document.getElementById('sign-in').hidden");
 		const message = "document.getElementById('message').textContent";
 		expect(await page.evaluate(message)).toBe("second@example.com already has an account. Sign in to it, then join.");
@@ -210,8 +210,8 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		await expect.poll(mailed).toBeDefined();
 		await fill("code", mailed() ?? "");
 		await click("#code-form button[type=submit]");
-		await page.until("location.pathname === '/invitation' && document.getElementById('form')?.hidden === false");
-		await click("#form button");
+		await page.until("location.pathname === '/invitation' && document.getElementById('join')?.hidden === false");
+		await click("#join-plain");
 		await page.until("!document.getElementById('result').hidden");
 		await screenshot("invitation-joined");
 		expect(await page.evaluate(message)).toContain("second@example.com is now a member with the role Member.");

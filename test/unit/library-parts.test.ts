@@ -48,6 +48,9 @@ function closureOf(files: readonly string[]): ReadonlySet<string> {
 test("the dashboard has the styles of the library's parts that it uses, and no others", () => {
 	const exported = exportedFiles();
 	const names = [...importedNames(SCREENS, /\.tsx?$/), ...importedNames(NOTIFICATIONS, /\.mjs$/)];
+	// It sets state while it renders, which Preact repeats without end once its value changes while
+	// somebody types; components/number-field.tsx is in its place.
+	expect(names).not.toContain("NumberInput");
 	// A name without a file of the library's own is another package's, and has no styles.
 	const files = [...new Set(names)].flatMap((name) => exported.get(name) ?? []);
 	expect(files.length).toBeGreaterThan(20);

@@ -10,6 +10,8 @@ export interface Draft<Values> {
 	readonly changed: Partial<Values>;
 	set(values: Partial<Values>): void;
 	discard(): void;
+	/** After the server stored `values`: fields that were changed again meanwhile stay changed. */
+	settle(values: Partial<Values>): void;
 }
 
 export function useDraft<Values extends Readonly<Record<string, string | number | boolean>>>(
@@ -24,6 +26,11 @@ export function useDraft<Values extends Readonly<Record<string, string | number 
 		changed,
 		set: (values) => setTouched((before) => ({ ...before, ...values })),
 		discard: () => setTouched({}),
+		settle: (saved) =>
+			setTouched((before) => {
+				const isSettled = ([field, value]: [string, unknown]) => saved[field] === value;
+				return Object.fromEntries(Object.entries(before).filter((entry) => !isSettled(entry))) as Partial<Values>;
+			}),
 	};
 }
 

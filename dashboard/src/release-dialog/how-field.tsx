@@ -2,9 +2,10 @@
  * The way of a release: in steps, every device at once, or a share that a person raises. A way that
  * is not possible stays visible and says why.
  */
-import { Button, Checkbox, NativeSelect, NumberInput } from "@mantine/core";
+import { Button, Checkbox, NativeSelect } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import type { Channel } from "../components/channel-badges";
+import { NumberField } from "../components/number-field";
 import { countOf, countText, percentText } from "../components/size";
 import { partlyRolledOut, type Rules, rolloutEffect, stepsText, type Way } from "./release-plan";
 
@@ -111,14 +112,14 @@ export function HowField({
 			>
 				{way === "share" ? (
 					<>
-						<NumberInput
+						<NumberField
 							label="Share of devices, in %"
 							size="xs"
 							error={errorAt("rolloutPercentage")}
 							required
 							min={0}
 							max={100}
-							decimalScale={2}
+							decimals={2}
 							value={rules.share}
 							onChange={(share) => onRules({ share })}
 						/>

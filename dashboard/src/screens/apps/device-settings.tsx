@@ -48,7 +48,7 @@ const PREVIEW_SWITCHES = [
 ] as const;
 
 export function DeviceSettings({ app, mayChange }: AppSettingsProps) {
-	const { values, changed, set, discard } = useDraft({
+	const { values, changed, set, discard, settle } = useDraft({
 		allow_device_custom_id: app.allow_device_custom_id,
 		block_provider_infra_requests: app.block_provider_infra_requests,
 		ios_store_url: app.ios_store_url ?? "",
@@ -89,7 +89,7 @@ export function DeviceSettings({ app, mayChange }: AppSettingsProps) {
 			onSave={() =>
 				save.mutate(
 					{ params: { app_id: app.app_id }, body: { ...changed, ...Object.fromEntries(addresses) } },
-					{ onSuccess: discard },
+					{ onSuccess: () => settle(changed) },
 				)
 			}
 		>
@@ -121,7 +121,7 @@ export function DeviceSettings({ app, mayChange }: AppSettingsProps) {
 }
 
 export function PreviewSettings({ app, mayChange }: AppSettingsProps) {
-	const { values, changed, set, discard } = useDraft({
+	const { values, changed, set, discard, settle } = useDraft({
 		allow_preview: app.allow_preview,
 		preview_prereleases_only: app.preview_prereleases_only,
 		preview_channel_prefix: app.preview_channel_prefix,
@@ -159,7 +159,7 @@ export function PreviewSettings({ app, mayChange }: AppSettingsProps) {
 							...(prefix === undefined ? {} : { preview_channel_prefix: prefix.trim() || null }),
 						},
 					},
-					{ onSuccess: discard },
+					{ onSuccess: () => settle(changed) },
 				)
 			}
 		>

@@ -1,10 +1,11 @@
 /**
  * How long an app keeps unused bundles, and how many former bundles each channel can roll back to.
  */
-import { NumberInput, Radio, Stack } from "@mantine/core";
+import { Radio, Stack } from "@mantine/core";
 import { useChange } from "../../api";
 import { formErrors } from "../../components/field-errors";
 import { notify } from "../../components/notify";
+import { NumberField } from "../../components/number-field";
 import { SettingsCard } from "../../components/settings-card";
 import { changeText, useDraft } from "../../components/settings-draft";
 import { countOf } from "../../components/size";
@@ -22,7 +23,7 @@ const keptText = (isForever: boolean, days: number | string) =>
 
 export function AppRetention({ app, mayChange }: AppSettingsProps) {
 	const isStoredForever = app.retention === 0;
-	const { values, changed, set, discard } = useDraft<{
+	const { values, changed, set, discard, settle } = useDraft<{
 		readonly isForever: boolean;
 		readonly days: number | string;
 		readonly kept: number | string;
@@ -60,7 +61,7 @@ export function AppRetention({ app, mayChange }: AppSettingsProps) {
 							...(changed.kept === undefined ? {} : { keep_live_bundles: Number(kept) }),
 						},
 					},
-					{ onSuccess: discard },
+					{ onSuccess: () => settle(changed) },
 				)
 			}
 		>
@@ -75,23 +76,22 @@ export function AppRetention({ app, mayChange }: AppSettingsProps) {
 				</Stack>
 			</Radio.Group>
 			{isForever ? null : (
-				<NumberInput
+				<NumberField
 					label="Days"
 					error={errors.at("retention")}
 					min={0.01}
 					max={MOST_DAYS}
-					decimalScale={2}
+					decimals={2}
 					value={days}
 					onChange={(value) => set({ days: value })}
 				/>
 			)}
-			<NumberInput
+			<NumberField
 				label="Former bundles to keep per channel"
 				error={errors.at("keep_live_bundles")}
 				description="Keeps the last bundles that were live before the current one, so that the channel can roll back to them."
 				min={0}
 				max={MOST_KEPT}
-				allowDecimal={false}
 				value={kept}
 				onChange={(value) => set({ kept: value })}
 			/>

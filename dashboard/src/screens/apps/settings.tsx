@@ -47,7 +47,7 @@ export default function AppSettings({ appId, orgId }: AppScreenProps) {
 }
 
 function Identity({ app, mayChange }: AppSettingsProps) {
-	const { values, changed, set, discard } = useDraft({ name: app.name, icon_url: app.icon_url ?? "" });
+	const { values, changed, set, discard, settle } = useDraft({ name: app.name, icon_url: app.icon_url ?? "" });
 	const save = useChange("PUT /app/:app_id", () => notify("App saved."));
 	const errors = formErrors(save.error, ["name", "icon_url"]);
 	return (
@@ -82,7 +82,7 @@ function Identity({ app, mayChange }: AppSettingsProps) {
 							...(changed.icon_url === undefined ? {} : { icon_url: values.icon_url.trim() || null }),
 						},
 					},
-					{ onSuccess: discard },
+					{ onSuccess: () => settle(changed) },
 				)
 			}
 		>
@@ -111,7 +111,7 @@ const CHANNEL_ERRORS = ["default_upload_channel", "channel_not_found", "channel_
 const NOTES_LABEL = "Send release notes and link to devices";
 
 function Uploads({ app, mayChange }: AppSettingsProps) {
-	const { values, changed, set, discard } = useDraft({
+	const { values, changed, set, discard, settle } = useDraft({
 		default_upload_channel: app.default_upload_channel,
 		expose_metadata: app.expose_metadata,
 	});
@@ -139,7 +139,9 @@ function Uploads({ app, mayChange }: AppSettingsProps) {
 			isPending={save.isPending}
 			error={errors.rest}
 			onDiscard={discard}
-			onSave={() => save.mutate({ params: { app_id: app.app_id }, body: changed }, { onSuccess: discard })}
+			onSave={() =>
+				save.mutate({ params: { app_id: app.app_id }, body: changed }, { onSuccess: () => settle(changed) })
+			}
 		>
 			<TextInput
 				label="Default upload channel"

@@ -2,12 +2,13 @@
  * The rules that the API keys of an organization meet, with the keys that a change would stop: the
  * server is asked as soon as something changed, and only what it answered can be saved.
  */
-import { NumberInput, Switch } from "@mantine/core";
+import { Switch } from "@mantine/core";
 import { MOST_EXPIRATION_DAYS } from "../../../../src/domain/key-policy";
 import { type AnswerOf, useChange } from "../../api";
 import { Note } from "../../components/card";
 import { formErrors } from "../../components/field-errors";
 import { notify } from "../../components/notify";
+import { NumberField } from "../../components/number-field";
 import { SettingsCard } from "../../components/settings-card";
 import { switchText, useDraft } from "../../components/settings-draft";
 import { countOf } from "../../components/size";
@@ -34,7 +35,7 @@ export function KeyPolicies({ organization, mayChange }: OrganizationSettingsPro
 		require_apikey_expiration: mustExpire,
 		max_apikey_expiration_days: most,
 	} = organization;
-	const { values, changed, set, discard } = useDraft<{
+	const { values, changed, set, discard, settle } = useDraft<{
 		readonly enforce_hashed_api_keys: boolean;
 		readonly require_apikey_expiration: boolean;
 		readonly days: number | string;
@@ -76,7 +77,7 @@ export function KeyPolicies({ organization, mayChange }: OrganizationSettingsPro
 			isPending={save.isPending}
 			error={errors.rest}
 			onDiscard={discard}
-			onSave={() => save.mutate({ body }, { onSuccess: discard })}
+			onSave={() => save.mutate({ body }, { onSuccess: () => settle(changed) })}
 		>
 			<Switch
 				label={HASHED_LABEL}
@@ -89,7 +90,7 @@ export function KeyPolicies({ organization, mayChange }: OrganizationSettingsPro
 				checked={values.require_apikey_expiration}
 				onChange={(event) => set({ require_apikey_expiration: event.currentTarget.checked })}
 			/>
-			<NumberInput
+			<NumberField
 				label="Longest key lifetime, in days"
 				error={errors.at("max_apikey_expiration_days")}
 				description={`At most ${MOST_EXPIRATION_DAYS}. Empty: no limit.`}

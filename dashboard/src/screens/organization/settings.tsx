@@ -71,7 +71,7 @@ function Sections({
 
 function Identity({ organization, mayChange }: OrganizationSettingsProps) {
 	const { id, name, website, management_email } = organization;
-	const { values, changed, set, discard } = useDraft({
+	const { values, changed, set, discard, settle } = useDraft({
 		name,
 		website: website ?? "",
 		management_email: management_email ?? "",
@@ -101,7 +101,7 @@ function Identity({ organization, mayChange }: OrganizationSettingsProps) {
 			isPending={save.isPending}
 			error={errors.rest}
 			onDiscard={discard}
-			onSave={() => save.mutate({ body: { orgId: id, ...changed } }, { onSuccess: discard })}
+			onSave={() => save.mutate({ body: { orgId: id, ...changed } }, { onSuccess: () => settle(changed) })}
 		>
 			<TextInput
 				label="Name"

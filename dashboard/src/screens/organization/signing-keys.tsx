@@ -27,7 +27,7 @@ const REQUIRE_LABEL = "Require signed bundles";
 
 export function SignedBundles({ organization, mayChange }: OrganizationSettingsProps) {
 	const { id: orgId, require_signed_bundles: isRequired } = organization;
-	const { values, changed, set, discard } = useDraft({ require_signed_bundles: isRequired });
+	const { values, changed, set, discard, settle } = useDraft({ require_signed_bundles: isRequired });
 	const willRequire = changed.require_signed_bundles;
 	const plan = useOrganizationPlan(willRequire === true ? { orgId, require_signed_bundles: true } : undefined);
 	const save = useChange("POST /organization", () =>
@@ -61,7 +61,7 @@ export function SignedBundles({ organization, mayChange }: OrganizationSettingsP
 				isPending={save.isPending}
 				error={plan.error ?? save.error}
 				onDiscard={discard}
-				onSave={() => save.mutate({ body: { orgId, ...changed } }, { onSuccess: discard })}
+				onSave={() => save.mutate({ body: { orgId, ...changed } }, { onSuccess: () => settle(changed) })}
 			>
 				<KeyTable orgId={orgId} onRemove={setDialog} />
 				<Group>

@@ -2,7 +2,7 @@
  * Actions on a rollout: pause and resume it, change its share, finish it, or roll it back.
  */
 
-import { Button, NumberInput, Text } from "@mantine/core";
+import { Button, Text } from "@mantine/core";
 import { useState } from "react";
 import { useChange } from "../../api";
 import { Problem } from "../../components/answer";
@@ -12,6 +12,7 @@ import { formErrors } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { Icon } from "../../components/icon";
 import { notifyChannelChange } from "../../components/notify";
+import { NumberField } from "../../components/number-field";
 import { IconArrowBackUp } from "../../icons";
 
 type RolloutAction = "share" | "rollback" | "finish";
@@ -103,14 +104,14 @@ export function ChangeShare({
 			onSubmit={() => change.mutate({ body })}
 			onClose={onClose}
 		>
-			<NumberInput
+			<NumberField
 				label="Share of devices, in %"
 				error={errors.at("rolloutPercentage")}
 				description={`Lowering the share takes ${version} from no device. Each change starts a new step.`}
 				required
 				min={0}
 				max={100}
-				decimalScale={2}
+				decimals={2}
 				value={share}
 				onChange={setShare}
 			/>

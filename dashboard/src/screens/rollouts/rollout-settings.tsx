@@ -3,7 +3,7 @@
  * rollout.
  */
 
-import { NativeSelect, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { NativeSelect, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { FIELD_LABELS, ROLLOUT_RULE_FIELDS } from "../../../../src/domain/updates/channel-fields";
 import { useChange } from "../../api";
@@ -12,6 +12,7 @@ import type { Channel } from "../../components/channel-badges";
 import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
+import { NumberField } from "../../components/number-field";
 import { optionsOf } from "../../components/options";
 import { countOf } from "../../components/size";
 
@@ -99,13 +100,11 @@ export function RolloutSettings({
 		RULES.map(({ field }) => field),
 	);
 	const number = (name: Counted, description?: string) => (
-		<NumberInput
+		<NumberField
 			label={FIELD_LABELS[name]}
 			description={description}
 			required
 			error={errors.at(name)}
-			allowDecimal={false}
-			clampBehavior="strict"
 			min={RANGES[name][0]}
 			max={RANGES[name][1]}
 			value={Number(values[name])}
@@ -114,26 +113,23 @@ export function RolloutSettings({
 	);
 	/** Empty means no limit. */
 	const limit = (field: "autoPauseCrashRateBps" | "autoPauseErrorRateBps", description: string) => (
-		<NumberInput
+		<NumberField
 			label={`${FIELD_LABELS[field]}, in %`}
 			description={description}
 			error={errors.at(field)}
 			min={0.01}
 			max={100}
-			decimalScale={2}
-			clampBehavior="strict"
+			decimals={2}
 			value={values[field] === null ? "" : values[field] / 100}
 			onChange={(value) => set({ [field]: value === "" ? null : Math.round(Number(value) * 100) })}
 		/>
 	);
 	const optionalNumber = (name: Counted, description: string) => (
-		<NumberInput
+		<NumberField
 			label={FIELD_LABELS[name]}
 			description={description}
 			placeholder="No limit"
 			error={errors.at(name)}
-			allowDecimal={false}
-			clampBehavior="strict"
 			min={RANGES[name][0]}
 			max={RANGES[name][1]}
 			value={values[name] === null ? "" : Number(values[name])}
@@ -192,15 +188,14 @@ export function RolloutSettings({
 						checked={values.autoPauseEnabled}
 						onChange={(event) => set({ autoPauseEnabled: event.currentTarget.checked })}
 					/>
-					<NumberInput
+					<NumberField
 						label={`${FIELD_LABELS.autoPauseFailureRateBps}, in %`}
 						description="A lower limit needs more reports: about 35 devices for 10 %, 73 for 5 %, 189 for 2 % and 381 for 1 %."
 						required
 						error={errors.at("autoPauseFailureRateBps")}
 						min={0}
 						max={100}
-						decimalScale={2}
-						clampBehavior="strict"
+						decimals={2}
 						value={values.autoPauseFailureRateBps / 100}
 						onChange={(value) =>
 							value === "" ? undefined : set({ autoPauseFailureRateBps: Math.round(Number(value) * 100) })
