@@ -163,6 +163,7 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 		const counted = () =>
 			inDialog()
 				.getByText(/will change version$|^No device/)
+				.first()
 				.waitFor();
 		const title = () => inDialog().getByText("production has a rollout of 1.1.0").waitFor();
 		const checks = async () => {

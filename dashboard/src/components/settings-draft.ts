@@ -34,7 +34,7 @@ export function useDraft<Values extends Readonly<Record<string, string | number 
 	};
 }
 
-/** Of a value that a sentence repeats. */
+/** The longest value that a sentence repeats. */
 const LONGEST = 24;
 
 /** `website`, or `website → https://example.com`: a long or empty value is not repeated. */
