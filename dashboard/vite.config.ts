@@ -72,8 +72,8 @@ export default defineConfig({
 					includeDependenciesRecursively: false,
 					groups: [
 						{ name: "common", minShareCount: 10 },
-						// Their index files, which every screen has, hide who uses them.
-						{ name: "common", test: /@tabler|@tanstack/, minShareCount: 2 },
+						// Index files, which every screen has, hide who uses these; the others are small and first.
+						{ name: "common", test: /@tabler|@tanstack|Code\/Code|\/noop/, minShareCount: 2 },
 						{ name: sharedFile, debugName: "of a screen", minShareCount: 2 },
 					],
 				},

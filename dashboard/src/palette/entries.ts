@@ -344,6 +344,8 @@ function useDevices(apps: readonly AppRecord[], searched: string | undefined, pa
 			enabled: part.length > 1,
 		})),
 	});
+	// Those of the open app stand first, so nothing moves under the cursor when another app answers.
+	if (answers[0]?.isPending !== false) return [];
 	const found = answers.flatMap(({ data }, index) =>
 		(Array.isArray(data) ? data : []).map((device) => ({ ...device, appId: appIds[index] ?? "" })),
 	);
