@@ -75,6 +75,12 @@ test("the page of an invitation loads everything from this server and sends no t
 });
 
 test("the page shows the offer and joins without a key; a second visit reports that the invitation was used", async () => {
+	// Other files of the product have some, too.
+	const personalKeys = async () => {
+		const { body } = await product.api("GET", `/apikey?org_id=${product.orgId}`);
+		return body.filter(({ name }: { readonly name: string }) => name === "Personal key").length;
+	};
+	const keysBefore = await personalKeys();
 	const link = await invitedLink("joining@example.com");
 	const { element, sent } = await open(link);
 	expect(element("title").textContent).toBe("admin@capstan.local invites you to My organization");
@@ -89,8 +95,7 @@ test("the page shows the offer and joins without a key; a second visit reports t
 	expect(element("passkey").textContent).toContain("You are signed in");
 	expect(element("result").hidden).toBe(false);
 	expect(sent).toEqual(["/invitation/show", "/sign-in/methods", "/invitation/accept"]);
-	const { body: keys } = await product.api("GET", `/apikey?org_id=${product.orgId}`);
-	expect(JSON.stringify(keys)).not.toContain("Personal key");
+	expect(await personalKeys()).toBe(keysBefore);
 
 	const again = await open(link);
 	expect(again.element("message").textContent).toContain("Ask for a new one");
