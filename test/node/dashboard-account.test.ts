@@ -58,7 +58,7 @@ describe.skipIf(chromium === undefined)("the reader's account in the dashboard",
 		await page.getByText("eve.adams@example.com").first().waitFor();
 	});
 
-	test("renames a passkey", { retry: 2 }, async () => {
+	test("renames a passkey", async () => {
 		const { page } = visitor;
 		await addAuthenticator(await devtoolsOf(visitor));
 		await visitor.open("/account", "Your account");

@@ -4,7 +4,7 @@
  * what devices get.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { chromium, closeWhenLeft } from "./support/browser";
+import { chromium } from "./support/browser";
 import { newStage, type Stage, type Visitor } from "./support/dashboard";
 import { expectFitsPhone, expectSound } from "./support/dashboard-checks";
 import { uploadProductBundle } from "./support/product";
@@ -124,7 +124,6 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			const visitor = await stage.admin();
 			const { page } = visitor;
 			await page.clock.install();
-			closeWhenLeft(page);
 			await page.route(WHAT_IF, () => new Promise(() => {}));
 			await openRelease("production", visitor);
 			await choose("1.1.0", visitor);

@@ -122,7 +122,7 @@ describe.skipIf(chromium === undefined)("unsaved changes in the dashboard", () =
 		});
 	});
 
-	test("Escape, Cancel and the close button of a dialog ask the same question", { retry: 2 }, async () => {
+	test("Escape, Cancel and the close button of a dialog ask the same question", async () => {
 		const { page } = admin;
 		for (const close of [
 			() => page.keyboard.press("Escape"),

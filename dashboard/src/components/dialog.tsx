@@ -6,7 +6,7 @@
  * is open, the focus stays there.
  */
 import { Button, Group, Modal, type ModalProps, Text } from "@mantine/core";
-import { createContext, useContext, useEffect, useRef, useState } from "react";
+import { createContext, useContext, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useUnsaved } from "./unsaved";
 
 /** Open dialogs, the top one last. Escape closes only the top one. */
@@ -82,11 +82,12 @@ export function Dialog({
 	};
 	const closing = useRef(close);
 	closing.current = close;
-	useEffect(() => {
+	// Before the next key: passive effects run a frame late, and Escape would reach a closed dialog.
+	useLayoutEffect(() => {
 		open.push(self);
 		return () => void open.splice(open.indexOf(self), 1);
 	}, [self]);
-	useEffect(() => {
+	useLayoutEffect(() => {
 		// A list that is open inside the dialog closes by itself, and marks its field.
 		const onKey = (event: KeyboardEvent) => {
 			const isTaken =

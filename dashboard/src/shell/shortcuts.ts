@@ -3,7 +3,7 @@
  * the palette), or with another modifier. A switch in the account turns the single keys off, for
  * people whose speech input sends letters; Ctrl K stays.
  */
-import { useEffect, useRef } from "react";
+import { useLayoutEffect, useRef } from "react";
 import { useLocation } from "wouter";
 import { notify } from "../components/notify";
 import { areShortcutsOn } from "../components/shortcut-switch";
@@ -121,7 +121,8 @@ export function useShortcuts({
 }): void {
 	const [location, navigate] = useLocation();
 	const goAtMs = useRef(Number.NEGATIVE_INFINITY);
-	useEffect(() => {
+	// Before the next key: a key on a new page must not act on the one before.
+	useLayoutEffect(() => {
 		const go = (key: string) => {
 			if (key === "a") return setOverlay("switcher");
 			const place = APP_PLACES.find((one) => one.key === key);

@@ -52,7 +52,25 @@ export async function openPage({ width = 1280, dark = false }: PageOptions = {})
 async function newPage(): Promise<Page> {
 	const context = await (await sharedBrowser()).newContext(CONTEXT);
 	context.setDefaultTimeout(PATIENCE_MS);
-	return context.newPage();
+	const page = await context.newPage();
+	closeAfter(page, page, ["addInitScript", "exposeBinding", "exposeFunction", "setExtraHTTPHeaders"]);
+	closeAfter(page, page.clock, ["install", "pauseAt", "setFixedTime", "setSystemTime"]);
+	closeAfter(page, context, ["addInitScript", "exposeBinding", "exposeFunction", "setExtraHTTPHeaders"]);
+	closeAfter(page, context, ["grantPermissions", "setGeolocation", "setOffline", "newCDPSession", "route"]);
+	return page;
+}
+
+/** A page on which one of the methods was called is not kept: none of them can be taken back. */
+function closeAfter<Target extends object>(page: Page, target: Target, methods: readonly (keyof Target)[]): void {
+	for (const method of methods) {
+		const original = target[method];
+		if (typeof original !== "function") throw new TypeError(`${String(method)} is no method`);
+		const marking = (...parameters: unknown[]) => {
+			changed.add(page);
+			return original.apply(target, parameters);
+		};
+		target[method] = marking as Target[keyof Target];
+	}
 }
 
 /**
@@ -82,14 +100,8 @@ export const restingPage = (url: string) => new URL("/favicon.svg", url).href;
 /** Sends a command of the DevTools protocol to a page. */
 export type Send = (method: string, params?: object) => Promise<Record<string, unknown>>;
 
-/** The page is not kept for another visitor. */
-export function closeWhenLeft(page: Page): void {
-	changed.add(page);
-}
-
 /** The DevTools of a page, for commands that Playwright has no method for. */
 export async function devtoolsOf(page: Page): Promise<Send> {
-	closeWhenLeft(page);
 	const session = await page.context().newCDPSession(page);
 	return (method, params) => session.send(method as never, params as never);
 }
