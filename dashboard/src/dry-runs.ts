@@ -177,10 +177,9 @@ export function useChannelDeletionPlan(
 	channel: string,
 	withBundle: boolean,
 ): UseQueryResult<PlanOf<AnswerOf<"DELETE /channel">>, Error> {
-	const query = { app_id: appId, channel, ...(withBundle ? { delete_bundle: "true" as const } : {}) };
 	return useQuery({
-		queryKey: ["dry run", "channel", query],
-		queryFn: async () => planIn(await ask("DELETE /channel", { query: { ...query, dry_run: "true" } })),
+		queryKey: ["dry run", "channel", appId, channel, withBundle],
+		queryFn: () => planChannelDeletion(appId, channel, withBundle),
 		placeholderData: keepPreviousData,
 		...NEVER_KEPT,
 	});
@@ -211,21 +210,20 @@ export function useRollbackPlan(
 	);
 }
 
-/** @throws {CapstanError} if the deletion would be refused */
-export const planBundleDeletion = async (appId: string, version: string) =>
-	planIn(await ask("DELETE /bundle", { query: { app_id: appId, version, dry_run: "true" } }));
+type Bundles = { readonly version: string } | { readonly all: "true" };
 
 /** @throws {CapstanError} if the deletion would be refused */
-export const planChannelDeletion = async (appId: string, channel: string) =>
-	planIn(await ask("DELETE /channel", { query: { app_id: appId, channel, dry_run: "true" } }));
+export const planBundleDeletion = async (appId: string, which: Bundles) =>
+	planIn(await ask("DELETE /bundle", { query: { app_id: appId, ...which, dry_run: "true" } }));
 
-export function useBundleDeletionPlan(
-	appId: string,
-	which: { readonly version: string } | { readonly all: "true" },
-): UseQueryResult<BundlesPlan, Error> {
-	return usePlan(["bundle", appId, which], async () =>
-		planIn(await ask("DELETE /bundle", { query: { app_id: appId, ...which, dry_run: "true" } })),
-	);
+/** @throws {CapstanError} if the deletion would be refused */
+export async function planChannelDeletion(appId: string, channel: string, withBundle = false) {
+	const more = withBundle ? { delete_bundle: "true" as const } : {};
+	return planIn(await ask("DELETE /channel", { query: { app_id: appId, channel, ...more, dry_run: "true" } }));
+}
+
+export function useBundleDeletionPlan(appId: string, which: Bundles): UseQueryResult<BundlesPlan, Error> {
+	return usePlan(["bundle", appId, which], () => planBundleDeletion(appId, which));
 }
 
 export function useAppDeletionPlan(appId: string): UseQueryResult<PlanOf<AnswerOf<"DELETE /app/:app_id">>, Error> {

@@ -26,6 +26,7 @@ import {
 	parse,
 	RESOLVED_CONFIG,
 	readProject,
+	sqlCommand,
 	type Wrangler,
 } from "./wrangler";
 
@@ -69,20 +70,8 @@ export async function openAccountPlace({
 	const scratch = await mkdtemp(join(tmpdir(), "capstan-export-"));
 	const bucketUrl = `${apiUrl()}/accounts/${accountId}/r2/buckets/${project.bucketName}/objects`;
 	const api = apiOf(send, await tokenOf(wrangler));
-	const execute = (binding: string, sql: string) => [
-		"d1",
-		"execute",
-		binding,
-		"--remote",
-		"--yes",
-		"--json",
-		"--config",
-		RESOLVED_CONFIG,
-		"--command",
-		sql,
-	];
 	const query = async <Row>(binding: string, sql: string): Promise<Row[]> => {
-		const command = execute(binding, sql);
+		const command = sqlCommand(binding, sql);
 		const [answer] = parse<{ results: Row[] }[]>(command, await must(wrangler, command));
 		if (answer === undefined) throw new Failure("The database did not answer. Run the same command again.");
 		return answer.results;

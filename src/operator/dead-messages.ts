@@ -17,8 +17,8 @@ import {
 	must,
 	onAccount,
 	parse,
-	RESOLVED_CONFIG,
 	readProject,
+	sqlCommand,
 	type Wrangler,
 	writeResolvedConfig,
 } from "./wrangler";
@@ -101,9 +101,8 @@ export async function deployedDatabase(call: Wrangler, { rawConfig, option }: De
 		throw new Failure(`This account has no database "${database.name}"; run ${npmCommand("deploy", option)} first.`);
 	}
 	await writeResolvedConfig(rawConfig, { [DATABASE_BINDING]: id });
-	const execute = ["d1", "execute", DATABASE_BINDING, "--remote", "--yes", "--json", "--config", RESOLVED_CONFIG];
 	return async <Row>(statement: Statement) => {
-		const command = [...execute, "--command", sqlText([statement])];
+		const command = sqlCommand(DATABASE_BINDING, sqlText([statement]));
 		const [answer] = parse<{ results: Row[] }[]>(command, await must(wrangler, command));
 		if (answer === undefined) throw new Failure("The database did not answer. Run the same command again.");
 		return answer.results;

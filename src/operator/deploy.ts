@@ -40,6 +40,7 @@ import {
 	parse,
 	RESOLVED_CONFIG,
 	readProject,
+	sqlCommand,
 	type Wrangler,
 	writeResolvedConfig,
 } from "./wrangler";
@@ -102,7 +103,6 @@ export function deploymentSteps(name: string, project: Project, location?: Locat
 	const unknown = databases.filter(({ id }) => id === undefined);
 	const at = locationArguments(location);
 	const resolved = ["--config", RESOLVED_CONFIG];
-	const execute = ["d1", "execute", DATABASE_BINDING, "--remote", "--yes", "--json", ...resolved];
 	return {
 		account: { title: "Find the account", commands: [["whoami", "--json"]] },
 		find: {
@@ -135,10 +135,7 @@ export function deploymentSteps(name: string, project: Project, location?: Locat
 		},
 		key: {
 			title: "Create the first organization and its admin key, if there is none",
-			commands: [
-				[...execute, "--command", "<count>"],
-				[...execute, "--command", "<rows>"],
-			],
+			commands: ["<count>", "<rows>"].map((sql) => sqlCommand(DATABASE_BINDING, sql)),
 		},
 	} satisfies Record<string, Step>;
 }

@@ -19,7 +19,7 @@ import { adminKeyOf, createAdminKey, createSignInToken, noAccount } from "./admi
 import { Failure } from "./failure";
 import { literal, sqlText } from "./sql-text";
 import { isCode, writePrivately } from "./state";
-import { DATABASE_BINDING, must, parse, RESOLVED_CONFIG, type Wrangler } from "./wrangler";
+import { DATABASE_BINDING, must, parse, sqlCommand, type Wrangler } from "./wrangler";
 
 export interface KeyOptions {
 	readonly keyPath: string;
@@ -48,7 +48,6 @@ type DeployedKey =
 
 /** @throws {Failure} with the remedy */
 export async function ensureKey(wrangler: Wrangler, options: KeyOptions): Promise<KeyState> {
-	const execute = ["d1", "execute", DATABASE_BINDING, "--remote", "--yes", "--json", "--config", RESOLVED_CONFIG];
 	const keptText = await readKey(options.keyPath);
 	const token = createSignInToken();
 	const look = async (text: string | undefined, organizationId: string | null = null) => {
@@ -59,7 +58,7 @@ export async function ensureKey(wrangler: Wrangler, options: KeyOptions): Promis
 			`(SELECT count(*) FROM organizations WHERE id = ${literal(organizationId)}) AS created`,
 			`(SELECT count(*) FROM sign_in_links WHERE token_hash = ${literal(token.hash)}) AS links`,
 		].join(", ");
-		const command = [...execute, "--command", query];
+		const command = sqlCommand(DATABASE_BINDING, query);
 		const [answer] = parse<{ results: { organizations: number; known: number; created: number; links: number }[] }[]>(
 			command,
 			await must(wrangler, command),
@@ -71,7 +70,7 @@ export async function ensureKey(wrangler: Wrangler, options: KeyOptions): Promis
 	// D1 runs the statements of one command as a batch. A file would be imported, and the database
 	// answers nobody meanwhile.
 	const write = async (statements: Parameters<typeof sqlText>[0]) => {
-		await must(wrangler, [...execute, "--command", sqlText(statements)]);
+		await must(wrangler, sqlCommand(DATABASE_BINDING, sqlText(statements)));
 	};
 	const { organizations, known } = await look(keptText);
 	if (organizations > 0 && options.newAdminKey !== true) {

@@ -16,7 +16,7 @@ import {
 	must,
 	type Project,
 	parse,
-	RESOLVED_CONFIG,
+	sqlCommand,
 	type Wrangler,
 	writeResolvedConfig,
 } from "./wrangler";
@@ -53,19 +53,6 @@ const ledgerCommand = (binding: string) => sqlCommand(binding, "SELECT name FROM
  */
 export const RESTORED_BUCKET = "restored_bucket";
 const restoredText = `SELECT position AS name FROM sweep_positions WHERE step = '${RESTORED_BUCKET}'`;
-
-const sqlCommand = (binding: string, text: string): readonly string[] => [
-	"d1",
-	"execute",
-	binding,
-	"--remote",
-	"--yes",
-	"--json",
-	"--config",
-	RESOLVED_CONFIG,
-	"--command",
-	text,
-];
 
 /** The commands of a survey of which everything exists. */
 export const surveyCommands = (name: string, { databases, bucketName, queues }: Project): (readonly string[])[] => [

@@ -189,6 +189,20 @@ export async function databaseNamed(wrangler: Wrangler, name: string): Promise<s
 	return (await listDatabases(wrangler)).find((one) => one.name === name)?.uuid;
 }
 
+/** SQL for a database of the account, whose configuration `writeResolvedConfig` wrote. */
+export const sqlCommand = (binding: string, sql: string): readonly string[] => [
+	"d1",
+	"execute",
+	binding,
+	"--remote",
+	"--yes",
+	"--json",
+	"--config",
+	RESOLVED_CONFIG,
+	"--command",
+	sql,
+];
+
 /** @param databaseIds by binding */
 export async function writeResolvedConfig(
 	config: Unstable_RawConfig,

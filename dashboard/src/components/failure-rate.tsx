@@ -11,15 +11,18 @@ import { countText, shareText } from "./size";
 
 type Installs = Extract<AnswerOf<"GET /statistics/app/:app_id/installs">, { total: unknown }>;
 
-/** The figures of the last 30 days, for all rows of a list; undefined without an answer. */
-export function useInstalls(appId: string): Installs | undefined {
-	const installs = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId } });
-	return installs.data !== undefined && "total" in installs.data ? installs.data : undefined;
-}
-
 export interface Attempts {
 	readonly install: number;
 	readonly fail: number;
+}
+const NONE: Attempts = { install: 0, fail: 0 };
+
+/** The attempts that a row of a list finds in the figures of 30 days; undefined without an answer. */
+export function useAttempts(
+	appId: string,
+): (find: (installs: Installs) => Attempts | undefined) => Attempts | undefined {
+	const { data } = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId } });
+	return (find) => (data !== undefined && "total" in data ? (find(data) ?? NONE) : undefined);
 }
 
 /** Part of a sentence: `8 of 1,460 installs failed`. */

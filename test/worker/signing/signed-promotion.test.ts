@@ -24,6 +24,7 @@ import {
 	requireSigned,
 	send,
 	sendSigned,
+	served,
 	signer,
 	world,
 } from "../support/signing-scene";
@@ -33,19 +34,6 @@ import { testBundle } from "../support/zip";
 beforeEach(() => prepareSigning());
 
 const NOT_SIGNED = refused(409, "bundle_not_signed");
-
-const device = (fields: object = {}) => ({
-	app_id: app.appId,
-	device_id: crypto.randomUUID(),
-	version_name: "builtin",
-	version_build: "1.0.0",
-	platform: "android",
-	plugin_version: "8.51.23",
-	is_emulator: false,
-	is_prod: true,
-	...fields,
-});
-const served = async () => (await world.request("POST", "/updates", { body: device() })).body.version;
 
 describe("a promotion while signatures are required", () => {
 	const unsignedOf = async (...versions: string[]) => {

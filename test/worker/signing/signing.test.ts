@@ -28,6 +28,7 @@ import {
 	app,
 	bundle,
 	ci,
+	device,
 	keyId,
 	prepareSigning,
 	promote,
@@ -37,6 +38,7 @@ import {
 	requireSigned,
 	send,
 	sendSigned,
+	served,
 	signer,
 	world,
 } from "../support/signing-scene";
@@ -44,19 +46,6 @@ import { createTestKey, createWorld, setTestChannel } from "../support/world";
 import { testBundle } from "../support/zip";
 
 beforeEach(() => prepareSigning());
-
-const device = (fields: object = {}) => ({
-	app_id: app.appId,
-	device_id: crypto.randomUUID(),
-	version_name: "builtin",
-	version_build: "1.0.0",
-	platform: "android",
-	plugin_version: "8.51.23",
-	is_emulator: false,
-	is_prod: true,
-	...fields,
-});
-const served = async () => (await world.request("POST", "/updates", { body: device() })).body.version;
 
 describe("signing keys", () => {
 	test("are registered as PKCS#1 and as SubjectPublicKeyInfo with the id that devices carry", async () => {

@@ -56,6 +56,21 @@ export async function sendSigned(version: string, by = signer, zip = testBundle(
 	return send(version, bytes, fields);
 }
 
+/** A check of a device that runs the store build. */
+export const device = (fields: object = {}) => ({
+	app_id: app.appId,
+	device_id: crypto.randomUUID(),
+	version_name: "builtin",
+	version_build: "1.0.0",
+	platform: "android",
+	plugin_version: "8.51.23",
+	is_emulator: false,
+	is_prod: true,
+	...fields,
+});
+/** The version that such a device is offered. */
+export const served = async () => (await world.request("POST", "/updates", { body: device() })).body.version;
+
 /** A promotion that is refused at first reads the bundles and is repeated. */
 export const promote = (version: string, channel = "production", fields: object = {}, mostTrips = 4) =>
 	world.request("POST", "/channel", {

@@ -10,7 +10,7 @@ import { Answer, Loading } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import type { Channel } from "../../components/channel-badges";
 import { useDo } from "../../components/do";
-import { type Attempts, FailureRate, failedText, useInstalls } from "../../components/failure-rate";
+import { type Attempts, FailureRate, failedText, useAttempts } from "../../components/failure-rate";
 import { FilterBar } from "../../components/filter-bar";
 import { givenFilters, useFilters } from "../../components/filters";
 import { KeptUntil } from "../../components/kept-until";
@@ -179,16 +179,13 @@ interface Figures {
 }
 
 function useFigures(appId: string): Figures {
-	const installs = useInstalls(appId);
+	const attempts = useAttempts(appId);
 	const channels = useAllPages("GET /channel", { query: { app_id: appId, limit: "1000" } });
 	const byLimit = (channels.data ?? []).toSorted(
 		(one, other) => one.autoPauseFailureRateBps - other.autoPauseFailureRateBps,
 	);
 	return {
-		attemptsOf: ({ name }) =>
-			installs === undefined
-				? undefined
-				: (installs.byBundle.find(({ version }) => version === name) ?? { install: 0, fail: 0 }),
+		attemptsOf: ({ name }) => attempts(({ byBundle }) => byBundle.find(({ version }) => version === name)),
 		channelOf: (bundle) => byLimit.find(({ name }) => bundle.channels.includes(name)),
 	};
 }

@@ -37,7 +37,7 @@ export function DeleteBundles({
 			items={selection.rows}
 			keyOf={({ id }) => id}
 			nameOf={({ name }) => name}
-			plan={async ({ name }) => deletionText(await planBundleDeletion(appId, name))}
+			plan={async ({ name }) => deletionText(await planBundleDeletion(appId, { version: name }))}
 			act={({ name }) => ask("DELETE /bundle", { query: { app_id: appId, version: name } })}
 			onDone={(bundle) => selection.drop([bundle])}
 			onClose={onClose}

@@ -13,7 +13,7 @@ import { BulkDialog } from "../../components/bulk-dialog";
 import { type Channel, platformsOf } from "../../components/channel-badges";
 import { ChannelProblemTitles } from "../../components/channel-problems";
 import { useDo } from "../../components/do";
-import { type Attempts, FailureRate, failedText, useInstalls } from "../../components/failure-rate";
+import { type Attempts, FailureRate, failedText, useAttempts } from "../../components/failure-rate";
 import { runsItText } from "../../components/kept-until";
 import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
@@ -58,19 +58,16 @@ function useFigures(appId: string, channels: readonly Channel[]): Figures {
 			};
 		}),
 	});
-	const installs = useInstalls(appId);
+	const attempts = useAttempts(appId);
 	const counted = new Map(
 		answers.flatMap(({ data }) => data ?? []).map(({ channel_id, ...rest }) => [channel_id, rest]),
 	);
 	return {
 		devicesOf: ({ id }) => counted.get(id),
 		attemptsOf: ({ name, version }) =>
-			installs === undefined
-				? undefined
-				: (installs.byBundleAndChannel.find((row) => row.channel === name && row.version === version?.name) ?? {
-						install: 0,
-						fail: 0,
-					}),
+			attempts(({ byBundleAndChannel }) =>
+				byBundleAndChannel.find((row) => row.channel === name && row.version === version?.name),
+			),
 	};
 }
 

@@ -3,6 +3,7 @@
  * are one line, the next one is open, and each can be opened again.
  */
 import { Text } from "@mantine/core";
+import type { ReactNode } from "react";
 import { useAllPages, useAsk, usePage } from "../../api";
 import { versionText } from "../../charts/version-text";
 import { Answer } from "../../components/answer";
@@ -21,7 +22,6 @@ import { ConnectCi } from "./connect-ci";
 import { doctorCommand } from "./connect-texts";
 
 const LOOK_AGAIN_MS = 3_000;
-const STEPS = 6;
 
 export default function Connect({ appId, orgId }: AppScreenProps) {
 	const query = { app_id: appId };
@@ -33,6 +33,14 @@ export default function Connect({ appId, orgId }: AppScreenProps) {
 			</Answer>
 		</Screen>
 	);
+}
+
+interface SetupStep {
+	readonly title: string;
+	readonly isDone: boolean;
+	/** The finding once the step is done, and its purpose before. */
+	readonly line: ReactNode;
+	readonly instructions: ReactNode;
 }
 
 type Devices = NonNullable<ReturnType<typeof usePage<"GET /device">>["data"]>["items"];
@@ -63,127 +71,119 @@ function Setup({ appId, orgId, devices }: AppScreenProps & { readonly devices: D
 	const job = publishers.data?.find(({ last_used_at }) => last_used_at !== null);
 	const uploaded = bundles.data?.items.find(({ created_by_key }) => created_by_key !== null);
 	const keyCount = keys.data?.length ?? 0;
-	const done = [
-		first !== undefined,
-		first !== undefined,
-		running !== undefined,
-		released !== undefined,
-		job !== undefined || uploaded !== undefined,
-		keyCount > 0,
+	const steps: readonly SetupStep[] = [
+		{
+			title: "Install the updater",
+			isDone: first !== undefined,
+			line:
+				first === undefined
+					? "One command does the first three steps in your project."
+					: `Version ${first.plugin_version ?? "unknown"} reports from ${first.platform}.`,
+			instructions: <AppUpdater appId={appId} server={server} />,
+		},
+		{
+			title: "Point the app at this server",
+			isDone: first !== undefined,
+			line:
+				first === undefined ? (
+					"Waiting for the first device. Start the app on one, or in an emulator."
+				) : (
+					<>
+						First device: <TextLink to={devicePath(appId, first.device_id)}>{first.device_id}</TextLink>
+					</>
+				),
+			instructions: <AppServer appId={appId} server={server} />,
+		},
+		{
+			title: "Report that the app started",
+			isDone: running !== undefined,
+			line:
+				running === undefined
+					? "Waiting for a device that runs a bundle. Without the report it rolls back."
+					: `A device runs ${versionText(running.version_name ?? "")}, so its start was reported.`,
+			instructions: <AppStart />,
+		},
+		{
+			title: "Release a bundle",
+			isDone: released !== undefined,
+			line:
+				released === undefined ? (
+					"A public channel reaches every device of the app."
+				) : (
+					<>
+						<bdi>{released.name}</bdi> has{" "}
+						{versionText((released.version ?? released.rollout_version_info)?.name ?? "")}.
+					</>
+				),
+			instructions: (
+				<Text>
+					Create a <TextLink to={appPath(appId, "channels")}>public channel</TextLink>,{" "}
+					<TextLink to={appPath(appId, "bundles")}>upload a bundle</TextLink> and release it to that channel.
+				</Text>
+			),
+		},
+		{
+			title: "Release from your CI",
+			isDone: job !== undefined || uploaded !== undefined,
+			line:
+				job !== undefined ? (
+					<>
+						Jobs of <bdi>{job.name}</bdi> publish without a stored key.
+					</>
+				) : uploaded === undefined ? (
+					"Without a secret. Waiting for the first upload."
+				) : (
+					<>
+						Newest upload with a key: <TextLink to={bundlePath(appId, uploaded.name)}>{uploaded.name}</TextLink>
+					</>
+				),
+			instructions: <ConnectCi appId={appId} orgId={orgId} />,
+		},
+		{
+			title: "Sign your bundles (optional)",
+			isDone: keyCount > 0,
+			line:
+				keyCount > 0
+					? `${countOf(keyCount, "public key")} ${keyCount === 1 ? "verifies" : "verify"} them.`
+					: "A device then installs only what you signed, even if this server is taken over.",
+			instructions: (
+				<>
+					<CodeBlock label="Terminal" text={`npx --yes @capgo/cli@${__CLI_VERSION__} key create`} />
+					<Text>
+						The private key stays with you.{" "}
+						{orgId === undefined ? null : (
+							<>
+								Add the public key in the{" "}
+								<TextLink to={organizationPath(orgId, "settings")}>organization settings</TextLink>.{" "}
+							</>
+						)}
+						<a href="/docs/encryption">How it works</a>
+					</Text>
+				</>
+			),
+		},
 	];
-	const next = done.indexOf(false);
-	const stateOf = (index: number) => (done[index] === true ? "done" : index === next ? "now" : "waiting");
-
+	const done = steps.filter(({ isDone }) => isDone).length;
+	const next = steps.findIndex(({ isDone }) => !isDone);
 	return (
 		<>
 			<p className="said" role="status">
-				{done.filter(Boolean).length} of {STEPS} done. They check themselves.
+				{done} of {steps.length} done. They check themselves.
 			</p>
 			<div className="cols">
 				<Card isPadded={false}>
 					<ol className="steps" aria-label="Setup">
-						<FoldedStep
-							number={1}
-							title="Install the updater"
-							state={stateOf(0)}
-							line={
-								first === undefined
-									? "One command does the first three steps in your project."
-									: `Version ${first.plugin_version ?? "unknown"} reports from ${first.platform}.`
-							}
-						>
-							<AppUpdater appId={appId} server={server} />
-						</FoldedStep>
-						<FoldedStep
-							number={2}
-							title="Point the app at this server"
-							state={stateOf(1)}
-							line={
-								first === undefined ? (
-									"Waiting for the first device. Start the app on one, or in an emulator."
-								) : (
-									<>
-										First device: <TextLink to={devicePath(appId, first.device_id)}>{first.device_id}</TextLink>
-									</>
-								)
-							}
-						>
-							<AppServer appId={appId} server={server} />
-						</FoldedStep>
-						<FoldedStep
-							number={3}
-							title="Report that the app started"
-							state={stateOf(2)}
-							line={
-								running === undefined
-									? "Waiting for a device that runs a bundle. Without the report it rolls back."
-									: `A device runs ${versionText(running.version_name ?? "")}, so its start was reported.`
-							}
-						>
-							<AppStart />
-						</FoldedStep>
-						<FoldedStep
-							number={4}
-							title="Release a bundle"
-							state={stateOf(3)}
-							line={
-								released === undefined ? (
-									"A public channel reaches every device of the app."
-								) : (
-									<>
-										<bdi>{released.name}</bdi> has{" "}
-										{versionText((released.version ?? released.rollout_version_info)?.name ?? "")}.
-									</>
-								)
-							}
-						>
-							<Text>
-								Create a <TextLink to={appPath(appId, "channels")}>public channel</TextLink>,{" "}
-								<TextLink to={appPath(appId, "bundles")}>upload a bundle</TextLink> and release it to that channel.
-							</Text>
-						</FoldedStep>
-						<FoldedStep
-							number={5}
-							title="Release from your CI"
-							state={stateOf(4)}
-							line={
-								job !== undefined ? (
-									<>
-										Jobs of <bdi>{job.name}</bdi> publish without a stored key.
-									</>
-								) : uploaded === undefined ? (
-									"Without a secret. Waiting for the first upload."
-								) : (
-									<>
-										Newest upload with a key: <TextLink to={bundlePath(appId, uploaded.name)}>{uploaded.name}</TextLink>
-									</>
-								)
-							}
-						>
-							<ConnectCi appId={appId} orgId={orgId} />
-						</FoldedStep>
-						<FoldedStep
-							number={6}
-							title="Sign your bundles (optional)"
-							state={stateOf(5)}
-							line={
-								keyCount > 0
-									? `${countOf(keyCount, "public key")} ${keyCount === 1 ? "verifies" : "verify"} them.`
-									: "A device then installs only what you signed, even if this server is taken over."
-							}
-						>
-							<CodeBlock label="Terminal" text={`npx --yes @capgo/cli@${__CLI_VERSION__} key create`} />
-							<Text>
-								The private key stays with you.{" "}
-								{orgId === undefined ? null : (
-									<>
-										Add the public key in the{" "}
-										<TextLink to={organizationPath(orgId, "settings")}>organization settings</TextLink>.{" "}
-									</>
-								)}
-								<a href="/docs/encryption">How it works</a>
-							</Text>
-						</FoldedStep>
+						{steps.map(({ title, isDone, line, instructions }, index) => (
+							<FoldedStep
+								key={title}
+								number={index + 1}
+								title={title}
+								state={isDone ? "done" : index === next ? "now" : "waiting"}
+								line={line}
+							>
+								{instructions}
+							</FoldedStep>
+						))}
 					</ol>
 				</Card>
 				<div className="stack setup-aside">

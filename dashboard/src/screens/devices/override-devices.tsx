@@ -1,7 +1,7 @@
 /** Sets an override for several devices, or removes theirs. Each device is a request of its own. */
 import { NativeSelect } from "@mantine/core";
 import { useState } from "react";
-import { ask } from "../../api";
+import { ask, queryClient } from "../../api";
 import { BulkDialog } from "../../components/bulk-dialog";
 import type { Channel } from "../../components/channel-badges";
 import { countOf } from "../../components/size";
@@ -47,13 +47,16 @@ function SetOverrides({
 }: OverrideProps & { readonly channels: readonly Channel[] }) {
 	const [channel, setChannel] = useState("");
 	const [version, setVersion] = useState("");
+	// The devices follow one another within the time in which an answer is fresh.
+	const knownId = () =>
+		queryClient.fetchQuery({ queryKey: ["bundle id", appId, version], queryFn: () => bundleId(appId, version) });
 	const act = async ({ device_id }: ListedDevice) =>
 		ask("POST /device", {
 			body: {
 				app_id: appId,
 				device_id,
 				...(channel === "" ? {} : { channel }),
-				...(version === "" ? {} : { version_id: await bundleId(appId, version) }),
+				...(version === "" ? {} : { version_id: await knownId() }),
 			},
 		});
 	return (
