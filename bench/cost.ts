@@ -8,7 +8,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { DAY_MS } from "../src/domain/time";
 import type { WorkerModules } from "../src/operator/build";
-import { URGENT_INSTALLS_AN_HOUR } from "../src/queue/event-buffer";
+import { URGENT_INSTALLS_AN_HOUR } from "../src/queue/urgency";
 import { batchSeconds, type CapstanFacts, capstan } from "./capstan";
 import type { CostCounts, Rows, Update } from "./cost-model";
 import { COUNTS_PATH, type Counts } from "./counts";
@@ -110,7 +110,7 @@ class CostRun {
 
 		this.say("clean-up");
 		await worker.runScheduled();
-		const sweep = await this.counted(() => worker.runScheduled());
+		const cleanUp = await this.counted(() => worker.runScheduled());
 
 		this.say("CPU");
 		await this.warm();
@@ -137,7 +137,7 @@ class CostRun {
 			question,
 			sharesQuestions,
 			cold: { ...rowsOf(cold), r2ClassA: cold.r2ClassA, r2ClassB: cold.r2ClassB },
-			sweep: { ...rowsOf(sweep), r2ClassA: sweep.r2ClassA },
+			cleanUp: { ...rowsOf(cleanUp), r2ClassA: cleanUp.r2ClassA },
 			logLinesPerCheck: (logsAfter - logsBefore) / CPU_CHECKS,
 		};
 	}

@@ -9,7 +9,7 @@ import type { MintedKey } from "../authz/secrets";
 import { FIRST_ACCOUNT_EMAIL, operatorAddress } from "../domain/network/reserved-address";
 import { DAY_MS, MINUTE_MS, SIGN_IN_LINK_MINUTES } from "../domain/time";
 import { auditBindingGiven, auditBindingsOfKeys, auditedBinding } from "./audit/bindings";
-import { auditEach, systemActor } from "./audit/entries";
+import { type Actor, auditEach, systemActor } from "./audit/entries";
 import { insertEach, insertIf, query, RANDOM_UUID } from "./client";
 import { SAME_BINDING } from "./members";
 
@@ -128,49 +128,28 @@ const OWNS = sql`b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE} AND b.expi
  * owns the organizations that no valid key and no other person owns.
  */
 export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, nowMs: number): Bootstrap {
-	const [userId, organizationId, keyId, bindingId, requestId] = [newId(), newId(), newId(), newId(), newId()];
-	const operator = systemActor(requestId, "operator at the command line");
-	const made = { created_at_ms: nowMs, updated_at_ms: nowMs };
-	const owning = { role_name: OWNER_ROLE, scope_type: "org", created_at_ms: nowMs } as const;
-	const first = sql<{ id: string; expires_at_ms: number | null }>`(SELECT id, CASE
-			WHEN max_apikey_expiration_days IS NOT NULL THEN ${nowMs} + max_apikey_expiration_days * ${DAY_MS}
-			WHEN require_apikey_expiration = 1 THEN ${nowMs + REPLACEMENT_LIFE_DAYS * DAY_MS} END AS expires_at_ms
-		FROM organizations WHERE id = ${FIRST_ORG})`.as("first");
+	const [userId, organizationId, keyId] = [newId(), newId(), newId()];
+	const operator = systemActor(newId(), "operator at the command line");
+	const statements = [
+		...ownerAccount(userId, nowMs),
+		...dropOldKeys(operator, nowMs, sql<boolean>`NOT ${FIRST_ORG_IS_LIVE}`),
+		...liveOrganization(operator, organizationId, nowMs),
+		...ownership(operator, newId(), nowMs),
+		...dropOldKeys(operator, nowMs, sql<boolean>`true`),
+		...newOwnerKey({ operator, key, keyId, bindingId: newId(), nowMs }),
+		...adoptOrphans(operator, keyId, nowMs),
+	];
+	return { organizationId, statements };
+}
+
+const REPLACED = { reason: "admin_key_replaced" };
+
+/** The first account, or a new one in its place. */
+function ownerAccount(userId: string, nowMs: number): CompiledQuery[] {
 	const isUsable = sql`EXISTS (SELECT 1 FROM users u WHERE u.id = ${FIRST_USER} AND (u.email LIKE ${operatorAddress("%")}
 		OR u.email = ${FIRST_ACCOUNT_EMAIL}
 		OR EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = u.id AND b.org_id = ${FIRST_ORG} AND ${OWNS})))`;
-	const roles = (
-		condition: RawBuilder<unknown>,
-	) => sql`FROM role_bindings WHERE user_id = ${FIRST_USER} AND org_id = first.id
-		AND scope_type = 'org' AND (expires_at_ms IS NULL OR expires_at_ms > ${nowMs}) AND ${condition}`;
-	const expiry = (column: RawBuilder<unknown>) => sql`strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
-	const reason = { reason: "admin_key_replaced" };
-	const dropOldKeys = (condition: RawBuilder<boolean>) => {
-		// Only the operator creates keys as the system.
-		const old = sql<boolean>`k.id IN (SELECT target_id FROM audit_log WHERE org_id = ${FIRST_ORG} AND actor_type = 'system'
-			AND action IN ('api_key.create', 'api_key.replace_first')) AND ${condition}`;
-		return [
-			auditEach(
-				operator,
-				nowMs,
-				{ action: "api_key.delete", targetType: "api_key", details: reason },
-				sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name, json_object('name', k.name, 'user_id', k.user_id,
-						'expires_at', ${expiry(sql`k.expires_at_ms`)}, 'global_permissions', json(k.global_permissions)) AS before, NULL AS after
-					FROM api_keys k WHERE k.org_id = ${FIRST_ORG} AND ${old} ORDER BY k.created_at_ms, k.id`,
-			),
-			...auditBindingsOfKeys(operator, nowMs, FIRST_ORG, old, reason),
-			query.deleteFrom("api_keys as k").where("k.org_id", "=", FIRST_ORG).where(old).compile(),
-		];
-	};
-	// Organizations created with the lost key: no valid key and no person other than the first account
-	// owns them.
-	const orphans = sql`FROM organizations o WHERE o.deleted_at_ms IS NULL AND o.id <> ${FIRST_ORG} AND NOT EXISTS (
-		SELECT 1 FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
-		WHERE b.org_id = o.id AND b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE}
-			AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}) AND (k.expires_at_ms IS NULL OR k.expires_at_ms > ${nowMs}))
-		AND NOT EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = o.id AND b.user_id <> ${FIRST_USER}
-			AND b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE} AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}))`;
-	const statements = [
+	return [
 		query
 			.insertInto("installation")
 			.values({ id: 1 })
@@ -186,7 +165,13 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 			.set({ first_user_id: userId })
 			.where((eb) => eb.exists(eb.selectFrom("users").select("users.id").where("users.id", "=", userId)))
 			.compile(),
-		...dropOldKeys(sql<boolean>`NOT ${FIRST_ORG_IS_LIVE}`),
+	];
+}
+
+/** The first organization, or a new one in its place. */
+function liveOrganization(operator: Actor, organizationId: string, nowMs: number): CompiledQuery[] {
+	const made = { created_at_ms: nowMs, updated_at_ms: nowMs };
+	return [
 		insertIf(
 			"organizations",
 			{ id: organizationId, name: FIRST_ORGANIZATION_NAME, created_by: FIRST_USER, ...made },
@@ -204,6 +189,26 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 			sql`SELECT id AS org_id, id AS target_id, name AS target_name, NULL AS before, json_object('name', name) AS after
 				FROM organizations WHERE id = ${organizationId}`,
 		),
+	];
+}
+
+/** The first organization, and the expiry that a key of it may have. */
+const firstOrganization = (nowMs: number) =>
+	sql<{ id: string; expires_at_ms: number | null }>`(SELECT id, CASE
+			WHEN max_apikey_expiration_days IS NOT NULL THEN ${nowMs} + max_apikey_expiration_days * ${DAY_MS}
+			WHEN require_apikey_expiration = 1 THEN ${nowMs + REPLACEMENT_LIFE_DAYS * DAY_MS} END AS expires_at_ms
+		FROM organizations WHERE id = ${FIRST_ORG})`.as("first");
+
+const owning = (nowMs: number) => ({ role_name: OWNER_ROLE, scope_type: "org", created_at_ms: nowMs }) as const;
+
+/** The first account owns the first organization, permanently. */
+function ownership(operator: Actor, bindingId: string, nowMs: number): CompiledQuery[] {
+	const first = firstOrganization(nowMs);
+	const roles = (
+		condition: RawBuilder<unknown>,
+	) => sql`FROM role_bindings WHERE user_id = ${FIRST_USER} AND org_id = first.id
+		AND scope_type = 'org' AND (expires_at_ms IS NULL OR expires_at_ms > ${nowMs}) AND ${condition}`;
+	return [
 		...[
 			{ action: "member.add", was: sql`NULL`, is: sql`NOT EXISTS (SELECT 1 ${roles(sql`1`)})` },
 			{
@@ -216,20 +221,35 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 			auditEach(
 				operator,
 				nowMs,
-				{ action, targetType: "user", details: reason },
+				{ action, targetType: "user", details: REPLACED },
 				sql`SELECT first.id AS org_id, ${FIRST_USER} AS target_id, (SELECT email FROM users WHERE id = ${FIRST_USER}) AS target_name,
 					${was} AS before, json_object('role', ${OWNER_ROLE}) AS after FROM ${first} WHERE ${is}`,
 			),
 		),
 		insertEach("role_bindings", query.selectFrom(first).where(sql<boolean>`true`), (eb) => ({
-			id: newId(),
+			id: bindingId,
 			user_id: FIRST_USER,
-			...owning,
+			...owning(nowMs),
 			org_id: eb.ref("first.id"),
 		}))
 			.onConflict((conflict) => conflict.expression(SAME_BINDING).doUpdateSet({ expires_at_ms: null }))
 			.compile(),
-		...dropOldKeys(sql<boolean>`true`),
+	];
+}
+
+const expiry = (column: RawBuilder<unknown>) => sql`strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
+
+interface OwnerKey {
+	readonly operator: Actor;
+	readonly key: MintedKey;
+	readonly keyId: string;
+	readonly bindingId: string;
+	readonly nowMs: number;
+}
+
+function newOwnerKey({ operator, key, keyId, bindingId, nowMs }: OwnerKey): CompiledQuery[] {
+	const first = firstOrganization(nowMs);
+	return [
 		insertEach("api_keys", query.selectFrom(first), (eb) => ({
 			id: keyId,
 			org_id: eb.ref("first.id"),
@@ -239,35 +259,69 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 			key_hint: key.hint,
 			global_permissions: MAY_CREATE,
 			expires_at_ms: eb.ref("first.expires_at_ms"),
-			...made,
+			created_at_ms: nowMs,
+			updated_at_ms: nowMs,
 		})).compile(),
 		insertEach("role_bindings", query.selectFrom(first), (eb) => ({
 			id: bindingId,
 			api_key_id: keyId,
-			...owning,
+			...owning(nowMs),
 			org_id: eb.ref("first.id"),
 		})).compile(),
 		auditEach(
 			operator,
 			nowMs,
-			{ action: "api_key.create", targetType: "api_key", details: reason },
+			{ action: "api_key.create", targetType: "api_key", details: REPLACED },
 			sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name, NULL AS before, json_object('name', k.name, 'user_id', k.user_id,
 					'is_hashed_key', json('true'), 'expires_at', ${expiry(sql`k.expires_at_ms`)},
 					'global_permissions', json(k.global_permissions)) AS after
 				FROM api_keys k WHERE k.id = ${keyId}`,
 		),
 		auditBindingGiven(operator, nowMs, FIRST_ORG, bindingId),
+	];
+}
+
+/** @param condition of the keys `k` */
+function dropOldKeys(operator: Actor, nowMs: number, condition: RawBuilder<boolean>): CompiledQuery[] {
+	// Only the operator creates keys as the system.
+	const old = sql<boolean>`k.id IN (SELECT target_id FROM audit_log WHERE org_id = ${FIRST_ORG} AND actor_type = 'system'
+		AND action IN ('api_key.create', 'api_key.replace_first')) AND ${condition}`;
+	return [
+		auditEach(
+			operator,
+			nowMs,
+			{ action: "api_key.delete", targetType: "api_key", details: REPLACED },
+			sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name, json_object('name', k.name, 'user_id', k.user_id,
+					'expires_at', ${expiry(sql`k.expires_at_ms`)}, 'global_permissions', json(k.global_permissions)) AS before, NULL AS after
+				FROM api_keys k WHERE k.org_id = ${FIRST_ORG} AND ${old} ORDER BY k.created_at_ms, k.id`,
+		),
+		...auditBindingsOfKeys(operator, nowMs, FIRST_ORG, old, REPLACED),
+		query.deleteFrom("api_keys as k").where("k.org_id", "=", FIRST_ORG).where(old).compile(),
+	];
+}
+
+/**
+ * Gives the key the organizations created with the lost key: no valid key and no person other than
+ * the first account owns them.
+ */
+function adoptOrphans(operator: Actor, keyId: string, nowMs: number): CompiledQuery[] {
+	const orphans = sql`FROM organizations o WHERE o.deleted_at_ms IS NULL AND o.id <> ${FIRST_ORG} AND NOT EXISTS (
+		SELECT 1 FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
+		WHERE b.org_id = o.id AND b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE}
+			AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}) AND (k.expires_at_ms IS NULL OR k.expires_at_ms > ${nowMs}))
+		AND NOT EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = o.id AND b.user_id <> ${FIRST_USER}
+			AND b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE} AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}))`;
+	return [
 		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, created_at_ms)
 			SELECT ${RANDOM_UUID}, ${keyId}, ${OWNER_ROLE}, 'org', o.id, ${nowMs} ${orphans}`.compile(query),
 		auditEach(
 			operator,
 			nowMs,
-			{ action: "binding.create", targetType: "api_key", details: reason },
+			{ action: "binding.create", targetType: "api_key", details: REPLACED },
 			sql`SELECT b.org_id, ${keyId} AS target_id, ${FIRST_KEY_NAME} AS target_name, NULL AS before, ${auditedBinding} AS after
 				FROM role_bindings b WHERE b.api_key_id = ${keyId} AND b.org_id <> ${FIRST_ORG} ORDER BY b.org_id`,
 		),
 	];
-	return { organizationId, statements };
 }
 
 /** Printed when `replaceFirstKeyStatements` created an organization. */

@@ -12,55 +12,21 @@
  */
 import { chunk } from "../db/chunks";
 import type { Deps } from "../deps";
-import { recentMap } from "../domain/recent";
 import { dayOf } from "../domain/statistics/days";
 import type { Signal } from "../domain/statistics/health-signals";
-import { HOUR_MS, MINUTE_MS } from "../domain/time";
-import type { BytesServed, CountedMetric, DeviceEvent, DeviceEvents, EventsLost } from "../messages";
+import type { BytesServed, DeviceEvent, DeviceEvents, EventsLost } from "../messages";
 import { createBoundedBuffers } from "./bounded-buffers";
+import { createFlushSchedule, FLUSH_AFTER_MS, FLUSH_SEEN_AFTER_MS, type WaitUntil } from "./flush-schedule";
 import { createRepeatedReports } from "./repeated-reports";
 import { type SignalSource, signalSample } from "./signal-sample";
+import { createUrgency } from "./urgency";
 
-const FLUSH_AFTER_MS = 1_000;
-/**
- * Events that may wait are sent after this time without news: work after an answer may last 30
- * seconds, retries included.
- */
-const FLUSH_SEEN_AFTER_MS = 25_000;
-const LONGEST_WAIT_MS = 3 * MINUTE_MS;
-/**
- * Each request may postpone the flush. A timer per request is too expensive, so the flush is
- * postponed at most this often and may come this much early.
- */
-const POSTPONE_EVERY_MS = 2_000;
-const RETRY_AFTER_MS = [500, 1_000, 2_000];
-/**
- * Installs of an app that do not wait, by isolate and hour. People watch the first installs of a
- * release. An isolate of a large fleet has more, and a message for each of them would cost as much
- * as those of all checks.
- */
-export const URGENT_INSTALLS_AN_HOUR = 6;
-/** Apps whose urgent installs are counted. */
-const MOST_APPS = 1_000;
 /** The Queue bills 64 kB as one operation. */
 const FLUSH_AT_BYTES = 64_000;
-/** A flush that is due, or sending, for so long has ended with its request. */
-const FLUSH_LIFETIME_MS = 15_000;
 /** The Queue takes 128 KB a message. */
 const LONGEST_MESSAGE = 100_000;
 /** About a hundred bytes each. */
 const MOST_OBJECTS_PER_EVENT = 500;
-
-type WaitUntil = (work: Promise<unknown>) => void;
-
-interface Flush {
-	readonly dueAtMs: number;
-	/** A later one may send the events instead. */
-	readonly mayWait: boolean;
-}
-
-/** Metrics that people wait for, and on which rollouts depend. */
-const URGENT: ReadonlySet<CountedMetric> = new Set(["install", "fail", "cause"]);
 
 /** One for each isolate. */
 export function createEventBuffer(
@@ -74,13 +40,8 @@ export function createEventBuffer(
 	const seed = Number.parseInt(deps.newId().slice(0, 8), 16);
 	const repeated = createRepeatedReports(seed);
 	const signals = signalSample(seed);
-	const urgentInstalls = recentMap<{ readonly sinceMs: number; readonly installs: number }>(MOST_APPS);
-	let flushes: Flush[] = [];
-	/** Since when the oldest event waits. */
-	let waitingSinceMs = 0;
-	let sendingSinceMs = Number.NEGATIVE_INFINITY;
-	/** A flush came due while another one was sending. */
-	let isDueAgain = false;
+	const urgency = createUrgency(deps.now);
+	const flushes = createFlushSchedule(deps, sendAll);
 
 	/** Bytes sent, by app and day, so that many downloads become one event. */
 	let served = new Map<
@@ -127,58 +88,12 @@ export function createEventBuffer(
 		return isSent;
 	}
 
-	async function run(flush: Flush, afterMs: number): Promise<void> {
-		await deps.delay(afterMs);
-		flushes = flushes.filter((other) => other !== flush);
-		if (flush.mayWait && isPostponed()) return;
-		if (deps.now() - sendingSinceMs < FLUSH_LIFETIME_MS) {
-			isDueAgain = true;
-			return;
-		}
-		sendingSinceMs = deps.now();
-		for (let failures = 0; ; ) {
-			isDueAgain = false;
-			if (!(await sendAll())) {
-				const retryAfterMs = RETRY_AFTER_MS[failures++];
-				if (retryAfterMs === undefined) break;
-				await deps.delay(retryAfterMs);
-			} else if (!isDueAgain) break;
-		}
-		sendingSinceMs = Number.NEGATIVE_INFINITY;
-	}
-
-	function mayWait(event: DeviceEvent): boolean {
-		if (event.type === "seen") return true;
-		if (event.type !== "count" || event.metric !== "install")
-			return event.type === "count" && !URGENT.has(event.metric);
-		const nowMs = deps.now();
-		const before = urgentInstalls.get(event.appId);
-		const hour = before === undefined || nowMs - before.sinceMs >= HOUR_MS ? { sinceMs: nowMs, installs: 0 } : before;
-		if (hour.installs >= URGENT_INSTALLS_AN_HOUR) return true;
-		urgentInstalls.set(event.appId, { ...hour, installs: hour.installs + 1 });
-		return false;
-	}
-
 	function beginWaiting(): void {
-		if (buffers.isEmpty() && served.size === 0) waitingSinceMs = deps.now();
-	}
-
-	/** Whether a later flush comes in time. One that is overdue ended with its request. */
-	function isPostponed(): boolean {
-		const [afterMs, untilMs] = [deps.now(), waitingSinceMs + LONGEST_WAIT_MS];
-		return flushes.some(({ mayWait, dueAtMs }) => mayWait && dueAtMs > afterMs && dueAtMs <= untilMs);
+		if (buffers.isEmpty() && served.size === 0) flushes.beginWaiting();
 	}
 
 	function scheduleFlush(waitUntil: WaitUntil, withinMs: number): void {
-		const nowMs = deps.now();
-		const afterMs = buffers.bytes() >= FLUSH_AT_BYTES ? 0 : withinMs;
-		const flush = { dueAtMs: nowMs + afterMs, mayWait: afterMs > FLUSH_AFTER_MS };
-		flushes = flushes.filter(({ dueAtMs }) => nowMs - dueAtMs < FLUSH_LIFETIME_MS);
-		const isCovered = ({ dueAtMs, mayWait }: Flush) =>
-			mayWait ? flush.mayWait && dueAtMs > flush.dueAtMs - POSTPONE_EVERY_MS : dueAtMs <= flush.dueAtMs;
-		if (flushes.some(isCovered)) return;
-		flushes.push(flush);
-		waitUntil(run(flush, afterMs));
+		flushes.schedule(waitUntil, buffers.bytes() >= FLUSH_AT_BYTES ? 0 : withinMs);
 	}
 
 	return {
@@ -196,7 +111,7 @@ export function createEventBuffer(
 				if (event === undefined) continue;
 				if ((event.type === "rollout_served" || event.type === "rollout_runs") && repeated.isRepeatedRollout(event))
 					continue;
-				withinMs = Math.min(withinMs, mayWait(event) ? flushSeenAfterMs : FLUSH_AFTER_MS);
+				withinMs = Math.min(withinMs, urgency.mayWait(event) ? flushSeenAfterMs : FLUSH_AFTER_MS);
 				if (event.type === "count" && repeated.exceedsLimit(event)) buffers.countLost(event.appId, 1);
 				else buffers.add(event.type === "served" ? event.appUuid : event.appId, event);
 			}

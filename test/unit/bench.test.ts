@@ -27,7 +27,7 @@ import { goalsOf, markdown } from "../../bench/report";
 import type { Scenario } from "../../bench/scenarios";
 import { median, percentile, ratioOfRounds } from "../../bench/statistics";
 import { visibleLines } from "../../bench/visible";
-import { URGENT_INSTALLS_AN_HOUR } from "../../src/queue/event-buffer";
+import { URGENT_INSTALLS_AN_HOUR } from "../../src/queue/urgency";
 
 describe("figures", () => {
 	test("percentile returns the nearest rank", () => {
@@ -96,7 +96,7 @@ describe("the price of a million checks", () => {
 		delta: { ...update, downloads: 100, r2ClassB: 100 },
 		deltaFiles: 100,
 		cold: { ...rows(0, 10), r2ClassA: 0, r2ClassB: 1 },
-		sweep: { ...rows(0, 5_000), r2ClassA: 0 },
+		cleanUp: { ...rows(0, 5_000), r2ClassA: 0 },
 		logLinesPerCheck: 0,
 	};
 	/** Ten checks per second and isolate. */

@@ -7,6 +7,7 @@ import * as v from "valibot";
 import type { AppId, ChannelId } from "../../authz/decide";
 import { requireOwnWork } from "../../authz/own-work";
 import type { Principal } from "../../authz/principal";
+import type { Database } from "../../db/batch";
 import { deleteChannelStatements } from "../../db/channel-deletion";
 import { bundleUnusedExceptBy, channelByName, channelContents, channelStillPointsTo } from "../../db/channels";
 import { guard, query } from "../../db/client";
@@ -14,6 +15,7 @@ import { bundlesOfChannelAndPreview, endPreview, previewOfChannel, previewOfChan
 import { appIdOf } from "../../db/public-app-id";
 import type { Flag } from "../../db/schema";
 import { openTelemetry, reportedVersions } from "../../db/telemetry-reads";
+import type { Deps } from "../../deps";
 import { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { MAY_WAIT } from "../../http/pipeline/wait-visible";
@@ -98,35 +100,7 @@ export const deleteChannel = endpoint({
 			? linked
 			: linked.filter(({ marked, owned, other_channels }) => (marked === 1 || owned === 1) && other_channels === null);
 		if (input.query.dry_run === true) {
-			const ids = deleted.map((bundle) => bundle.id);
-			const [{ rows }] = await db.batch([channelContents(scope.appId, scope.channelId, ids)]);
-			const [contents] = rows;
-			if (contents === undefined) throw new Error("channelContents returned no row");
-			const names = deleted.map(({ name }) => name);
-			const reported =
-				names.length === 0
-					? []
-					: (await openTelemetry(deps, scopeRow.telemetry_binding).batch([reportedVersions(scope.appId, names)]))[0]
-							.rows;
-			const devicesOf = new Map(reported.map(({ name, devices }) => [name, devices]));
-			const stored = deleted.filter((bundle) => bundle.object_key !== null);
-			return {
-				...OK,
-				dry_run: true as const,
-				id: channel.id,
-				name: channel.name,
-				removes: {
-					bundles: deleted.length,
-					bundle_bytes: stored.reduce((sum, bundle) => sum + (bundle.size_bytes ?? 0), 0),
-					...contents,
-				},
-				bundles: deleted.map(({ id, name, size_bytes }) => ({
-					id,
-					version: name,
-					size: size_bytes,
-					devices: devicesOf.get(name) ?? 0,
-				})),
-			};
+			return deletionAnswer({ db, deps, telemetryBinding: scopeRow.telemetry_binding, scope, channel, deleted });
 		}
 		await db.batch([
 			...channelGuards(scope.appId, scope.channelId, channel),
@@ -170,6 +144,53 @@ export const deleteChannel = endpoint({
 	},
 });
 
+interface ChannelScope {
+	readonly orgId: string;
+	readonly appId: AppId;
+	readonly channelId: ChannelId;
+}
+
+interface PlannedDeletion {
+	readonly db: Database;
+	readonly deps: Pick<Deps, "telemetry">;
+	readonly telemetryBinding: string;
+	readonly scope: ChannelScope;
+	readonly channel: { readonly id: number; readonly name: string };
+	readonly deleted: readonly LinkedBundle[];
+}
+
+/** The answer to `dry_run=true`: what would be removed, and the devices of each bundle. */
+async function deletionAnswer({ db, deps, telemetryBinding, scope, channel, deleted }: PlannedDeletion) {
+	const ids = deleted.map((bundle) => bundle.id);
+	const [{ rows }] = await db.batch([channelContents(scope.appId, scope.channelId, ids)]);
+	const [contents] = rows;
+	if (contents === undefined) throw new Error("channelContents returned no row");
+	const devicesOf = new Map<string, number>();
+	if (deleted.length > 0) {
+		const names = deleted.map(({ name }) => name);
+		const [reported] = await openTelemetry(deps, telemetryBinding).batch([reportedVersions(scope.appId, names)]);
+		for (const { name, devices } of reported.rows) devicesOf.set(name, devices);
+	}
+	const stored = deleted.filter((bundle) => bundle.object_key !== null);
+	return {
+		...OK,
+		dry_run: true as const,
+		id: channel.id,
+		name: channel.name,
+		removes: {
+			bundles: deleted.length,
+			bundle_bytes: stored.reduce((sum, bundle) => sum + (bundle.size_bytes ?? 0), 0),
+			...contents,
+		},
+		bundles: deleted.map(({ id, name, size_bytes }) => ({
+			id,
+			version: name,
+			size: size_bytes,
+			devices: devicesOf.get(name) ?? 0,
+		})),
+	};
+}
+
 interface LinkedBundle {
 	readonly id: number;
 	readonly name: string;
@@ -200,11 +221,7 @@ function bundlesOfChannel(publicId: string, channel: string) {
 		WHERE c.app_id = ${appIdOf(publicId)} AND c.name = ${channel}`.compile(query);
 }
 
-function refuseBundleDeletion(
-	principal: Principal,
-	scope: { readonly orgId: string; readonly appId: AppId; readonly channelId: ChannelId },
-	linked: readonly LinkedBundle[],
-): void {
+function refuseBundleDeletion(principal: Principal, scope: ChannelScope, linked: readonly LinkedBundle[]): void {
 	const app = { orgId: scope.orgId, appId: scope.appId };
 	for (const bundle of linked) requireOwnWork(principal, "bundle.delete", app, bundle);
 	for (const bundle of linked) {

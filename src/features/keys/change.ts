@@ -27,13 +27,14 @@ import {
 } from "../../db/api-keys";
 import { appUuidsInOrgOfKey } from "../../db/apps";
 import { auditBindingsTaken } from "../../db/audit/bindings";
-import { auditStatement } from "../../db/audit/entries";
+import { type Actor, auditStatement } from "../../db/audit/entries";
 import { channelsExist, existingChannels } from "../../db/channels";
 import { guard, jsonList, lastResult } from "../../db/client";
 import { customRolesOfKey, rolesFrom, rolesUnchanged } from "../../db/custom-roles";
 import { type PolicyColumns, policiesAre } from "../../db/organizations";
 import { deleteBindings } from "../../db/role-bindings";
 import { endUploadLinks } from "../../db/uploads";
+import type { Deps } from "../../deps";
 import { isInRanges } from "../../domain/network/ip-allow-list";
 import { ApiError, fieldError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
@@ -185,13 +186,7 @@ export const changeKey = endpoint({
 			guard(appsAreOf(orgId, appsOf(bindings.added)), appsDeleted),
 			guard(channelsExist(channelsOf(bindings.added)), appsDeleted),
 			updateApiKey(orgId, row.id, {
-				name: after.name,
-				expires_at_ms: after.expiresAtMs,
-				global_permissions: JSON.stringify(after.globalPermissions),
-				ip_allow_list: addressColumn(after.addresses),
-				// Strictly increasing, so that the guard detects a concurrent change within the same
-				// millisecond.
-				updated_at_ms: Math.max(nowMs, row.updated_at_ms + 1),
+				...columnsAfter(row, after, nowMs),
 				...(minted === undefined
 					? {}
 					: {
@@ -205,17 +200,7 @@ export const changeKey = endpoint({
 						...recordReveals(orgId, row, principal, nowMs),
 						endUploadLinks(orgId, row, nowMs + 1_000 * (change.overlap_seconds ?? 0)),
 					]),
-			// Bindings that came from the removed ones; the entry of the change itself names the removed
-			// ones.
-			auditBindingsTaken(
-				actor,
-				nowMs,
-				orgId,
-				sql`b.api_key_id = ${row.id} AND b.parent_binding_id IN ${jsonList(JSON.stringify(bindings.removedIds))}`,
-				{ reason: "parent_binding_removed" },
-			),
-			deleteBindings(orgId, row.id, bindings.removedIds),
-			...insertBindings({ userId: row.user_id, keyId: row.id }, orgId, bindings.added, deps, nowMs),
+			...moveBindings({ actor, orgId, row, bindings, deps, nowMs }),
 			auditStatement(actor, nowMs, {
 				orgId,
 				action: minted === undefined ? "api_key.update" : "api_key.regenerate",
@@ -230,6 +215,40 @@ export const changeKey = endpoint({
 		return { ...keyAnswer(changed, nowMs), ...(minted === undefined ? {} : { key: minted.text }) };
 	},
 });
+
+const columnsAfter = (row: ApiKeyRow, after: KeyAfter, nowMs: number) => ({
+	name: after.name,
+	expires_at_ms: after.expiresAtMs,
+	global_permissions: JSON.stringify(after.globalPermissions),
+	ip_allow_list: addressColumn(after.addresses),
+	// Strictly increasing, so that the guard detects a concurrent change within the same millisecond.
+	updated_at_ms: Math.max(nowMs, row.updated_at_ms + 1),
+});
+
+interface MovedBindings {
+	readonly actor: Actor;
+	readonly orgId: OrgId;
+	readonly row: ApiKeyRow;
+	readonly bindings: KeyAfter["bindings"];
+	readonly deps: Pick<Deps, "newId">;
+	readonly nowMs: number;
+}
+
+function moveBindings({ actor, orgId, row, bindings, deps, nowMs }: MovedBindings): CompiledQuery[] {
+	const { added, removedIds } = bindings;
+	return [
+		// Bindings that came from the removed ones; the entry of the change itself names the removed ones.
+		auditBindingsTaken(
+			actor,
+			nowMs,
+			orgId,
+			sql`b.api_key_id = ${row.id} AND b.parent_binding_id IN ${jsonList(JSON.stringify(removedIds))}`,
+			{ reason: "parent_binding_removed" },
+		),
+		deleteBindings(orgId, row.id, removedIds),
+		...insertBindings({ userId: row.user_id, keyId: row.id }, orgId, added, deps, nowMs),
+	];
+}
 
 function refuseEmptyChange(change: ChangeInput): void {
 	if (change.regenerate !== true) {

@@ -8,7 +8,8 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { messagesPerEvent } from "../../../bench/cost-model";
 import { HOUR_MS } from "../../../src/domain/time";
 import type { CountedEvent, DeviceEvents, DeviceSeen } from "../../../src/messages";
-import { createEventBuffer, URGENT_INSTALLS_AN_HOUR } from "../../../src/queue/event-buffer";
+import { createEventBuffer } from "../../../src/queue/event-buffer";
+import { URGENT_INSTALLS_AN_HOUR } from "../../../src/queue/urgency";
 import { countedEvent, seenEvent } from "../support/sent-events";
 import { NOW_MS } from "../support/world";
 
