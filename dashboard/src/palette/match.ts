@@ -10,7 +10,7 @@ export interface Entry {
 	/** Dimmed, beside the label: an app, a state, a second id. */
 	readonly note?: string | undefined;
 	/** Further words that find it. */
-	readonly words?: string;
+	readonly words?: string | undefined;
 	readonly icon: IconDrawing;
 	/** Address below /dashboard, or an absolute one such as `/docs`. */
 	readonly to?: string;
@@ -19,6 +19,15 @@ export interface Entry {
 }
 
 export const MOST_OF_A_GROUP = 4;
+
+/** @param to opens the dialog of the action (`?do=`); nothing is changed from the palette itself */
+export const action = (label: string, icon: IconDrawing, to: string, words?: string): Entry => ({
+	group: "Actions",
+	label,
+	words,
+	icon,
+	to,
+});
 
 /** 0: the label begins with the text; larger: worse; undefined: does not fit. */
 function rankOf({ label, note = "", words = "" }: Entry, wanted: readonly string[]): number | undefined {

@@ -106,7 +106,6 @@ export function KeyForm({
 	const [addresses, setAddresses] = useState(record?.ip_allow_list.join("\n") ?? "");
 	const [grants, setGrants] = useState(() => grantsOf(record, orgId));
 	const mostDays = organization?.max_apikey_expiration_days ?? undefined;
-	const mustExpire = organization?.require_apikey_expiration === true || mostDays !== undefined;
 	const shownExpiry = expiry ?? utcDay(Math.min(mostDays ?? USUAL_DAYS, USUAL_DAYS));
 	const isComplete = grants.every(({ role }) => role !== "");
 	const errors = formErrors(error, SHOWN);
@@ -147,22 +146,12 @@ export function KeyForm({
 				error={errors.at("bindings")}
 				onChange={setGrants}
 			/>
-			<TextInput
-				type="date"
-				label="Expires at the end of (UTC)"
-				description={
-					mostDays === undefined
-						? mustExpire
-							? "The organization requires an expiry."
-							: "Empty: never expires."
-						: `The organization allows at most ${mostDays} days.`
-				}
-				required={mustExpire}
+			<ExpiryField
+				mostDays={mostDays}
+				isRequired={mostDays !== undefined || organization?.require_apikey_expiration === true}
 				error={errors.at(...EXPIRY)}
-				min={utcDay(0)}
-				{...(mostDays === undefined ? {} : { max: utcDay(mostDays) })}
 				value={shownExpiry}
-				onChange={(event) => setExpiry(event.currentTarget.value)}
+				onChange={setExpiry}
 			/>
 			<Textarea
 				label="Allowed IP addresses"
@@ -197,6 +186,37 @@ export function KeyForm({
 				</Text>
 			)}
 		</FormDialog>
+	);
+}
+
+function ExpiryField({
+	mostDays,
+	isRequired,
+	error,
+	value,
+	onChange,
+}: {
+	/** The organization's limit. */
+	readonly mostDays: number | undefined;
+	readonly isRequired: boolean;
+	readonly error: string | undefined;
+	/** A day; empty for no expiry. */
+	readonly value: string;
+	readonly onChange: (day: string) => void;
+}) {
+	const rule = isRequired ? "The organization requires an expiry." : "Empty: never expires.";
+	return (
+		<TextInput
+			type="date"
+			label="Expires at the end of (UTC)"
+			description={mostDays === undefined ? rule : `The organization allows at most ${mostDays} days.`}
+			required={isRequired}
+			error={error}
+			min={utcDay(0)}
+			{...(mostDays === undefined ? {} : { max: utcDay(mostDays) })}
+			value={value}
+			onChange={(event) => onChange(event.currentTarget.value)}
+		/>
 	);
 }
 

@@ -37,21 +37,17 @@ interface Shown {
 	readonly isNew: boolean;
 }
 
-function Details({ orgId, record }: { readonly orgId: string; readonly record: KeyRecord }) {
-	const [dialog, setDialog] = useState<"edit" | "rotate" | "revoke" | undefined>();
+interface KeyProps {
+	readonly orgId: string;
+	readonly record: KeyRecord;
+}
+
+type Dialog = "edit" | "rotate" | "revoke";
+
+function Details({ orgId, record }: KeyProps) {
+	const [dialog, setDialog] = useState<Dialog | undefined>();
 	const [secret, setSecret] = useState<Shown | undefined>();
 	const close = () => setDialog(undefined);
-	const [, navigate] = useLocation();
-	const apps = useAppsOfOrganization(orgId);
-	const roles = useRoles(orgId);
-	const edit = useChange("PUT /apikey/:id", () => {
-		notify(`Key ${record.name} saved.`);
-		close();
-	});
-	const revoke = useChange("DELETE /apikey/:id", () => {
-		notify(`Key ${record.name} revoked.`);
-		navigate(organizationPath(orgId, "keys"));
-	});
 	const reveal = useChange("GET /apikey/:id", (answer) => {
 		if ("key" in answer) setSecret({ value: answer.key, isNew: false });
 	});
@@ -95,67 +91,8 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 				</Text>
 			) : null}
 			{reveal.isError ? <Problem error={reveal.error} /> : null}
-			<KeyValues
-				items={[
-					[
-						"Roles",
-						<BindingList
-							key="bindings"
-							bindings={record.bindings}
-							apps={apps.data ?? []}
-							roles={roles}
-							orgId={orgId}
-						/>,
-					],
-					[
-						"Expires",
-						<span className="row wrap" key="expiry">
-							{record.expires_at === null ? "Never" : <Day value={record.expires_at} />}
-							<KeyState record={record} />
-						</span>,
-					],
-					["Last used", record.last_used_at === null ? "Never" : <Time key="used" value={record.last_used_at} />],
-					["Created", <Time key="created" value={record.created_at} />],
-					["May create organizations", record.global_permissions.includes("org.create") ? "Yes" : "No"],
-					["Allowed IP addresses", record.ip_allow_list.length === 0 ? "Any" : record.ip_allow_list.join(", ")],
-					[
-						"Secret",
-						record.is_hashed_key ? (
-							"Stored as a hash only"
-						) : record.revealed_at === null ? (
-							"Stored encrypted, can be revealed"
-						) : (
-							<Text key="seen" inherit>
-								Last revealed <Time value={record.revealed_at} />
-							</Text>
-						),
-					],
-					[
-						"Old secret",
-						record.previous_key_valid_until === null ? (
-							"None"
-						) : (
-							<Text key="old" inherit>
-								Valid until <Time value={record.previous_key_valid_until} />
-							</Text>
-						),
-					],
-				]}
-			/>
-			{dialog === "edit" ? (
-				<KeyForm
-					orgId={orgId}
-					title={`Edit ${record.name}`}
-					action="Save key"
-					record={record}
-					isPending={edit.isPending}
-					error={edit.error}
-					onClose={close}
-					onSubmit={(fields) =>
-						edit.mutate({ params: { id: record.id }, body: { ...fields, expires_at: fields.expires_at ?? "never" } })
-					}
-				/>
-			) : null}
+			<Facts orgId={orgId} record={record} />
+			{dialog === "edit" ? <EditKey orgId={orgId} record={record} onClose={close} /> : null}
 			{dialog === "rotate" ? (
 				<RotateKey
 					record={record}
@@ -166,40 +103,132 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 					}}
 				/>
 			) : null}
-			{dialog === "revoke" ? (
-				<Confirm
-					title={isForeign ? `Remove the roles of ${record.name}?` : `Revoke the key ${record.name}?`}
-					action={isForeign ? "Remove roles" : "Revoke key"}
-					isPending={revoke.isPending}
-					error={revoke.error}
-					onClose={close}
-					onConfirm={() => revoke.mutate({ params: { id: record.id }, query: isForeign ? { org_id: orgId } : {} })}
-				>
-					<Text size="sm">
-						{isForeign
-							? "The key belongs to another organization. It loses its roles in this one immediately."
-							: "Everything that uses it stops working immediately, also in other organizations. This cannot be undone."}
-						{record.last_used_at === null
-							? " It was never used."
-							: ` It was last used ${timeText(record.last_used_at)}.`}
-					</Text>
-				</Confirm>
-			) : null}
+			{dialog === "revoke" ? <RevokeKey orgId={orgId} record={record} onClose={close} /> : null}
 			{secret === undefined ? null : (
-				<SecretDialog
-					title={`${secret.isNew ? "New secret" : "Secret"} of ${record.name}`}
-					label="Secret"
-					value={secret.value}
-					closeText={secret.isNew ? undefined : "Close"}
-					onClose={() => setSecret(undefined)}
-				>
-					{secret.isNew && record.is_hashed_key
-						? "Copy it now: it is not shown again. Replace the old secret while that one is still valid."
-						: secret.isNew
-							? "Replace the old secret while that one is still valid. You can reveal the new one here again."
-							: "Anyone who has it can use the key. The audit log records that you revealed it."}
-				</SecretDialog>
+				<ShownSecret record={record} secret={secret} onClose={() => setSecret(undefined)} />
 			)}
 		</Screen>
+	);
+}
+
+function Facts({ orgId, record }: KeyProps) {
+	const apps = useAppsOfOrganization(orgId);
+	const roles = useRoles(orgId);
+	return (
+		<KeyValues
+			items={[
+				[
+					"Roles",
+					<BindingList key="bindings" bindings={record.bindings} apps={apps.data ?? []} roles={roles} orgId={orgId} />,
+				],
+				[
+					"Expires",
+					<span className="row wrap" key="expiry">
+						{record.expires_at === null ? "Never" : <Day value={record.expires_at} />}
+						<KeyState record={record} />
+					</span>,
+				],
+				["Last used", record.last_used_at === null ? "Never" : <Time key="used" value={record.last_used_at} />],
+				["Created", <Time key="created" value={record.created_at} />],
+				["May create organizations", record.global_permissions.includes("org.create") ? "Yes" : "No"],
+				["Allowed IP addresses", record.ip_allow_list.length === 0 ? "Any" : record.ip_allow_list.join(", ")],
+				[
+					"Secret",
+					record.is_hashed_key ? (
+						"Stored as a hash only"
+					) : record.revealed_at === null ? (
+						"Stored encrypted, can be revealed"
+					) : (
+						<Text key="seen" inherit>
+							Last revealed <Time value={record.revealed_at} />
+						</Text>
+					),
+				],
+				[
+					"Old secret",
+					record.previous_key_valid_until === null ? (
+						"None"
+					) : (
+						<Text key="old" inherit>
+							Valid until <Time value={record.previous_key_valid_until} />
+						</Text>
+					),
+				],
+			]}
+		/>
+	);
+}
+
+function EditKey({ orgId, record, onClose }: KeyProps & { readonly onClose: () => void }) {
+	const edit = useChange("PUT /apikey/:id", () => {
+		notify(`Key ${record.name} saved.`);
+		onClose();
+	});
+	return (
+		<KeyForm
+			orgId={orgId}
+			title={`Edit ${record.name}`}
+			action="Save key"
+			record={record}
+			isPending={edit.isPending}
+			error={edit.error}
+			onClose={onClose}
+			onSubmit={(fields) =>
+				edit.mutate({ params: { id: record.id }, body: { ...fields, expires_at: fields.expires_at ?? "never" } })
+			}
+		/>
+	);
+}
+
+/** A key of another organization stays there, and loses its roles in this one. */
+function RevokeKey({ orgId, record, onClose }: KeyProps & { readonly onClose: () => void }) {
+	const [, navigate] = useLocation();
+	const isForeign = record.org_id !== orgId;
+	const revoke = useChange("DELETE /apikey/:id", () => {
+		notify(isForeign ? `Roles of ${record.name} removed.` : `Key ${record.name} revoked.`);
+		navigate(organizationPath(orgId, "keys"));
+	});
+	return (
+		<Confirm
+			title={isForeign ? `Remove the roles of ${record.name}?` : `Revoke the key ${record.name}?`}
+			action={isForeign ? "Remove roles" : "Revoke key"}
+			isPending={revoke.isPending}
+			error={revoke.error}
+			onClose={onClose}
+			onConfirm={() => revoke.mutate({ params: { id: record.id }, query: isForeign ? { org_id: orgId } : {} })}
+		>
+			<Text size="sm">
+				{isForeign
+					? "The key belongs to another organization. It loses its roles in this one immediately."
+					: "Everything that uses it stops working immediately, also in other organizations. This cannot be undone."}
+				{record.last_used_at === null ? " It was never used." : ` It was last used ${timeText(record.last_used_at)}.`}
+			</Text>
+		</Confirm>
+	);
+}
+
+function ShownSecret({
+	record,
+	secret,
+	onClose,
+}: {
+	readonly record: KeyRecord;
+	readonly secret: Shown;
+	readonly onClose: () => void;
+}) {
+	return (
+		<SecretDialog
+			title={`${secret.isNew ? "New secret" : "Secret"} of ${record.name}`}
+			label="Secret"
+			value={secret.value}
+			closeText={secret.isNew ? undefined : "Close"}
+			onClose={onClose}
+		>
+			{secret.isNew && record.is_hashed_key
+				? "Copy it now: it is not shown again. Replace the old secret while that one is still valid."
+				: secret.isNew
+					? "Replace the old secret while that one is still valid. You can reveal the new one here again."
+					: "Anyone who has it can use the key. The audit log records that you revealed it."}
+		</SecretDialog>
 	);
 }

@@ -27,11 +27,7 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 	const [rotated, setRotated] = useState<KeyRecord | undefined>();
 	const [secret, setSecret] = useState<{ readonly value: string; readonly of?: KeyRecord } | undefined>();
 	const may = useOrganizationMay(orgId);
-	const apps = useAppsOfOrganization(orgId);
-	const roles = useRoles(orgId);
-	const keys = useAllPages("GET /apikey", {
-		query: { org_id: orgId },
-	});
+	const keys = useAllPages("GET /apikey", { query: { org_id: orgId } });
 	const create = useChange("POST /apikey", ({ key }) => {
 		setOpen(false);
 		setSecret({ value: key });
@@ -53,66 +49,7 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 								: "Ask an administrator of the organization to create one."}
 						</Empty>
 					) : (
-						<WholeList
-							label="API keys"
-							noun={["API key", "API keys"]}
-							isLinked
-							rows={items}
-							rowKey={({ id }) => id}
-							textOf={({ name, key_hint, bindings }) =>
-								[name, key_hint, ...bindings.map(({ role_name }) => titleOf(roles, role_name))].join(" ")
-							}
-							first="name"
-							descending={["used"]}
-							chips={KINDS}
-							columns={[
-								{
-									title: "Key",
-									sort: "name",
-									value: ({ name }) => name,
-									cell: (key) => (
-										<span className="named">
-											<TextLink to={keyPath(orgId, key.id)}>
-												<bdi title={key.name}>{key.name}</bdi>
-											</TextLink>
-											<KeyState record={key} />
-										</span>
-									),
-								},
-								{
-									title: "Roles",
-									wideOnly: true,
-									width: 260,
-									cell: ({ bindings, global_permissions }) => (
-										<>
-											<BindingList bindings={bindings} apps={apps.data ?? []} roles={roles} orgId={orgId} />
-											{global_permissions.length === 0 ? null : <Text size="sm">May create organizations</Text>}
-										</>
-									),
-								},
-								{
-									title: "Last used",
-									sort: "used",
-									value: ({ last_used_at }) => last_used_at,
-									wideOnly: true,
-									width: 116,
-									cell: ({ last_used_at }) => (last_used_at === null ? "Never" : <Time value={last_used_at} />),
-								},
-								{
-									title: "Expires",
-									sort: "expires",
-									value: ({ expires_at }) => expires_at,
-									wideOnly: true,
-									width: 116,
-									cell: ({ expires_at }) => (expires_at === null ? "Never" : <Day value={expires_at} />),
-								},
-								{
-									title: "Actions",
-									width: 100,
-									cell: (key) => <RotateInRow orgId={orgId} record={key} onRotate={() => setRotated(key)} />,
-								},
-							]}
-						/>
+						<KeyList orgId={orgId} keys={items} onRotate={setRotated} />
 					)
 				}
 			</Answer>
@@ -150,6 +87,81 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 				</SecretDialog>
 			)}
 		</Screen>
+	);
+}
+
+function KeyList({
+	orgId,
+	keys,
+	onRotate,
+}: {
+	readonly orgId: string;
+	readonly keys: readonly KeyRecord[];
+	readonly onRotate: (record: KeyRecord) => void;
+}) {
+	const apps = useAppsOfOrganization(orgId);
+	const roles = useRoles(orgId);
+	return (
+		<WholeList
+			label="API keys"
+			noun={["API key", "API keys"]}
+			isLinked
+			rows={keys}
+			rowKey={({ id }) => id}
+			textOf={({ name, key_hint, bindings }) =>
+				[name, key_hint, ...bindings.map(({ role_name }) => titleOf(roles, role_name))].join(" ")
+			}
+			first="name"
+			descending={["used"]}
+			chips={KINDS}
+			columns={[
+				{
+					title: "Key",
+					sort: "name",
+					value: ({ name }) => name,
+					cell: (key) => (
+						<span className="named">
+							<TextLink to={keyPath(orgId, key.id)}>
+								<bdi title={key.name}>{key.name}</bdi>
+							</TextLink>
+							<KeyState record={key} />
+						</span>
+					),
+				},
+				{
+					title: "Roles",
+					wideOnly: true,
+					width: 260,
+					cell: ({ bindings, global_permissions }) => (
+						<>
+							<BindingList bindings={bindings} apps={apps.data ?? []} roles={roles} orgId={orgId} />
+							{global_permissions.length === 0 ? null : <Text size="sm">May create organizations</Text>}
+						</>
+					),
+				},
+				{
+					title: "Last used",
+					sort: "used",
+					value: ({ last_used_at }) => last_used_at,
+					wideOnly: true,
+					width: 116,
+					cell: ({ last_used_at }) => (last_used_at === null ? "Never" : <Time value={last_used_at} />),
+				},
+				{
+					title: "Expires",
+					sort: "expires",
+					value: ({ expires_at }) => expires_at,
+					wideOnly: true,
+					width: 116,
+					cell: ({ expires_at }) => (expires_at === null ? "Never" : <Day value={expires_at} />),
+				},
+				{
+					title: "Actions",
+					width: 100,
+					cell: (key) => <RotateInRow orgId={orgId} record={key} onRotate={() => onRotate(key)} />,
+				},
+			]}
+		/>
 	);
 }
 

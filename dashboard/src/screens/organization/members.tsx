@@ -26,123 +26,28 @@ type Dialog =
 	| { readonly kind: "role" | "remove" | "add"; readonly member: Member }
 	| { readonly kind: "revoke"; readonly binding: MemberBinding };
 
+interface Invitation {
+	readonly email: string;
+	readonly link: string;
+}
+
 export default function Members({ orgId }: OrganizationScreenProps) {
 	const members = useAllPages("GET /organization/members", { query: { orgId, limit: "50" } });
-	const bindings = useAllPages("GET /organization/members/bindings", { query: { orgId, limit: "1000" } });
-	const apps = useAppsOfOrganization(orgId).data ?? [];
-	const account = useAsk("GET /account", {});
-	const roles = useRoles(orgId);
 	const may = useOrganizationMay(orgId);
-	const held = useHeld(orgId);
+	const mayInvite = may("org.invite_user") === true;
 	const [dialog, setDialog] = useState<Dialog | undefined>();
-	const [invitation, setInvitation] = useState<{ readonly email: string; readonly link: string } | undefined>();
-	const close = () => setDialog(undefined);
-	// There is no room for another column.
-	const isPhone = useIsPhone();
-	useDo("invite", () => setDialog("invite"), may("org.invite_user") === true);
-	const mayChange = may("org.update_user_roles") === true;
-	const bindingsOf = ({ uid }: Member) => (bindings.data ?? []).filter((binding) => binding.uid === uid);
-	const rolesOf = (member: Member) => (
-		<MemberRoles
-			role={titleOf(roles, member.role)}
-			email={member.email}
-			bindings={bindingsOf(member)}
-			roles={roles}
-			apps={apps}
-			onRemove={
-				mayChange
-					? (binding) =>
-							covers(held, roleIn(roles, binding.role_name)) ? () => setDialog({ kind: "revoke", binding }) : undefined
-					: undefined
-			}
-		/>
-	);
+	const [invitation, setInvitation] = useState<Invitation | undefined>();
+	useDo("invite", () => setDialog("invite"), mayInvite);
 	return (
 		<Screen
 			title="Members"
 			note="Members and open invitations."
-			actions={
-				may("org.invite_user") === true ? <Button onClick={() => setDialog("invite")}>Invite member</Button> : undefined
-			}
+			actions={mayInvite ? <Button onClick={() => setDialog("invite")}>Invite member</Button> : undefined}
 		>
 			<Answer query={members} what="members">
-				{(items) => (
-					<WholeList
-						label="Members"
-						noun={["member", "members"]}
-						textOf={(member) =>
-							[
-								member.email,
-								titleOf(roles, member.role),
-								...bindingsOf(member).map((binding) => bindingText(binding, roles, apps)),
-							].join(" ")
-						}
-						first="person"
-						rows={items}
-						rowKey={({ uid }) => uid}
-						columns={[
-							{
-								title: "Person",
-								sort: "person",
-								value: ({ email }) => email,
-								cell: (member) => (
-									<Stack gap={4} align="flex-start">
-										{member.email}
-										{member.is_tmp ? <Badge tone="warn">Invited</Badge> : null}
-										{member.uid === account.data?.uid ? <Badge>You</Badge> : null}
-										{isPhone ? rolesOf(member) : null}
-									</Stack>
-								),
-							},
-							{
-								title: "Role",
-								sort: "role",
-								value: ({ role }) => titleOf(roles, role),
-								wideOnly: true,
-								cell: rolesOf,
-							},
-							...(mayChange
-								? [
-										{
-											title: "Actions",
-											cell: (member: Member) => (
-												<MemberActions
-													member={member}
-													isCovered={covers(held, roleIn(roles, member.role))}
-													title={titleOf(roles, member.role)}
-													onOpen={(kind) => setDialog({ kind, member })}
-												/>
-											),
-										},
-									]
-								: []),
-						]}
-					/>
-				)}
+				{(items) => <MemberList orgId={orgId} members={items} onOpen={setDialog} />}
 			</Answer>
-			{dialog === "invite" ? (
-				<Invite
-					orgId={orgId}
-					onClose={close}
-					onDone={(created) => {
-						close();
-						// A person who is a member already gets the role and no link.
-						if ("link" in created) setInvitation(created);
-					}}
-				/>
-			) : null}
-			{typeof dialog === "object" && dialog.kind === "role" ? (
-				<ChangeRole orgId={orgId} member={dialog.member} onClose={close} onLink={setInvitation} />
-			) : null}
-			{typeof dialog === "object" && dialog.kind === "remove" ? (
-				<RemoveMember orgId={orgId} member={dialog.member} onClose={close} />
-			) : null}
-			{typeof dialog === "object" && dialog.kind === "add" ? (
-				<AddMemberRole orgId={orgId} email={dialog.member.email} apps={apps} onClose={close} />
-			) : null}
-			{typeof dialog === "object" && dialog.kind === "revoke" ? (
-				<RemoveMemberRole orgId={orgId} binding={dialog.binding} apps={apps} onClose={close} />
-			) : null}
+			<OpenDialog orgId={orgId} dialog={dialog} onClose={() => setDialog(undefined)} onInvited={setInvitation} />
 			{invitation === undefined ? null : (
 				<SecretDialog
 					title={`Invitation for ${invitation.email}`}
@@ -156,6 +61,117 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 			)}
 		</Screen>
 	);
+}
+
+function MemberList({
+	orgId,
+	members,
+	onOpen,
+}: {
+	readonly orgId: string;
+	readonly members: readonly Member[];
+	readonly onOpen: (dialog: Dialog) => void;
+}) {
+	const bindings = useAllPages("GET /organization/members/bindings", { query: { orgId, limit: "1000" } });
+	const apps = useAppsOfOrganization(orgId).data ?? [];
+	const account = useAsk("GET /account", {});
+	const roles = useRoles(orgId);
+	const held = useHeld(orgId);
+	const mayChange = useOrganizationMay(orgId)("org.update_user_roles") === true;
+	// There is no room for another column.
+	const isPhone = useIsPhone();
+	const bindingsOf = ({ uid }: Member) => (bindings.data ?? []).filter((binding) => binding.uid === uid);
+	const mayRevoke = (binding: MemberBinding) => covers(held, roleIn(roles, binding.role_name));
+	const rolesOf = (member: Member) => (
+		<MemberRoles
+			role={titleOf(roles, member.role)}
+			email={member.email}
+			bindings={bindingsOf(member)}
+			roles={roles}
+			apps={apps}
+			onRemove={
+				mayChange
+					? (binding) => (mayRevoke(binding) ? () => onOpen({ kind: "revoke", binding }) : undefined)
+					: undefined
+			}
+		/>
+	);
+	const actions = {
+		title: "Actions",
+		cell: (member: Member) => (
+			<MemberActions
+				member={member}
+				isCovered={covers(held, roleIn(roles, member.role))}
+				title={titleOf(roles, member.role)}
+				onOpen={(kind) => onOpen({ kind, member })}
+			/>
+		),
+	};
+	return (
+		<WholeList
+			label="Members"
+			noun={["member", "members"]}
+			textOf={(member) => {
+				const below = bindingsOf(member).map((binding) => bindingText(binding, roles, apps));
+				return [member.email, titleOf(roles, member.role), ...below].join(" ");
+			}}
+			first="person"
+			rows={members}
+			rowKey={({ uid }) => uid}
+			columns={[
+				{
+					title: "Person",
+					sort: "person",
+					value: ({ email }) => email,
+					cell: (member) => (
+						<Stack gap={4} align="flex-start">
+							{member.email}
+							{member.is_tmp ? <Badge tone="warn">Invited</Badge> : null}
+							{member.uid === account.data?.uid ? <Badge>You</Badge> : null}
+							{isPhone ? rolesOf(member) : null}
+						</Stack>
+					),
+				},
+				{ title: "Role", sort: "role", value: ({ role }) => titleOf(roles, role), wideOnly: true, cell: rolesOf },
+				...(mayChange ? [actions] : []),
+			]}
+		/>
+	);
+}
+
+function OpenDialog({
+	orgId,
+	dialog,
+	onClose,
+	onInvited,
+}: {
+	readonly orgId: string;
+	readonly dialog: Dialog | undefined;
+	readonly onClose: () => void;
+	readonly onInvited: (invitation: Invitation) => void;
+}) {
+	const apps = useAppsOfOrganization(orgId).data ?? [];
+	if (dialog === undefined) return null;
+	if (dialog === "invite") {
+		return (
+			<Invite
+				orgId={orgId}
+				onClose={onClose}
+				onDone={(created) => {
+					onClose();
+					// A person who is a member already gets the role and no link.
+					if ("link" in created) onInvited(created);
+				}}
+			/>
+		);
+	}
+	if (dialog.kind === "revoke") {
+		return <RemoveMemberRole orgId={orgId} binding={dialog.binding} apps={apps} onClose={onClose} />;
+	}
+	const { kind, member } = dialog;
+	if (kind === "role") return <ChangeRole orgId={orgId} member={member} onClose={onClose} onLink={onInvited} />;
+	if (kind === "remove") return <RemoveMember orgId={orgId} member={member} onClose={onClose} />;
+	return <AddMemberRole orgId={orgId} email={member.email} apps={apps} onClose={onClose} />;
 }
 
 /** An invitation gets roles on apps and channels after it is accepted. */

@@ -99,43 +99,7 @@ export function RolloutSettings({
 		change.error,
 		RULES.map(({ field }) => field),
 	);
-	const number = (name: Counted, description?: string) => (
-		<NumberField
-			label={FIELD_LABELS[name]}
-			description={description}
-			required
-			error={errors.at(name)}
-			min={RANGES[name][0]}
-			max={RANGES[name][1]}
-			value={Number(values[name])}
-			onChange={(value) => (value === "" ? undefined : set({ [name]: Number(value) }))}
-		/>
-	);
-	/** Empty means no limit. */
-	const limit = (field: "autoPauseCrashRateBps" | "autoPauseErrorRateBps", description: string) => (
-		<NumberField
-			label={`${FIELD_LABELS[field]}, in %`}
-			description={description}
-			error={errors.at(field)}
-			min={0.01}
-			max={100}
-			decimals={2}
-			value={values[field] === null ? "" : values[field] / 100}
-			onChange={(value) => set({ [field]: value === "" ? null : Math.round(Number(value) * 100) })}
-		/>
-	);
-	const optionalNumber = (name: Counted, description: string) => (
-		<NumberField
-			label={FIELD_LABELS[name]}
-			description={description}
-			placeholder="No limit"
-			error={errors.at(name)}
-			min={RANGES[name][0]}
-			max={RANGES[name][1]}
-			value={values[name] === null ? "" : Number(values[name])}
-			onChange={(value) => set({ [name]: value === "" ? null : Number(value) })}
-		/>
-	);
+	const fields: Fields = { values, set, errorAt: errors.at };
 	return (
 		<FormDialog
 			title={`Rollout settings of ${channel.name}`}
@@ -146,21 +110,7 @@ export function RolloutSettings({
 			onSubmit={submit}
 			onClose={onClose}
 		>
-			<fieldset className="group">
-				<legend>Devices that count</legend>
-				<Stack gap="sm">
-					<Switch
-						label={FIELD_LABELS.rolloutCountNewDevices}
-						description="Devices that are newer than the rollout always get the bundle, but count only if this is on, because anyone can invent device ids. Turn it on if your app is new."
-						checked={values.rolloutCountNewDevices}
-						onChange={(event) => set({ rolloutCountNewDevices: event.currentTarget.checked })}
-					/>
-					{optionalNumber(
-						"rolloutDevicesPerNetwork",
-						"Increase it, or leave it empty, if many devices share one address, such as in an office or a warehouse.",
-					)}
-				</Stack>
-			</fieldset>
+			<DevicesThatCount {...fields} />
 			<fieldset className="group">
 				<legend>Steps</legend>
 				<Stack gap="sm">
@@ -175,66 +125,164 @@ export function RolloutSettings({
 						}
 						onChange={(event) => setSteps(event.currentTarget.value)}
 					/>
-					{number("rolloutStepMinutes")}
-					{number("rolloutStepMinDevices")}
+					<Count name="rolloutStepMinutes" required {...fields} />
+					<Count name="rolloutStepMinDevices" required {...fields} />
 				</Stack>
 			</fieldset>
-			<fieldset className="group">
-				<legend>Failures</legend>
-				<Stack gap="sm">
-					<Switch
-						label={FIELD_LABELS.autoPauseEnabled}
-						description="Failures always stop a rollout with automatic steps."
-						checked={values.autoPauseEnabled}
-						onChange={(event) => set({ autoPauseEnabled: event.currentTarget.checked })}
-					/>
-					<NumberField
-						label={`${FIELD_LABELS.autoPauseFailureRateBps}, in %`}
-						description="A lower limit needs more reports: about 35 devices for 10 %, 73 for 5 %, 189 for 2 % and 381 for 1 %."
-						required
-						error={errors.at("autoPauseFailureRateBps")}
-						min={0}
-						max={100}
-						decimals={2}
-						value={values.autoPauseFailureRateBps / 100}
-						onChange={(value) =>
-							value === "" ? undefined : set({ autoPauseFailureRateBps: Math.round(Number(value) * 100) })
-						}
-					/>
-					{limit(
-						"autoPauseCrashRateBps",
-						"Devices on which the app crashed or stopped responding. Empty: crashes never stop the rollout.",
-					)}
-					{limit(
-						"autoPauseErrorRateBps",
-						"Devices with uncaught errors. Healthy apps often have some. Empty: errors never stop the rollout.",
-					)}
-					<NativeSelect
-						label={FIELD_LABELS.autoPauseAction}
-						data={ACTIONS}
-						error={errors.at("autoPauseAction")}
-						value={values.autoPauseAction}
-						onChange={(event) => set({ autoPauseAction: event.currentTarget.value as Settings["autoPauseAction"] })}
-					/>
-					{number("autoPauseMinAttempts", "With fewer reports, failures never stop the rollout.")}
-					{number("autoPauseMinFailures")}
-					<NativeSelect
-						label={FIELD_LABELS.autoPauseConfidence}
-						error={errors.at("autoPauseConfidence")}
-						description="How certain Capstan must be that the failure rate is above or below the limit."
-						data={[...new Set([...CONFIDENCES, channel.autoPauseConfidence])]
-							.sort((left, right) => left - right)
-							.map((share) => ({ value: String(share), label: `${percentOf(share)} %` }))}
-						value={String(values.autoPauseConfidence)}
-						onChange={(event) => set({ autoPauseConfidence: Number(event.currentTarget.value) })}
-					/>
-					{optionalNumber("autoPauseWindowMinutes", "Empty: counts all reports of the rollout.")}
-					{number("autoPauseCooldownMinutes", "Gives you time to investigate after you resume the rollout.")}
-				</Stack>
-			</fieldset>
+			<Failures confidences={confidencesOf(channel)} {...fields} />
 		</FormDialog>
 	);
 }
+
+interface Fields {
+	readonly values: Settings;
+	readonly set: (changed: Partial<Settings>) => void;
+	readonly errorAt: (field: keyof Settings) => string | undefined;
+}
+
+/** A number in the range of its rule. An empty field that is not required means no limit. */
+function Count({
+	name,
+	description,
+	required = false,
+	values,
+	set,
+	errorAt,
+}: Fields & { readonly name: Counted; readonly description?: string; readonly required?: boolean }) {
+	return (
+		<NumberField
+			label={FIELD_LABELS[name]}
+			description={description}
+			required={required}
+			placeholder={required ? undefined : "No limit"}
+			error={errorAt(name)}
+			min={RANGES[name][0]}
+			max={RANGES[name][1]}
+			value={values[name] === null ? "" : Number(values[name])}
+			onChange={(value) => {
+				if (value !== "") set({ [name]: Number(value) });
+				else if (!required) set({ [name]: null });
+			}}
+		/>
+	);
+}
+
+/** A share in %, stored in basis points; empty means no limit. */
+function Limit({
+	name,
+	description,
+	values,
+	set,
+	errorAt,
+}: Fields & { readonly name: "autoPauseCrashRateBps" | "autoPauseErrorRateBps"; readonly description: string }) {
+	return (
+		<NumberField
+			label={`${FIELD_LABELS[name]}, in %`}
+			description={description}
+			error={errorAt(name)}
+			min={0.01}
+			max={100}
+			decimals={2}
+			value={values[name] === null ? "" : values[name] / 100}
+			onChange={(value) => set({ [name]: value === "" ? null : Math.round(Number(value) * 100) })}
+		/>
+	);
+}
+
+function DevicesThatCount(fields: Fields) {
+	const { values, set } = fields;
+	return (
+		<fieldset className="group">
+			<legend>Devices that count</legend>
+			<Stack gap="sm">
+				<Switch
+					label={FIELD_LABELS.rolloutCountNewDevices}
+					description="Devices that are newer than the rollout always get the bundle, but count only if this is on, because anyone can invent device ids. Turn it on if your app is new."
+					checked={values.rolloutCountNewDevices}
+					onChange={(event) => set({ rolloutCountNewDevices: event.currentTarget.checked })}
+				/>
+				<Count
+					name="rolloutDevicesPerNetwork"
+					description="Increase it, or leave it empty, if many devices share one address, such as in an office or a warehouse."
+					{...fields}
+				/>
+			</Stack>
+		</fieldset>
+	);
+}
+
+function Failures({ confidences, ...fields }: Fields & { readonly confidences: readonly number[] }) {
+	const { values, set, errorAt } = fields;
+	return (
+		<fieldset className="group">
+			<legend>Failures</legend>
+			<Stack gap="sm">
+				<Switch
+					label={FIELD_LABELS.autoPauseEnabled}
+					description="Failures always stop a rollout with automatic steps."
+					checked={values.autoPauseEnabled}
+					onChange={(event) => set({ autoPauseEnabled: event.currentTarget.checked })}
+				/>
+				<NumberField
+					label={`${FIELD_LABELS.autoPauseFailureRateBps}, in %`}
+					description="A lower limit needs more reports: about 35 devices for 10 %, 73 for 5 %, 189 for 2 % and 381 for 1 %."
+					required
+					error={errorAt("autoPauseFailureRateBps")}
+					min={0}
+					max={100}
+					decimals={2}
+					value={values.autoPauseFailureRateBps / 100}
+					onChange={(value) =>
+						value === "" ? undefined : set({ autoPauseFailureRateBps: Math.round(Number(value) * 100) })
+					}
+				/>
+				<Limit
+					name="autoPauseCrashRateBps"
+					description="Devices on which the app crashed or stopped responding. Empty: crashes never stop the rollout."
+					{...fields}
+				/>
+				<Limit
+					name="autoPauseErrorRateBps"
+					description="Devices with uncaught errors. Healthy apps often have some. Empty: errors never stop the rollout."
+					{...fields}
+				/>
+				<NativeSelect
+					label={FIELD_LABELS.autoPauseAction}
+					data={ACTIONS}
+					error={errorAt("autoPauseAction")}
+					value={values.autoPauseAction}
+					onChange={(event) => set({ autoPauseAction: event.currentTarget.value as Settings["autoPauseAction"] })}
+				/>
+				<Count
+					name="autoPauseMinAttempts"
+					description="With fewer reports, failures never stop the rollout."
+					required
+					{...fields}
+				/>
+				<Count name="autoPauseMinFailures" required {...fields} />
+				<NativeSelect
+					label={FIELD_LABELS.autoPauseConfidence}
+					error={errorAt("autoPauseConfidence")}
+					description="How certain Capstan must be that the failure rate is above or below the limit."
+					data={confidences.map((share) => ({ value: String(share), label: `${percentOf(share)} %` }))}
+					value={String(values.autoPauseConfidence)}
+					onChange={(event) => set({ autoPauseConfidence: Number(event.currentTarget.value) })}
+				/>
+				<Count name="autoPauseWindowMinutes" description="Empty: counts all reports of the rollout." {...fields} />
+				<Count
+					name="autoPauseCooldownMinutes"
+					description="Gives you time to investigate after you resume the rollout."
+					required
+					{...fields}
+				/>
+			</Stack>
+		</fieldset>
+	);
+}
+
+/** Usual confidences, and the one that the channel has. */
+const confidencesOf = ({ autoPauseConfidence }: Channel) =>
+	[...new Set([...CONFIDENCES, autoPauseConfidence])].sort((left, right) => left - right);
 
 /** Null: no steps; undefined: the text is not valid. */
 function stepsOf(text: string): number[] | null | undefined {
