@@ -918,7 +918,7 @@ CREATE TABLE rollout_devices (
   -- Keyed hash of rollout and network, different in every rollout. NULL until the device was offered the bundle.
   network TEXT,
   -- The same for the network of the report. NULL: no report.
-  told_network TEXT,
+  reporting_network TEXT,
   -- The version that ran when the bundle was offered.
   from_version TEXT,
   -- When update checks offered the bundle. NULL: not known; reports of the device count only after an offer.
@@ -943,9 +943,9 @@ CREATE TABLE rollout_devices (
 -- Uncounted devices do not use up their network's limit.
 CREATE INDEX rollout_devices_by_network ON rollout_devices (rollout_id, network) WHERE network IS NOT NULL AND not_counted IS NULL;
 -- Devices that reported from another network than that of the offer; limited per network.
-CREATE INDEX rollout_devices_abroad ON rollout_devices (rollout_id, told_network) WHERE told_network <> network;
+CREATE INDEX rollout_devices_abroad ON rollout_devices (rollout_id, reporting_network) WHERE reporting_network <> network;
 -- Devices with reports but no known offer; deleted after a day.
-CREATE INDEX rollout_devices_early ON rollout_devices (rollout_id, told_network) WHERE first_served_at_ms IS NULL;
+CREATE INDEX rollout_devices_early ON rollout_devices (rollout_id, reporting_network) WHERE first_served_at_ms IS NULL;
 
 -- What was live on a channel when, by whom and why, rollouts included. Written in the batch of every change of what the channel serves
 -- (src/db/channel-history.ts). Names are copied, so entries outlive bundles and actors. Bounded per channel.
@@ -1153,9 +1153,9 @@ CREATE INDEX audit_log_denied ON audit_log (org_id, action, at_ms) WHERE action 
 
 -- == The main database and each telemetry database ==
 
--- The position of a clean-up job that reads a part of a large table in each run (src/db/table-walk.ts), and as `sweep` the last run of the
+-- The position of a clean-up job that reads a part of a large table in each run (src/db/table-walk.ts), and as `clean_up` the last run of the
 -- clean-up (src/db/job-runs.ts).
-CREATE TABLE sweep_positions (
+CREATE TABLE job_positions (
   step TEXT PRIMARY KEY,
   position TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -1204,7 +1204,7 @@ CREATE TABLE devices (
   updated_at_ms INTEGER NOT NULL,
   -- Report times of columns that are older than `last_seen_at_ms`: `{"channel_id":1795248000000}`. Last writer wins per column, so messages
   -- may arrive in any order.
-  told_at TEXT,
+  reported_at TEXT,
   -- The days on which its version changed and for which messages may still arrive, with the last version of each day and the time of its
   -- report: `{"20778":[3600000,"1.4.0"],"20779":[60000]}` (src/domain/statistics/device-record.ts). It is counted in daily_counts on these days, and by a
   -- sketch on all others.

@@ -61,7 +61,7 @@ export interface CostCounts {
 	readonly sharesQuestions: boolean;
 	/** First check of an app in a fresh isolate. */
 	readonly cold: Rows & { readonly r2ClassA: number; readonly r2ClassB: number };
-	readonly sweep: Rows & { readonly r2ClassA: number };
+	readonly cleanUp: Rows & { readonly r2ClassA: number };
 	readonly logLinesPerCheck: number;
 }
 
@@ -94,7 +94,7 @@ export const ASSUMED = {
 	/** Data centers, each with its own copies for an hour. */
 	dataCenters: 300,
 	isolateStartsPerDay: 24,
-	sweepsPerDay: 96,
+	cleanUpsPerDay: 96,
 	/** Age at which an isolate asks for changes. */
 	freshSeconds: 2,
 	/** Events of about 450 bytes, of which 64 kB are sent at once. */
@@ -238,9 +238,9 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form, deviceDays
 			rows(coldLoads, counts.cold),
 			{ r2ClassA: coldLoads * counts.cold.r2ClassA, r2ClassB: coldLoads * counts.cold.r2ClassB },
 		]),
-		part("clean-up", `${ASSUMED.sweepsPerDay} runs x ${text(counts.sweep.d1RowsRead)} rows read`, [
-			rows(ASSUMED.sweepsPerDay, counts.sweep),
-			{ r2ClassA: ASSUMED.sweepsPerDay * counts.sweep.r2ClassA },
+		part("clean-up", `${ASSUMED.cleanUpsPerDay} runs x ${text(counts.cleanUp.d1RowsRead)} rows read`, [
+			rows(ASSUMED.cleanUpsPerDay, counts.cleanUp),
+			{ r2ClassA: ASSUMED.cleanUpsPerDay * counts.cleanUp.r2ClassA },
 		]),
 		part(
 			"storage of devices",

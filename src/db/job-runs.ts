@@ -6,12 +6,12 @@ import { type CompiledQuery, sql } from "kysely";
 import { query } from "./client";
 
 /** Beside the positions of its steps. */
-const STEP = "sweep";
+const STEP = "clean_up";
 
 export function storeJobRun(atMs: number): CompiledQuery {
 	const position = JSON.stringify([atMs]);
 	return query
-		.insertInto("sweep_positions")
+		.insertInto("job_positions")
 		.values({ step: STEP, position })
 		.onConflict((conflict) => conflict.column("step").doUpdateSet({ position }))
 		.compile();
@@ -20,7 +20,7 @@ export function storeJobRun(atMs: number): CompiledQuery {
 /** No row before the first run. */
 export function lastJobRun(): CompiledQuery<{ readonly at_ms: number }> {
 	return query
-		.selectFrom("sweep_positions")
+		.selectFrom("job_positions")
 		.select(sql<number>`${sql.ref("position")} ->> 0`.as("at_ms"))
 		.where("step", "=", STEP)
 		.compile();

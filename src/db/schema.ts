@@ -64,11 +64,11 @@ import type {
 	DeviceEventsTable,
 	DeviceSketchesTable,
 	DevicesTable,
+	JobPositionsTable,
 	ReportedAppsTable,
 	ReportedBundlesTable,
 	ReportRemovalsTable,
 	RolloutDevicesTable,
-	SweepPositionsTable,
 } from "./schema/telemetry";
 import type {
 	WebhookAttemptsTable,
@@ -128,7 +128,7 @@ export interface Schema {
 	zip_only_devices: ZipOnlyDevicesTable;
 	dead_messages: DeadMessagesTable;
 	report_removals: ReportRemovalsTable;
-	sweep_positions: SweepPositionsTable;
+	job_positions: JobPositionsTable;
 	daily_storage: DailyStorageTable;
 	rollouts: RolloutsTable;
 	rollout_devices: RolloutDevicesTable;
@@ -153,5 +153,5 @@ export interface TelemetrySchema {
 	daily_health: DailyHealthTable;
 	device_events: DeviceEventsTable;
 	device_sketches: DeviceSketchesTable;
-	sweep_positions: SweepPositionsTable;
+	job_positions: JobPositionsTable;
 }

@@ -40,7 +40,7 @@ export async function walk(
 	const columns = sql.join(key.map((column) => sql.ref(column)));
 	const valuesOf = (position: RawBuilder<unknown>) =>
 		sql.join(key.map((_, index) => sql`${position} ->> ${sql.lit(index)}`));
-	const start = valuesOf(sql`coalesce((SELECT position FROM sweep_positions WHERE step = ${step}), ${first})`);
+	const start = valuesOf(sql`coalesce((SELECT position FROM job_positions WHERE step = ${step}), ${first})`);
 	for (let range = 0; range < MOST_RANGES; range++) {
 		const [end] = await db.batch([
 			sql<{ position: string }>`SELECT json_array(${columns}) AS position FROM ${sql.table(table)}
@@ -51,13 +51,13 @@ export async function walk(
 		const results = await db.batch([
 			...(await removals(sql<boolean>`(${columns}) > (${start}) AND ${until}`)),
 			query
-				.insertInto("sweep_positions")
+				.insertInto("job_positions")
 				.values({ step, position: next ?? afterLast })
 				.onConflict((conflict) =>
 					conflict
 						.column("step")
 						.doUpdateSet((eb) => ({ position: eb.ref("excluded.position") }))
-						.whereRef("sweep_positions.position", "<>", "excluded.position"),
+						.whereRef("job_positions.position", "<>", "excluded.position"),
 				)
 				.compile(),
 		]);

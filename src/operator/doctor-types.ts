@@ -59,7 +59,7 @@ export interface Status {
 	/** Deliveries whose time has come. Undefined: an earlier release. */
 	readonly webhooks?: { readonly due: number; readonly oldest_at: string | null };
 	/** Undefined: an earlier release. */
-	readonly last_sweep_at?: string | null;
+	readonly last_clean_up_at?: string | null;
 	readonly bucket: "works" | "fails" | "lacks_bundles";
 	/** Triggers of this release that the database lacks. Undefined: an earlier release. */
 	readonly missing_triggers?: number;

@@ -7,7 +7,7 @@ import type { AccountFacts, DoctorOptions, Finding, Status } from "./doctor-type
 import { npmCommand } from "./options";
 
 /** The clean-up runs every 15 minutes. */
-const OLD_SWEEP_MS = 45 * MINUTE_MS;
+const OLD_CLEAN_UP_MS = 45 * MINUTE_MS;
 const OLD_MESSAGE_MS = 5 * MINUTE_MS;
 
 export function queue({ nowMs }: DoctorOptions, { queue: backlog }: Status): Finding {
@@ -55,13 +55,13 @@ export function webhooks({ nowMs }: DoctorOptions, { webhooks: deliveries }: Sta
 	const ageMs = deliveries.oldest_at === null ? 0 : Math.max(0, nowMs() - Date.parse(deliveries.oldest_at));
 	const { due } = deliveries;
 	const detail = `${due === 1 ? "1 delivery is due" : `${due} deliveries are due`}${due > 0 ? `, the oldest for ${Math.round(ageMs / 1000)} s` : ""}`;
-	if (ageMs <= OLD_SWEEP_MS) return { check, state: "ok", detail };
+	if (ageMs <= OLD_CLEAN_UP_MS) return { check, state: "ok", detail };
 	const remedy =
 		"The clean-up wakes deliveries that wait. Check its finding, and look for step_failed and webhook errors in npx wrangler tail.";
 	return { check, state: "failed", detail, remedy };
 }
 
-export function cleanUp({ nowMs, isLocal, option }: DoctorOptions, { last_sweep_at: last }: Status): Finding {
+export function cleanUp({ nowMs, isLocal, option }: DoctorOptions, { last_clean_up_at: last }: Status): Finding {
 	const check = "clean-up";
 	if (last === undefined) return { check, state: "skipped", detail: "this release does not report it" };
 	const remedy = isLocal
@@ -71,6 +71,6 @@ export function cleanUp({ nowMs, isLocal, option }: DoctorOptions, { last_sweep_
 	const ageMs = nowMs() - Date.parse(last);
 	const minutes = Math.max(0, Math.round(ageMs / MINUTE_MS));
 	const detail = `ran ${minutes} ${minutes === 1 ? "minute" : "minutes"} ago`;
-	if (ageMs <= OLD_SWEEP_MS) return { check, state: "ok", detail };
+	if (ageMs <= OLD_CLEAN_UP_MS) return { check, state: "ok", detail };
 	return { check, state: isLocal ? "warning" : "failed", detail, remedy };
 }

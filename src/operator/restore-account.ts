@@ -1,7 +1,7 @@
 /**
  * Restores a backup into the databases and the bucket of an account, before the Worker is deployed.
  * Cloudflare imports the SQL of a database as a whole; its last statement is a mark, the row
- * `restore` of `sweep_positions`, which is deleted when the databases and the bucket are complete.
+ * `restore` of `job_positions`, which is deleted when the databases and the bucket are complete.
  */
 import { createReadStream } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
@@ -70,7 +70,7 @@ export async function restoreAccount(
 		const { storedObjects, failedObjects } = await storeObjects(place, options);
 		if (!onlyObjects && failedObjects.length === 0) {
 			for (const { binding } of manifest.databases) {
-				await place.execute(binding, `DELETE FROM sweep_positions WHERE step = '${MARK}'`);
+				await place.execute(binding, `DELETE FROM job_positions WHERE step = '${MARK}'`);
 			}
 		}
 		return {
@@ -119,8 +119,8 @@ async function stateOf(
 		"SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
 	);
 	if (tables.length === 0) return "empty";
-	const marks = tables.some(({ name }) => name === "sweep_positions")
-		? await place.query<{ position: string }>(binding, `SELECT position FROM sweep_positions WHERE step = '${MARK}'`)
+	const marks = tables.some(({ name }) => name === "job_positions")
+		? await place.query<{ position: string }>(binding, `SELECT position FROM job_positions WHERE step = '${MARK}'`)
 		: [];
 	if (marks[0]?.position === manifest.snapshot) return "restored";
 	throw new Failure(
@@ -134,7 +134,7 @@ async function stateOf(
 }
 
 const positionText = (step: string, position: string) =>
-	`INSERT INTO sweep_positions (step, position) VALUES (${literal(step)}, ${literal(position)})
+	`INSERT INTO job_positions (step, position) VALUES (${literal(step)}, ${literal(position)})
 		ON CONFLICT (step) DO UPDATE SET position = excluded.position;\n`;
 
 /**

@@ -36,8 +36,8 @@ interface Survey {
  * has together.
  */
 const OWN_TABLES = {
-	main: ["apps", "organizations", "app_reservations", "sweep_positions"],
-	telemetry: ["apps", "devices", "counted_ids", "sweep_positions"],
+	main: ["apps", "organizations", "app_reservations", "job_positions"],
+	telemetry: ["apps", "devices", "counted_ids", "job_positions"],
 } as const;
 
 const statusCommand = (name: string) => ["deployments", "status", "--name", name, "--json"];
@@ -48,11 +48,11 @@ const tablesCommand = (binding: string) => sqlCommand(binding, "SELECT name FROM
 const ledgerCommand = (binding: string) => sqlCommand(binding, "SELECT name FROM d1_migrations");
 
 /**
- * A row of `sweep_positions` with the name of the bucket that a restore has filled for the
+ * A row of `job_positions` with the name of the bucket that a restore has filled for the
  * database.
  */
 export const RESTORED_BUCKET = "restored_bucket";
-const restoredText = `SELECT position AS name FROM sweep_positions WHERE step = '${RESTORED_BUCKET}'`;
+const restoredText = `SELECT position AS name FROM job_positions WHERE step = '${RESTORED_BUCKET}'`;
 
 /** The commands of a survey of which everything exists. */
 export const surveyCommands = (name: string, { databases, bucketName, queues }: Project): (readonly string[])[] => [

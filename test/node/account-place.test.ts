@@ -148,7 +148,7 @@ describe("npm run restore -- --name", () => {
 		];
 		scene.setAccount({ databases, buckets: ["capstan-bundles"], objects: 3 });
 		expect(await scene.deploy().catch(String)).toContain('the bucket "capstan-bundles", which has 3 objects');
-		const position = "INSERT INTO sweep_positions (step, position) VALUES ('restored_bucket', ?)";
+		const position = "INSERT INTO job_positions (step, position) VALUES ('restored_bucket', ?)";
 		await database.prepare(position).bind("capstan-bundles").run();
 		expect(await scene.deploy()).toMatchObject({ key: { state: "created" } });
 	});

@@ -201,7 +201,7 @@ describe("a product with faults", () => {
 					database.prepare(
 						"INSERT INTO dead_messages (id, kind, body, sent_at_ms, died_at_ms) VALUES ('a', 'x', '{}', 1, 1)",
 					),
-					database.prepare(`INSERT INTO sweep_positions VALUES ('sweep', '[1]')`),
+					database.prepare(`INSERT INTO job_positions VALUES ('clean_up', '[1]')`),
 					database.prepare(
 						(await database
 							.prepare("SELECT 'DROP TRIGGER ' || name AS text FROM sqlite_master WHERE type = 'trigger' LIMIT 1")

@@ -30,8 +30,8 @@ afterAll(async () => {
 });
 
 describe.each([
-	["main", "MAIN", "sweep_positions"],
-	["telemetry", "TELEMETRY", "sweep_positions"],
+	["main", "MAIN", "job_positions"],
+	["telemetry", "TELEMETRY", "job_positions"],
 ] as const)("a %s database", (kind: DatabaseKind, binding, table) => {
 	let db: D1Database;
 	const names = async () => (await db.prepare("SELECT name FROM d1_migrations ORDER BY id").raw<[string]>()).flat();

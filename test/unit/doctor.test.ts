@@ -5,8 +5,8 @@ import type { DoctorOptions, Status } from "../../src/operator/doctor-types";
 import { cleanUp, webhooks } from "../../src/operator/doctor-work";
 
 const NOW_MS = Date.parse("2026-11-21T08:00:00.000Z");
-const found = (last_sweep_at: Status["last_sweep_at"], isLocal = false) =>
-	cleanUp({ nowMs: () => NOW_MS, isLocal } as DoctorOptions, { last_sweep_at } as Status);
+const found = (last_clean_up_at: Status["last_clean_up_at"], isLocal = false) =>
+	cleanUp({ nowMs: () => NOW_MS, isLocal } as DoctorOptions, { last_clean_up_at } as Status);
 const ranAgo = (minutes: number) => new Date(NOW_MS - minutes * MINUTE_MS).toISOString();
 
 describe("the clean-up", () => {

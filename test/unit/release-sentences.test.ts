@@ -134,7 +134,7 @@ describe("a message of a webhook", () => {
 		const data = { app_id: "com.example.app", actor: ada, target: channel, before: null, after: null, details: {} };
 		return eventSentence({ type, data: JSON.stringify({ ...data, ...fields }) }).replaceAll("\u00a0", " ");
 	};
-	const system = { actor: { type: "system", id: null, name: "sweep" } };
+	const system = { actor: { type: "system", id: null, name: "Automatic clean-up" } };
 	test.each([
 		[
 			"channel.promoted",

@@ -645,7 +645,7 @@ CREATE TABLE rollout_devices (
   rollout_id TEXT NOT NULL REFERENCES rollouts (id) ON DELETE CASCADE,
   device_id TEXT NOT NULL,
   network TEXT,
-  told_network TEXT,
+  reporting_network TEXT,
   from_version TEXT,
   first_served_at_ms INTEGER,
   last_served_at_ms INTEGER,
@@ -660,8 +660,8 @@ CREATE TABLE rollout_devices (
   PRIMARY KEY (rollout_id, device_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX rollout_devices_by_network ON rollout_devices (rollout_id, network) WHERE network IS NOT NULL AND not_counted IS NULL;
-CREATE INDEX rollout_devices_abroad ON rollout_devices (rollout_id, told_network) WHERE told_network <> network;
-CREATE INDEX rollout_devices_early ON rollout_devices (rollout_id, told_network) WHERE first_served_at_ms IS NULL;
+CREATE INDEX rollout_devices_abroad ON rollout_devices (rollout_id, reporting_network) WHERE reporting_network <> network;
+CREATE INDEX rollout_devices_early ON rollout_devices (rollout_id, reporting_network) WHERE first_served_at_ms IS NULL;
 CREATE TABLE channel_history (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
@@ -808,7 +808,7 @@ CREATE TABLE audit_log (
 CREATE INDEX audit_log_by_org ON audit_log (org_id, at_ms);
 CREATE INDEX audit_log_by_app ON audit_log (app_uuid, at_ms) WHERE app_uuid IS NOT NULL;
 CREATE INDEX audit_log_denied ON audit_log (org_id, action, at_ms) WHERE action = 'access.denied';
-CREATE TABLE sweep_positions (
+CREATE TABLE job_positions (
   step TEXT PRIMARY KEY,
   position TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;

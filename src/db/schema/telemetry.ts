@@ -22,7 +22,7 @@ export interface DevicesTable {
 	last_seen_at_ms: number | null;
 	created_at_ms: number;
 	updated_at_ms: number;
-	told_at: string | null;
+	reported_at: string | null;
 	counted_days: string | null;
 	revision: Generated<number>;
 	custom_id_first_at_ms: number | null;
@@ -108,7 +108,7 @@ export interface ReportedBundlesTable {
 	object_key: string | null;
 }
 
-export interface SweepPositionsTable {
+export interface JobPositionsTable {
 	step: string;
 	position: string;
 }
@@ -134,7 +134,7 @@ export interface RolloutDevicesTable {
 	rollout_id: string;
 	device_id: string;
 	network: string | null;
-	told_network: string | null;
+	reporting_network: string | null;
 	from_version: string | null;
 	first_served_at_ms: number | null;
 	last_served_at_ms: number | null;

@@ -27,7 +27,7 @@ CREATE TABLE devices (
   last_seen_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
-  told_at TEXT,
+  reported_at TEXT,
   counted_days TEXT,
   revision INTEGER NOT NULL DEFAULT 0,
   custom_id_first_at_ms INTEGER,
@@ -103,7 +103,7 @@ CREATE TABLE device_sketches (
   PRIMARY KEY (app_id, day, kind, version_name, slot)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX device_sketches_open ON device_sketches (app_id, day) WHERE slot > 0;
-CREATE TABLE sweep_positions (
+CREATE TABLE job_positions (
   step TEXT PRIMARY KEY,
   position TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;

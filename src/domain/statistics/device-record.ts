@@ -54,7 +54,7 @@ export type RecordRow = Readonly<Record<FieldName, Value>> & {
 	readonly last_seen_at_ms: number | null;
 	readonly created_at_ms: number;
 	readonly updated_at_ms: number;
-	readonly told_at: string | null;
+	readonly reported_at: string | null;
 	readonly counted_days: string | null;
 	readonly custom_id_first_at_ms: number | null;
 	readonly custom_id_changed_at_ms: number | null;
@@ -131,7 +131,7 @@ export class DeviceRecord {
 		if (row.last_seen_at_ms === null) return;
 		this.#lastSeenAtMs = row.last_seen_at_ms;
 		this.#writtenLastSeenAtMs = row.last_seen_at_ms;
-		const times = JSON.parse(row.told_at ?? "{}") as Partial<Record<FieldName, number>>;
+		const times = JSON.parse(row.reported_at ?? "{}") as Partial<Record<FieldName, number>>;
 		for (const [index, name] of FIELD_NAMES.entries()) {
 			if (row[name] === null && name !== CLEARABLE) continue;
 			this.#fields[index] = { value: row[name], atMs: times[name] ?? row.last_seen_at_ms };
@@ -239,7 +239,7 @@ export class DeviceRecord {
 			last_seen_at_ms: Number.isFinite(this.#lastSeenAtMs) ? this.#lastSeenAtMs : null,
 			created_at_ms: this.#createdAtMs,
 			updated_at_ms: Math.max(this.#updatedAtMs, this.#lastSeenAtMs),
-			told_at: times.length === 0 ? null : JSON.stringify(Object.fromEntries(times)),
+			reported_at: times.length === 0 ? null : JSON.stringify(Object.fromEntries(times)),
 			counted_days: formatDays(this.#days, this.firstDay),
 			custom_id_first_at_ms: this.#customIdFirstAtMs,
 			custom_id_changed_at_ms: this.#customIdChangedAtMs,

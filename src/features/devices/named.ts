@@ -26,7 +26,7 @@ interface NamedDevice {
  */
 export async function nameDevices(deps: TelemetryDeps & Pick<Deps, "now">): Promise<void> {
 	const main = openDb(deps.d1, "first-primary");
-	const position = sql`coalesce((SELECT position FROM sweep_positions WHERE step = ${STEP}), '["",""]')`;
+	const position = sql`coalesce((SELECT position FROM job_positions WHERE step = ${STEP}), '["",""]')`;
 	const [{ rows }] = await main.batch([
 		sql<NamedDevice>`SELECT o.app_id AS appId, o.device_id AS deviceId, a.telemetry_binding AS binding
 			FROM device_overrides o CROSS JOIN apps a ON a.id = o.app_id
@@ -44,7 +44,7 @@ export async function nameDevices(deps: TelemetryDeps & Pick<Deps, "now">): Prom
 	const last = rows.length < MOST_OVERRIDES ? undefined : rows.at(-1);
 	const next = JSON.stringify(last === undefined ? ["", ""] : [last.appId, last.deviceId]);
 	await main.batch([
-		sql`INSERT INTO sweep_positions (step, position) VALUES (${STEP}, ${next})
+		sql`INSERT INTO job_positions (step, position) VALUES (${STEP}, ${next})
 			ON CONFLICT (step) DO UPDATE SET position = excluded.position WHERE position <> excluded.position`.compile(query),
 	]);
 	if (failure !== undefined) throw failure;

@@ -96,7 +96,7 @@ const namedDevice = ({ device_id, created_at_ms, updated_at_ms }: OverrideRow): 
 	key_id: null,
 	default_channel: null,
 	channel_id: null,
-	told_at: null,
+	reported_at: null,
 	counted_days: null,
 	recent_reports: null,
 	custom_id_first_at_ms: null,

@@ -179,7 +179,7 @@ export const OUTCOME_TIMES = TIMES.map(([column]) => column);
 const REPORTED = ["installed_at_ms", "failed_at_ms", "crashed_at_ms", "errored_at_ms"];
 
 function writeOutcomes(outcomes: readonly Outcome[], counts: RawBuilder<unknown>): CompiledQuery {
-	const isOf = sql`n.rollout_id = placed.rollout_id AND n.told_network = placed.network`;
+	const isOf = sql`n.rollout_id = placed.rollout_id AND n.reporting_network = placed.network`;
 	// Excluded devices do not use up the limit of devices that count.
 	const isAlike = sql`(n.not_counted IS NOT NULL) = placed.is_uncounted`;
 	const reportedAtMs = (row: string) =>
@@ -197,7 +197,7 @@ function writeOutcomes(outcomes: readonly Outcome[], counts: RawBuilder<unknown>
 	return sql`WITH reported AS MATERIALIZED (
 			SELECT r.id AS rollout_id, value ->> 'deviceId' AS device_id, value ->> 'network' AS network, ${reported},
 				c.rollout_devices_per_network AS most, known.not_counted IS NOT NULL AS is_uncounted,
-				CASE WHEN value ->> 'network' IN (known.network, known.told_network) THEN 'known'
+				CASE WHEN value ->> 'network' IN (known.network, known.reporting_network) THEN 'known'
 					WHEN known.first_served_at_ms IS NULL THEN 'early' ELSE 'abroad' END AS place
 			FROM json_each(${JSON.stringify(outcomes)}) CROSS JOIN rollouts r ON r.id = value ->> 'rolloutId' AND r.ended_at_ms IS NULL
 				LEFT JOIN rollout_devices known ON known.rollout_id = r.id AND known.device_id = value ->> 'deviceId'
@@ -205,14 +205,14 @@ function writeOutcomes(outcomes: readonly Outcome[], counts: RawBuilder<unknown>
 				CROSS JOIN channels c ON c.id = r.channel_id
 			WHERE ${CREATED_AT_MS} IS NOT NULL AND (${counts})),
 		placed AS (SELECT *, count(*) OVER (PARTITION BY rollout_id, network, place, is_uncounted ORDER BY device_id) AS rank FROM reported)
-		INSERT INTO rollout_devices (rollout_id, device_id, told_network, ${columns})
+		INSERT INTO rollout_devices (rollout_id, device_id, reporting_network, ${columns})
 		SELECT rollout_id, device_id, network, ${columns} FROM placed
 		WHERE place = 'known' OR most IS NULL OR rank + CASE place
 			WHEN 'early' THEN (SELECT count(*) FROM rollout_devices n WHERE ${isOf} AND n.first_served_at_ms IS NULL)
-			ELSE (SELECT count(*) FROM rollout_devices n WHERE ${isOf} AND n.told_network <> n.network AND ${isAlike}) END <= most
+			ELSE (SELECT count(*) FROM rollout_devices n WHERE ${isOf} AND n.reporting_network <> n.network AND ${isAlike}) END <= most
 		ON CONFLICT (rollout_id, device_id) DO UPDATE SET
-			told_network = CASE WHEN ${reportedAtMs("excluded")} >= ${reportedAtMs("rollout_devices")} THEN excluded.told_network
-				ELSE told_network END,
+			reporting_network = CASE WHEN ${reportedAtMs("excluded")} >= ${reportedAtMs("rollout_devices")} THEN excluded.reporting_network
+				ELSE reporting_network END,
 			${sql.join(merged)}
 		WHERE ${sql.join(later, sql` OR `)}`.compile(query);
 }

@@ -103,7 +103,7 @@ function writeServed(rows: readonly ServedRow[]): CompiledQuery {
 	// A report may arrive before the offer; its row has no network yet and still counts against the
 	// limit. It is kept only if it came from the network of the offer, because anybody who knows the
 	// id can report early.
-	const isElsewhere = sql`(first_served_at_ms IS NULL OR ${countsFromNow}) AND told_network IS NOT excluded.network`;
+	const isElsewhere = sql`(first_served_at_ms IS NULL OR ${countsFromNow}) AND reporting_network IS NOT excluded.network`;
 	// Only the device's own network may change the version from which it updates.
 	const isNewer = sql`(${countsFromNow} OR excluded.last_served_at_ms >= coalesce(last_served_at_ms, 0)
 		AND excluded.network = coalesce(network, excluded.network))`;
@@ -130,7 +130,7 @@ function writeServed(rows: readonly ServedRow[]): CompiledQuery {
 		WHERE is_known = 1 OR CASE WHEN reason IS NULL THEN sampling ELSE noting_uncounted END = 1
 		ON CONFLICT (rollout_id, device_id) DO UPDATE SET
 			network = CASE WHEN ${countsFromNow} THEN excluded.network ELSE coalesce(network, excluded.network) END,
-			told_network = CASE WHEN ${isElsewhere} THEN NULL ELSE told_network END,
+			reporting_network = CASE WHEN ${isElsewhere} THEN NULL ELSE reporting_network END,
 			${sql.join(OUTCOME_TIMES.map((time) => sql`${sql.ref(time)} = CASE WHEN ${isElsewhere} THEN NULL ELSE ${sql.ref(time)} END`))},
 			from_version = CASE WHEN ${isNewer} THEN excluded.from_version ELSE from_version END,
 			first_served_at_ms = CASE WHEN ${countsFromNow} THEN excluded.first_served_at_ms

@@ -39,7 +39,7 @@ const BOOKKEEPING = [
 	"last_seen_at_ms",
 	"created_at_ms",
 	"updated_at_ms",
-	"told_at",
+	"reported_at",
 	"counted_days",
 	"custom_id_first_at_ms",
 	"custom_id_changed_at_ms",

@@ -75,7 +75,7 @@ export function attributed(
 ): CountedEvent {
 	const { metric, atMs, deviceAtMs, happenedAtMs = atMs } = event;
 	const isLate = happenedAtMs < atMs;
-	const times = JSON.parse(row.told_at ?? "{}") as { readonly version_name?: number };
+	const times = JSON.parse(row.reported_at ?? "{}") as { readonly version_name?: number };
 	const runs = [
 		...recent.runs(deviceAtMs === null ? null : deviceAtMs - atMs),
 		...(ran === undefined ? [] : [{ versionName: ran, atMs: times.version_name ?? row.last_seen_at_ms ?? 0 }]),

@@ -25,7 +25,7 @@ const MOST_STATISTICS_ROWS = 5_000;
  */
 const MOST_ROWS_LOOKED_AT = 500;
 /** Cron runs every 15 minutes, so the first run of a day measures the end of the day before. */
-const SWEEP_PERIOD_MS = 15 * MINUTE_MS;
+const CLEAN_UP_PERIOD_MS = 15 * MINUTE_MS;
 
 const STATISTICS_TABLES = {
 	daily_counts: ["app_id", "day", "version_name", "channel_name", "metric"],
@@ -43,7 +43,7 @@ const STATISTICS_TABLES = {
 export async function measureStorage(deps: Deps): Promise<void> {
 	const nowMs = deps.now();
 	const today = dayOf(nowMs);
-	const days = nowMs - startOfDayMs(today) < SWEEP_PERIOD_MS ? [today - 1, today] : [today];
+	const days = nowMs - startOfDayMs(today) < CLEAN_UP_PERIOD_MS ? [today - 1, today] : [today];
 	await openDb(deps.d1, "first-primary").batch(
 		days.map((day) =>
 			query

@@ -65,7 +65,7 @@ const DECIDING_NAMES = /^refuse/;
 /** Conditions that decide wherever they stand. */
 const DECIDING_TEXT = /\bownWorkOnly\b/;
 /**
- * Files of the product that keep no tenants apart: what they sweep goes by its age, what they fetch
+ * Files of the product that keep no tenants apart: what they clean up goes by its age, what they fetch
  * belongs to nobody here.
  */
 const WITHOUT_TENANTS =

@@ -16,7 +16,7 @@ import {
 	KEPT_DAYS,
 	prepareRetention,
 	readyOf,
-	rowsReadBySweep,
+	rowsReadByCleanUp,
 	runs,
 	UNCERTAIN_DAYS,
 	upload,
@@ -179,8 +179,8 @@ describe("the last bundles that were live on a channel", () => {
 		await live("production", "1.0.0", "1.1.0", "2.0.0");
 		const other = await setTestChannel(world, app, "other");
 		world.clock.nowMs += KEPT_DAYS * DAY_MS;
-		await rowsReadBySweep();
-		const before = await rowsReadBySweep();
+		await rowsReadByCleanUp();
+		const before = await rowsReadByCleanUp();
 		await testEnv.DB.prepare(
 			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
 			INSERT INTO channel_history (app_id, channel_id, at_ms, action, version_id, actor_type, actor_name, rollback_target)
@@ -188,6 +188,6 @@ describe("the last bundles that were live on a channel", () => {
 		)
 			.bind(app.uuid, other)
 			.run();
-		expect(await rowsReadBySweep()).toBe(before);
+		expect(await rowsReadByCleanUp()).toBe(before);
 	});
 });

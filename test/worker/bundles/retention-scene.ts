@@ -67,7 +67,7 @@ export async function upload(...versions: readonly string[]): Promise<number[]> 
 }
 
 /** Rows that the clean-up's query reads. */
-export async function rowsReadBySweep(): Promise<number> {
+export async function rowsReadByCleanUp(): Promise<number> {
 	const { sql, parameters } = expiredBundlesOfApps(world.clock.nowMs, 50, 200);
 	const { meta } = await testEnv.DB.prepare(sql)
 		.bind(...parameters)

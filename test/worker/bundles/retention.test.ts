@@ -23,7 +23,7 @@ import {
 	prepareRetention,
 	readyOf,
 	revisionOf,
-	rowsReadBySweep,
+	rowsReadByCleanUp,
 	runs,
 	startApp,
 	UNCERTAIN_DAYS,
@@ -67,7 +67,7 @@ describe("an unused bundle", () => {
 
 	test("costs the clean-up no rows while it is young", async () => {
 		await upload("2.0.0", "2.1.0");
-		const before = await rowsReadBySweep();
+		const before = await rowsReadByCleanUp();
 		expect(before).toBeGreaterThan(0);
 		const young = (await manyOld()).length;
 		await run(
@@ -77,14 +77,14 @@ describe("an unused bundle", () => {
 				.where("app_id", "=", app.uuid)
 				.where("created_at_ms", "<", young),
 		);
-		expect(await rowsReadBySweep()).toBe(before);
+		expect(await rowsReadByCleanUp()).toBe(before);
 	});
 
 	test("costs a few rows when it expires, for any number of devices, bundles and channels", async () => {
 		await upload("2.0.0", "2.1.0");
 		world.clock.nowMs += KEPT_DAYS * DAY_MS;
-		await rowsReadBySweep();
-		const before = await rowsReadBySweep();
+		await rowsReadByCleanUp();
+		const before = await rowsReadByCleanUp();
 		const many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)";
 		const made = "created_at_ms, updated_at_ms";
 		const reports = await reportsOf(app.uuid);
@@ -100,7 +100,7 @@ describe("an unused bundle", () => {
 					SELECT ?1, '1.0.' || i, 'deleted', 'r2', 'test', 0, 0, 0`,
 			].map((rows) => testEnv.DB.prepare(`${many} INSERT INTO ${rows} FROM n`).bind(app.uuid)),
 		);
-		expect(await rowsReadBySweep()).toBe(before);
+		expect(await rowsReadByCleanUp()).toBe(before);
 	});
 
 	test("is kept by its own app's retention; one day keeps only the newest, 0 keeps everything", async () => {

@@ -179,8 +179,15 @@ describe("the record of a device", () => {
 			row = record.row;
 		}
 		// When a custom id changed is known as far as the messages came in order.
-		const { told_at, counted_days, created_at_ms, updated_at_ms, last_seen_at_ms, custom_id_changed_at_ms, ...facts } =
-			row as unknown as RecordRow;
+		const {
+			reported_at,
+			counted_days,
+			created_at_ms,
+			updated_at_ms,
+			last_seen_at_ms,
+			custom_id_changed_at_ms,
+			...facts
+		} = row as unknown as RecordRow;
 		const counted = [...counts].map(([key, amount]) => {
 			const [day, version_name = ""] = key.split(" ");
 			return { day: Number(day), version_name, amount };

@@ -160,8 +160,8 @@ describe("GET /service/status", () => {
 
 	test("reports when the clean-up ran last, also if one of its jobs failed", async () => {
 		const world = await createWorld();
-		await world.deps.d1.prepare("DELETE FROM sweep_positions WHERE step = 'sweep'").run();
-		const at = async () => (await read(world, {})).body.last_sweep_at;
+		await world.deps.d1.prepare("DELETE FROM job_positions WHERE step = 'clean_up'").run();
+		const at = async () => (await read(world, {})).body.last_clean_up_at;
 		expect(await at()).toBe(null);
 		await runJobs(world.deps);
 		expect(await at()).toBe("2026-11-21T08:00:00.000Z");

@@ -300,11 +300,11 @@ describe("other organizations", () => {
 		world.clock.nowMs += THIRTY_DAYS_MS;
 		await runJobs(world.deps);
 		expect(await isThere()).toBe(false);
-		const bySweep = { actor_name: "Automatic clean-up", ip_address: null };
+		const byCleanUp = { actor_name: "Automatic clean-up", ip_address: null };
 		const details = { reason: "organization_removed", other_organization: true };
 		expect(await entriesOf(away.body.id)).toMatchObject([
 			{
-				...bySweep,
+				...byCleanUp,
 				target_id: world.adminKeyId,
 				before: { role_name: "org_super_admin", org_id: away.body.id },
 				details,
@@ -312,7 +312,7 @@ describe("other organizations", () => {
 		]);
 		expect(await entriesOf(other.orgId)).toMatchObject([
 			{
-				...bySweep,
+				...byCleanUp,
 				target_id: guest.id,
 				before: { id: bindingId, role_name: "app_reader", org_id: world.orgId },
 				details,

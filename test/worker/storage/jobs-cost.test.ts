@@ -139,13 +139,13 @@ describe("files of a deleted bundle", () => {
 		await removeUnusedDeltaFiles(openDb(testEnv.DB, "first-primary"), NOW_MS);
 		expect(await left()).toBe(50);
 		// The slow walk over all files is elsewhere.
-		await run(`INSERT INTO sweep_positions VALUES ('delta_files', '["zzz",""]')
+		await run(`INSERT INTO job_positions VALUES ('delta_files', '["zzz",""]')
 			ON CONFLICT (step) DO UPDATE SET position = excluded.position`);
 		world.clock.nowMs += HOUR_MS;
 		await world.request("DELETE", "/bundle", { key: world.adminKey, query: { app_id: app.appId, version: "1.0.0" } });
 		// A run that began before the deletion and ends after it.
 		await removeUnusedDeltaFiles(openDb(testEnv.DB, "first-primary"), world.clock.nowMs + 60_000);
-		await run(`UPDATE sweep_positions SET position = '["zzz",""]' WHERE step = 'delta_files'`);
+		await run(`UPDATE job_positions SET position = '["zzz",""]' WHERE step = 'delta_files'`);
 		await removeUnusedDeltaFiles(openDb(testEnv.DB, "first-primary"), world.clock.nowMs + HOUR_MS);
 		expect(await left()).toBe(10);
 		expect(await countOf(`garbage_objects WHERE object_prefix GLOB '${app.uuid}/${first}-*'`)).toBe(40);

@@ -3,7 +3,7 @@
  * is a success or 503; then the client continues, or starts again, or never returns and the clean-up
  * cleans up. The invariants hold throughout, and the end state is the right one.
  *
- * Each run has a dedicated app in one world, so that a few sweeps settle all of them.
+ * Each run has a dedicated app in one world, so that a few clean-ups settle all of them.
  */
 
 import { describe, expect, test } from "vitest";
@@ -30,8 +30,8 @@ async function createStage(world: World, flow: Flow): Promise<Stage> {
 	return stage;
 }
 
-/** Sweeps on two days: unfinished work expires, and garbage is removed twice. */
-async function sweepEverything(world: World): Promise<void> {
+/** Clean-ups on two days: unfinished work expires, and garbage is removed twice. */
+async function cleanUpEverything(world: World): Promise<void> {
 	for (let day = 0; day < 2; day++) {
 		world.clock.nowMs += DAY_MS;
 		await runJobs(world.deps);
@@ -78,12 +78,12 @@ async function runWithFault(world: World, flow: Flow, kind: FaultKind, ending: E
 
 /** The clean-up settles the runs: nothing unfinished remains, and what was reached stays. */
 async function settle(world: World, flow: Flow, ending: Ending, runs: readonly Run[]): Promise<void> {
-	await sweepEverything(world);
+	await cleanUpEverything(world);
 	for (const { stage } of runs) {
 		if (ending === "the client never returns") await flow.abandoned?.(stage);
 		else if (flow.name !== "delete the app" && !flow.name.includes("delta file")) await flow.reached(stage);
 	}
-	await sweepEverything(world);
+	await cleanUpEverything(world);
 	for (const { stage, where } of runs) {
 		expect([where, await violations(stage.app.uuid, { settled: true })]).toEqual([where, []]);
 	}

@@ -27,7 +27,7 @@ export function prepareEventScene(): void {
 		await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
 		world.deps.sent.length = 0;
 		for (const table of ["counted_ids", "dead_messages"]) await databaseOf(table).prepare(`DELETE FROM ${table}`).run();
-		for (const db of [testEnv.DB, REPORTS]) await db.prepare("DELETE FROM sweep_positions").run();
+		for (const db of [testEnv.DB, REPORTS]) await db.prepare("DELETE FROM job_positions").run();
 	});
 }
 let events = 0;

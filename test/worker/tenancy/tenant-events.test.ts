@@ -292,8 +292,8 @@ describe("deletion of old devices", () => {
 
 	test("continues after the stored position, and the next run starts again", async () => {
 		await run("DELETE FROM device_overrides");
-		await runOnReports("DELETE FROM sweep_positions");
-		await runOnReports(`INSERT INTO sweep_positions (step, position) VALUES ('devices', '["app-b","device-1"]')`);
+		await runOnReports("DELETE FROM job_positions");
+		await runOnReports(`INSERT INTO job_positions (step, position) VALUES ('devices', '["app-b","device-1"]')`);
 		await deleteOldDevices(world.deps, openReports());
 		const before = ["app-a device-1", "app-a device-2", "app-b device-1"];
 		expect(await left()).toEqual(before);

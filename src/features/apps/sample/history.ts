@@ -359,7 +359,7 @@ function rolloutStatements(appId: AppId, today: number, offers: readonly SampleO
 				"rollout_id",
 				"device_id",
 				"network",
-				"told_network",
+				"reporting_network",
 				"from_version",
 				"first_served_at_ms",
 				"last_served_at_ms",
