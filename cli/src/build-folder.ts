@@ -31,7 +31,7 @@ export interface Build {
 }
 
 /** Files that belong to no bundle unless somebody asks for them. */
-export interface Included {
+interface Included {
 	readonly hidden: boolean;
 	readonly sourceMaps: boolean;
 }

@@ -10,7 +10,7 @@ import { readText } from "./json-file";
 import type { Project } from "./project";
 
 /** `open`: the next `git add` takes it. `safe`: ignored, or outside of a repository. */
-export type Exposure = "tracked" | "open" | "safe";
+type Exposure = "tracked" | "open" | "safe";
 
 export async function exposureOf(path: string): Promise<Exposure> {
 	const [directory, name] = [dirname(path), basename(path)];

@@ -18,7 +18,7 @@ const ELECTRON_UPDATER = /new\s+ElectronUpdater\s*\(\s*\{/;
 const NOT_SEARCHED = new Set(["node_modules", "dist", "build", "out", "www", "coverage", "ios", "android"]);
 const MOST_SEARCHED_FILES = 2_000;
 
-export interface ConfigFile {
+interface ConfigFile {
 	/** Relative to the project. */
 	readonly path: string;
 	readonly text: string;
@@ -60,7 +60,7 @@ interface PackageJson {
 }
 
 /** The project that is meant where a directory holds two. */
-export interface Meant {
+interface Meant {
 	readonly platform?: Platform | undefined;
 	readonly appId?: string | undefined;
 }

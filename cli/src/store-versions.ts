@@ -10,7 +10,7 @@ import { type FoundVersions, gradleVersions, type Unreadable } from "./gradle-ve
 import { readJsonObject, readText } from "./json-file";
 import { lineAt, PBXPROJ, sourceOf, XCCONFIG, XML } from "./source-text";
 
-export interface NativeProjects {
+interface NativeProjects {
 	/** Folders in the directory of the app, as Capacitor's configuration names them. */
 	readonly android: string;
 	readonly ios: string;

@@ -6,7 +6,7 @@ import { holds, holdsRole, type Target } from "./decide";
 import type { Principal } from "./principal";
 
 /** A channel's rules, as columns of its row. */
-export interface PromotionRules {
+interface PromotionRules {
 	readonly protected: 0 | 1;
 	/** JSON array: roles, and ids of keys and accounts. */
 	readonly promoters: string;

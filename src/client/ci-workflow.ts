@@ -15,7 +15,7 @@ import { gitlabJobs } from "./ci-gitlab";
 export const CI_SYSTEMS = ["github", "gitlab"] as const;
 export type CiSystem = (typeof CI_SYSTEMS)[number];
 
-export interface CiFile {
+interface CiFile {
 	/** In the repository. */
 	readonly path: string;
 	readonly content: string;

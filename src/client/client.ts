@@ -51,7 +51,7 @@ export type CapstanClient = <const Key extends EndpointKey>(
 	...request: RequestArguments<Key>
 ) => Promise<AnswerOf<Key>>;
 
-export interface ClientOptions {
+interface ClientOptions {
 	/** E.g. `https://updates.example.com`. */
 	readonly baseUrl: string;
 	readonly key?: string;

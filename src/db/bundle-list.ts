@@ -12,7 +12,7 @@ export const BUNDLE_STATES = ["live", "unused", "preview", "unfinished", "delete
 type BundleState = (typeof BUNDLE_STATES)[number];
 export const BUNDLE_ORDERS = ["created", "version", "size"] as const;
 
-export interface BundleFilter {
+interface BundleFilter {
 	/** In lower case: a part of the version or of the notes. */
 	readonly search?: string | undefined;
 	/** Narrows to one version. */
@@ -21,7 +21,7 @@ export interface BundleFilter {
 	readonly state?: BundleState | undefined;
 }
 
-export interface BundleOrder {
+interface BundleOrder {
 	readonly sort?: (typeof BUNDLE_ORDERS)[number] | undefined;
 	readonly order?: "asc" | "desc" | undefined;
 }
@@ -47,12 +47,12 @@ const ORDERS: Readonly<Record<(typeof BUNDLE_ORDERS)[number], RawBuilder<unknown
 	size: sql`bundles.size_bytes`,
 };
 
-export interface BundlePage {
+interface BundlePage {
 	readonly limit: number;
 	readonly offset: number;
 }
 
-export interface FoundBundles {
+interface FoundBundles {
 	readonly total: number;
 	/** 1: the filter has looked at every bundle. */
 	readonly complete: number;

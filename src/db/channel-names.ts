@@ -94,7 +94,7 @@ export function previewNameIsFree(appId: AppId, name: string, { preview_channel_
 }
 
 /** SQL: the binding `b` is one of a preview channel. */
-export const IS_PREVIEW_BINDING = sql<boolean>`b.role_name IN (${sql.join(PREVIEW_CHANNEL_ROLES.map((role) => sql.lit(role)))})`;
+const IS_PREVIEW_BINDING = sql<boolean>`b.role_name IN (${sql.join(PREVIEW_CHANNEL_ROLES.map((role) => sql.lit(role)))})`;
 
 /** Reserves the name: preview keys cannot use it any more. */
 export function reserveName(appId: AppId, name: string, nowMs: number): CompiledQuery {

@@ -148,7 +148,7 @@ export function outcomesBySteps(
 		GROUP BY d.rollout_id, 2`.compile(query);
 }
 
-export interface InstallsRow {
+interface InstallsRow {
 	readonly version_name: string;
 	readonly install: number;
 	readonly fail: number;

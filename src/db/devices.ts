@@ -22,7 +22,7 @@ export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
 	readonly custom_id_devices: number;
 }
 
-export const MOST_SAME_CUSTOM_ID = 10;
+const MOST_SAME_CUSTOM_ID = 10;
 
 export interface DeviceFilter {
 	readonly channel: string | undefined;

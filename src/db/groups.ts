@@ -131,7 +131,7 @@ export function deleteGroupMember(groupId: string, userId: string): CompiledQuer
 	return query.deleteFrom("group_members").where("group_id", "=", groupId).where("user_id", "=", userId).compile();
 }
 
-export interface NewGroupBinding {
+interface NewGroupBinding {
 	readonly id: string;
 	readonly group_id: string;
 	readonly role_name: string;

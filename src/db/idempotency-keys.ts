@@ -8,7 +8,7 @@ import { DAY_MS } from "../domain/time";
 import { onUnique, query, type Statement } from "./client";
 
 /** Repetitions are answered for this time. */
-export const IDEMPOTENCY_MS = DAY_MS;
+const IDEMPOTENCY_MS = DAY_MS;
 /** Rows that a run of the clean-up deletes. */
 const MOST_OLD_ROWS = 5_000;
 

@@ -34,7 +34,7 @@ const rowsWhere = (orgId: string, condition: RawBuilder<unknown>) => sql<MemberB
 		LEFT JOIN deleted_apps d ON d.app_id = a.id LEFT JOIN channels c ON c.id = b.channel_id
 	WHERE b.org_id = ${orgId} AND b.scope_type <> 'org' AND b.parent_binding_id IS NULL AND ${condition}`;
 
-export interface MemberBindingFilter {
+interface MemberBindingFilter {
 	readonly uid: string | undefined;
 	readonly publicAppId: string | undefined;
 }
@@ -100,7 +100,7 @@ export function rolesBelow(orgId: string, email: string): CompiledQuery<RoleBelo
 export const emailOfHolder = (orgId: string, id: string) =>
 	sql<string>`(SELECT u.email FROM role_bindings b INNER JOIN users u ON u.id = b.user_id WHERE b.id = ${id} AND b.org_id = ${orgId})`;
 
-export interface PlaceRow {
+interface PlaceRow {
 	readonly app_uuid: string;
 	readonly app_id: string;
 	/** Null: the app has no channel of this name, or none was named. */

@@ -11,7 +11,7 @@ import type { Statement } from "./client";
 import { query } from "./client";
 import { bumpRevision } from "./snapshot";
 
-export interface NamedPreview {
+interface NamedPreview {
 	readonly id: number;
 	readonly app_id: string;
 	readonly name: string;

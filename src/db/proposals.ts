@@ -114,7 +114,7 @@ export interface WaitingApprovalRow extends WaitingProposal {
 }
 
 /** More of an app are not counted. */
-export const MOST_WAITING_SHOWN = 20;
+const MOST_WAITING_SHOWN = 20;
 
 /** The newest waiting proposals of an app, for what waits for the caller. */
 export const newestWaiting = (app: RawBuilder<string>, nowMs: number) =>

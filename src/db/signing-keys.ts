@@ -152,7 +152,7 @@ export function policyHasSigningKey(orgId: OrgId) {
 const MOST_COUNTED_KEYS = 50;
 export const MOST_COUNTED_DEVICES = 10_000;
 
-export interface DevicesOfKey {
+interface DevicesOfKey {
 	readonly key_id: string;
 	/** At most `MOST_COUNTED_DEVICES`. */
 	readonly devices: number;

@@ -251,7 +251,7 @@ export function dailyHealth(appId: AppId, range: DayRange, version: string | und
 		.compile();
 }
 
-export interface FailureRow {
+interface FailureRow {
 	readonly version_name: string;
 	/** See `storedCause`. */
 	readonly signal: string;

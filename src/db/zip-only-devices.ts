@@ -16,7 +16,7 @@ const PERIOD_MS = 10 * MINUTE_MS;
 const MOST_PUBLISHED = 30;
 
 /** App: its public id or its UUID. */
-export interface DeltaFailure {
+interface DeltaFailure {
 	readonly appId: string;
 	readonly deviceId: string;
 	readonly version: string;
@@ -25,7 +25,7 @@ export interface DeltaFailure {
 	readonly knownSinceMs: number;
 }
 
-export type InstalledBundle = Pick<DeltaFailure, "appId" | "deviceId" | "version">;
+type InstalledBundle = Pick<DeltaFailure, "appId" | "deviceId" | "version">;
 
 const NAMED_APP = sql`apps.id = coalesce((SELECT id FROM apps WHERE app_id = value ->> 0), value ->> 0)`;
 

@@ -21,7 +21,7 @@ import { isCode } from "./state";
 export const FORMAT = 1;
 const MANIFEST = "manifest.json";
 
-export interface BackupFile {
+interface BackupFile {
 	/** Below the directory of the backup. */
 	readonly path: string;
 	readonly sizeBytes: number;

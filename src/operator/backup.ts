@@ -62,7 +62,7 @@ interface BackupOptions {
 	readonly progress: Progress;
 }
 
-export interface BackupSummary {
+interface BackupSummary {
 	readonly directory: string;
 	readonly createdAt: string;
 	readonly rows: number;

@@ -24,7 +24,7 @@ const OTHER_SOURCES = [
 ];
 const STAMP = "source-hash.txt";
 
-export interface DashboardBuild {
+interface DashboardBuild {
 	/** By their paths below the static assets. */
 	readonly files: Readonly<Record<string, Buffer>>;
 	readonly manifest: Manifest;

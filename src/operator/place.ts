@@ -19,7 +19,7 @@ export interface StoredObject {
 	readonly storedAtMs: number;
 }
 
-export interface ObjectContent {
+interface ObjectContent {
 	readonly body: AsyncIterable<Uint8Array>;
 	readonly contentType: string | undefined;
 	readonly metadata: Readonly<Record<string, string>> | undefined;

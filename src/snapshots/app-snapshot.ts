@@ -9,7 +9,7 @@ import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm } from "../domain/ci/preview-nam
 import { type Bundle, type Channel, type Override, PLATFORMS, type Platform } from "../domain/updates/model";
 import type { SnapshotRows } from "./rows";
 
-export interface SnapshotApp {
+interface SnapshotApp {
 	/** UUID. */
 	readonly id: AppId;
 	/** Public id as it is stored; devices may send another case. */

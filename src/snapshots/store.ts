@@ -48,7 +48,7 @@ export interface CacheEntry {
 }
 
 /** Whether an app exists and its organization is not deleted. */
-export interface Liveness {
+interface Liveness {
 	readonly isLive: boolean;
 	/** As that of an entry. */
 	readonly mark: number;

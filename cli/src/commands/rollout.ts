@@ -19,7 +19,7 @@ const CHANNEL = {
 } as const;
 
 /** The command that finishes a rollout to every device, for people who read about one. */
-export const finishCommand = (channel: string) => `capstan rollout finish --channel ${channel}`;
+const finishCommand = (channel: string) => `capstan rollout finish --channel ${channel}`;
 
 export const rolloutStatus: Command = {
 	name: "rollout status",

@@ -6,7 +6,7 @@
 import { HOUR_MS } from "../../../src/domain/time";
 
 /** One row: an entry, or several that are shown as one. */
-export interface Fold<Item> {
+interface Fold<Item> {
 	readonly newest: Item;
 	/** Newest first, `newest` included. */
 	readonly items: readonly Item[];

@@ -39,7 +39,7 @@ export interface Pick<Row> {
 }
 
 /** The order of a list. */
-export interface Sorting {
+interface Sorting {
 	readonly by: string;
 	readonly isDescending: boolean;
 }

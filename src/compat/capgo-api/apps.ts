@@ -3,8 +3,6 @@
  */
 import * as v from "valibot";
 import { createApp, getApp, listApps, updateApp } from "../../features/apps/routes";
-import { createSampleApp } from "../../features/apps/sample/routes";
-import type { AnyEndpoint } from "../../http/endpoint";
 import type { RawInput } from "../../http/scope";
 import { bodyOf, type Fields, recordsWith, withForm, withRecordFields } from "./form";
 
@@ -68,6 +66,3 @@ export const listAppsForm = withForm(listApps, shown);
 export const getAppForm = withForm(getApp, shown);
 export const createAppForm = withForm(createApp, profile);
 export const updateAppForm = withForm(updateApp, profile);
-
-/** The path that Capgo has for its sample data. */
-export const createDemoApp: AnyEndpoint = { ...createSampleApp, path: "/app/demo" };

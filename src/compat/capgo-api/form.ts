@@ -107,7 +107,7 @@ export function alias<const Method_ extends AnyEndpoint["method"], const Path ex
  * names what the request has; then the schema checks the translated object. The documentation has
  * the fields of both.
  */
-export function withFields(
+function withFields(
 	own: v.GenericSchema | undefined,
 	{ entries, translate, kept = {} }: FurtherFields,
 ): v.GenericSchema {

@@ -26,7 +26,7 @@ export const listOrganizationsForm = withForm(listOrganizations, {
 });
 
 /** An address as people type it. */
-export function webAddress(value: unknown): unknown {
+function webAddress(value: unknown): unknown {
 	if (typeof value !== "string" || value === "" || /^[a-z][a-z\d+.-]*:/i.test(value)) return value;
 	return URL.canParse(`https://${value}`) ? `https://${value}` : value;
 }

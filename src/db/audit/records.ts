@@ -7,12 +7,12 @@ import { OPERATION_OF_ACTION, RECORD_OF_TARGET } from "../../domain/webhooks/aud
 import { query } from "../client";
 import type { AuditLogTable } from "../schema";
 
-export interface RecordFilter {
+interface RecordFilter {
 	readonly tableName: string | undefined;
 	readonly operation: string | undefined;
 }
 
-export type RecordEntry = Selectable<AuditLogTable> & {
+type RecordEntry = Selectable<AuditLogTable> & {
 	readonly table_name: string;
 	readonly operation: "INSERT" | "UPDATE" | "DELETE";
 };

@@ -110,7 +110,7 @@ class UnflaggedNames {
 export type ArchiveFile = Pick<ArchiveEntry, "crc32" | "uncompressedBytes" | "compressedBytes">;
 
 /** Runs the reading of a directory of that size, when there is room for it. */
-export type DirectoryReading = <Value>(directoryBytes: number, read: () => Promise<Value>) => Promise<Value>;
+type DirectoryReading = <Value>(directoryBytes: number, read: () => Promise<Value>) => Promise<Value>;
 
 /**
  * The files of an archive that passed the check, by path. Undefined if the directory has more than

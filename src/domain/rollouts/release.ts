@@ -18,7 +18,7 @@ export const RELEASE_STATES = [
 	"replaced",
 	"rolled_back",
 ] as const;
-export type ReleaseState = (typeof RELEASE_STATES)[number];
+type ReleaseState = (typeof RELEASE_STATES)[number];
 
 interface Entry {
 	readonly at_ms: number;
@@ -36,7 +36,7 @@ interface Facts {
 	readonly next: { readonly action: string; readonly at_ms: number } | undefined;
 }
 
-export interface Course {
+interface Course {
 	readonly state: ReleaseState;
 	readonly liveAtMs: number | null;
 	readonly endedAtMs: number | null;

@@ -22,11 +22,11 @@ export const CHANNEL_PROBLEMS = [
 ] as const;
 
 /** Settings of POST /channel that solve a problem. */
-export type ProblemSettings = Omit<ChannelSettings, "disableAutoUpdate"> & {
+type ProblemSettings = Omit<ChannelSettings, "disableAutoUpdate"> & {
 	readonly disableAutoUpdate?: "none" | "major";
 };
 
-export interface ChannelProblem {
+interface ChannelProblem {
 	readonly code: (typeof CHANNEL_PROBLEMS)[number];
 	/** The problem and its fix, naming the channel and the values. */
 	readonly message: string;

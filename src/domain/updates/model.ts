@@ -79,7 +79,7 @@ export interface Channel {
  * Whether a preview's channel serves devices that send its name. Operators and preview links reach
  * it all the same.
  */
-export interface PreviewNaming {
+interface PreviewNaming {
 	/** The name has the form of a preview (preview-names.ts). */
 	readonly hasForm: boolean;
 	/** More devices sent the name than testers do. */

@@ -47,7 +47,7 @@ export const roleSchema = v.strictObject({
 	updated_at: nullableTime,
 });
 
-export const holderSchema = v.strictObject({
+const holderSchema = v.strictObject({
 	/** `channel`: a protected channel that names the role in `promoters`. */
 	type: v.picklist(["api_key", "user", "group", "invitation", "channel"]),
 	id: v.string(),

@@ -62,7 +62,7 @@ export interface Refused {
  * Something that the answer to an accepted report says, because the report does not count as it was
  * sent.
  */
-export type Remark =
+type Remark =
 	| { readonly not_counted: "too_old" | "too_many_reports"; readonly message: string }
 	| { readonly note: "in_the_future"; readonly message: string };
 

@@ -44,7 +44,7 @@ interface RefusalAnswer {
 }
 
 /** Every answer of POST /updates; check.ts has the schema. */
-export type CheckAnswer = UpdateAnswer | { readonly version: typeof BUILTIN } | RefusalAnswer;
+type CheckAnswer = UpdateAnswer | { readonly version: typeof BUILTIN } | RefusalAnswer;
 
 /** From these versions on the native plugin passes link and comment to the app. */
 const READS_METADATA = { 5: "5.35.0", 6: "6.35.0", 7: "7.35.0", 8: "8.35.0" };

@@ -67,7 +67,7 @@ export function isUuid(value: unknown): value is string {
 	return typeof value === "string" && UUID.test(value);
 }
 
-export function isTextUpTo(longest: number, value: unknown): value is string {
+function isTextUpTo(longest: number, value: unknown): value is string {
 	return typeof value === "string" && value.length <= longest;
 }
 

@@ -71,7 +71,7 @@ export interface Holding {
 	readonly arrived: () => void;
 }
 
-export interface Budget {
+interface Budget {
 	/**
 	 * Counts the bytes while the work runs. Work must not take from the same budget again.
 	 * @param bytes more than a share is let in if nothing else of that share is held

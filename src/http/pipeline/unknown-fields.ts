@@ -31,11 +31,7 @@ interface Looked {
 const WRAPPERS: readonly string[] = ["optional", "nullish", "nullable", "exact_optional", "undefinedable"];
 
 /** Dotted names of the fields in the value that the schema does not have. */
-export function unknownFields(
-	schema: v.GenericSchema | undefined,
-	value: unknown,
-	path: readonly string[] = [],
-): string[] {
+function unknownFields(schema: v.GenericSchema | undefined, value: unknown, path: readonly string[] = []): string[] {
 	if (typeof value !== "object" || value === null) return [];
 	const { type, entries, item, wrapped, options } = (schema ?? { type: "object", entries: {} }) as unknown as Looked;
 	if (wrapped !== undefined && WRAPPERS.includes(type)) return unknownFields(wrapped, value, path);

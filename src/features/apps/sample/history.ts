@@ -52,7 +52,7 @@ const CONFIDENCE_BPS = 9_500;
 const MIN_ATTEMPTS = 8;
 const MIN_FAILURES = 3;
 
-export interface SampleHistory {
+interface SampleHistory {
 	/** For the batch that creates the app. */
 	readonly statements: readonly CompiledQuery[];
 	/** For the telemetry database of the app. */
