@@ -301,7 +301,6 @@ function pipelineErrors(endpoint: AnyEndpoint): ErrorCode[] {
 		if (code === "ip_address_not_allowed" || code === "api_key_violates_policy") {
 			return !("public" in access || "ownSession" in access);
 		}
-		if (code === "too_many_requests") return !("public" in access);
 		if (ERROR_STATUS[code] === 404) return code === hidden;
 		if (code === "session_required") return "ownSession" in access;
 		if (code === "recent_sign_in_required") return endpoint.recentSignIn !== undefined;
@@ -315,9 +314,14 @@ function pipelineErrors(endpoint: AnyEndpoint): ErrorCode[] {
 	}).concat(hidden === undefined ? [] : [hidden]);
 }
 
-function failures(endpoint: AnyEndpoint): Json {
+/** All codes that the endpoint answers with. */
+export function errorsOf(endpoint: AnyEndpoint): ReadonlySet<ErrorCode> {
 	const ofRepetition = takesIdempotencyKey(endpoint) ? IDEMPOTENCY_ERRORS : [];
-	const codes = new Set([...pipelineErrors(endpoint), ...endpoint.errors, ...ofRepetition]);
+	return new Set([...pipelineErrors(endpoint), ...endpoint.errors, ...ofRepetition]);
+}
+
+function failures(endpoint: AnyEndpoint): Json {
+	const codes = errorsOf(endpoint);
 	const byStatus = new Map<number, ErrorCode[]>();
 	for (const code of codes) byStatus.set(ERROR_STATUS[code], [...(byStatus.get(ERROR_STATUS[code]) ?? []), code]);
 	return Object.fromEntries(

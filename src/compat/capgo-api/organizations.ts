@@ -64,7 +64,7 @@ const change = withForm(updateOrganization, {
 const either = {
 	body: v.object({ ...entriesOf(creation.body), ...entriesOf(change.body), orgId: optional(uuid) }),
 	response: v.union([change.response as v.GenericSchema, creation.response as v.GenericSchema]),
-	errors: [...new Set([...creation.errors, ...change.errors])],
+	errors: [...new Set([...creation.errors, ...change.errors, "organization_not_found" as const])],
 };
 const eitherForm = { forms: { instead: (raw: RawInput) => (hasOrganization(raw) ? change : creation) } };
 

@@ -235,6 +235,7 @@ const list = {
 		response: () => v.union([v.array(webhookSchema), v.strictObject({ ...webhookSchema.entries, stats_24h: counts })]),
 		example: { query: { orgId: EXAMPLE_ORG }, response: [exampleWebhook] },
 	}),
+	errors: [...listWebhooks.errors, "webhook_not_found" as const],
 	load: ({ query: { orgId, webhookId } }: Loading, nowMs: number) => ({
 		webhooks: webhookId === undefined ? webhooksOf(orgId) : webhookById(orgId, webhookId),
 		counts: webhookId === undefined ? undefined : deliveryCounts(orgId, webhookId, nowMs - DAY_MS, MOST_COUNTED),

@@ -46,7 +46,7 @@ export const passkeySignInOptions = endpoint({
 	access: { public: WHY_PUBLIC_SIGN_IN },
 	body: v.object({}),
 	response: answerOfOptions,
-	errors: ["cross_site_request", "https_required", "too_many_requests"],
+	errors: ["cross_site_request", "https_required"],
 	example: { body: {}, response: { attempt: EXAMPLE_ATTEMPT, options: EXAMPLE_OPTIONS } },
 	async handle(context) {
 		const { db, deps, origin, nowMs, actor } = context;
@@ -80,7 +80,7 @@ export const signInWithPasskey = endpoint({
 	access: { public: WHY_PUBLIC_SIGN_IN },
 	body: v.object({ attempt: tokenField, credential: assertion }),
 	response: signedInSchema,
-	errors: ["cross_site_request", "https_required", "sign_in_failed", "too_many_requests"],
+	errors: ["cross_site_request", "https_required", "sign_in_failed"],
 	example: { body: { attempt: EXAMPLE_ATTEMPT, credential: EXAMPLE_ASSERTION }, response: SIGNED_IN_EXAMPLE },
 	load: ({ body }, nowMs) => ({
 		challenge: challengeOf(hashKey(body.attempt), "passkey", nowMs),

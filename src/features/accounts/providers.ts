@@ -58,7 +58,7 @@ export const beginProvider = endpoint({
 	query: v.object({ next: optional(text(2048)) }),
 	status: [302],
 	response: REDIRECT,
-	errors: ["sign_in_method_not_found", "https_required", "too_many_requests"],
+	errors: ["sign_in_method_not_found", "https_required"],
 	example: { query: { next: "/docs" } },
 	async handle({ deps, input, origin, nowMs, actor }) {
 		requireCookies(origin);

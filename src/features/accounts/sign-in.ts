@@ -106,7 +106,7 @@ export const sendSignInCode = endpoint({
 	body: v.object({ email: emailAddress }),
 	status: [202],
 	response: v.strictObject({ status: v.literal("ok"), attempt: v.string(), expires_at: time }),
-	errors: ["cross_site_request", "https_required", "sign_in_method_not_found", "too_many_requests"],
+	errors: ["cross_site_request", "https_required", "sign_in_method_not_found"],
 	example: {
 		body: { email: "ada@example.com" },
 		response: { status: "ok", attempt: EXAMPLE_ATTEMPT, expires_at: "2026-11-21T08:10:00.000Z" },
@@ -174,7 +174,7 @@ export const signInWithCode = endpoint({
 	access: { public: WHY_PUBLIC_SIGN_IN },
 	body: v.object({ attempt: tokenField, code: codeField }),
 	response: signedInSchema,
-	errors: ["cross_site_request", "https_required", "sign_in_failed", "too_many_requests"],
+	errors: ["cross_site_request", "https_required", "sign_in_failed"],
 	example: { body: { attempt: EXAMPLE_ATTEMPT, code: "123456" }, response: SIGNED_IN_EXAMPLE },
 	async handle(context) {
 		const { db, deps, input, nowMs } = context;
@@ -214,7 +214,7 @@ export const signInWithLink = endpoint({
 	access: { public: WHY_PUBLIC_SIGN_IN },
 	body: v.object({ token: tokenField }),
 	response: signedInSchema,
-	errors: ["cross_site_request", "https_required", "sign_in_failed", "too_many_requests"],
+	errors: ["cross_site_request", "https_required", "sign_in_failed"],
 	example: { body: { token: "sil_…" }, response: SIGNED_IN_EXAMPLE },
 	load: ({ body }, nowMs) => ({ account: accountByLink(hashKey(body.token), nowMs) }),
 	async handle(context) {

@@ -129,7 +129,7 @@ export const offerTransfer = endpoint({
 		expires_at: time,
 		ends: v.strictObject({ bindings: v.array(endingBinding), binding_count: v.number() }),
 	}),
-	errors: [],
+	errors: ["organization_not_found"],
 	example: {
 		body: { app_id: "com.example.app", to_org: TO_ORG },
 		response: {

@@ -24,6 +24,7 @@ export const PROMOTION_ERRORS = [
 	"channel_delta_required",
 	"channel_protected",
 	"channel_zip_required",
+	"recent_sign_in_required",
 ] as const;
 
 export const CHANNEL_CHANGE_PERMISSIONS = [
@@ -44,6 +45,7 @@ export const CHANNEL_CHANGE_ERRORS = [
 	"channel_changed",
 	"channel_delta_required",
 	"channel_has_no_platform",
+	"channel_not_found",
 	"channel_name_reserved",
 	"channel_protected",
 	"channel_zip_required",

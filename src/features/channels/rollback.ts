@@ -116,6 +116,7 @@ export const rollBackChannel = endpoint({
 		"channel_not_found",
 		"channel_protected",
 		"nothing_to_roll_back_to",
+		"recent_sign_in_required",
 	],
 	example: {
 		body: { app_id: "com.example.app", channel: "production" },

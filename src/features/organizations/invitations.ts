@@ -67,7 +67,7 @@ export const showInvitation = endpoint({
 		invited_by: v.string(),
 		expires_at: time,
 	}),
-	errors: ["invitation_not_found", "too_many_requests"],
+	errors: ["invitation_not_found"],
 	example: {
 		body: { token: EXAMPLE_TOKEN },
 		response: {

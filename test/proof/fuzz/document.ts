@@ -85,10 +85,11 @@ export function readDocument(document: JsonSchema): ApiDocument {
 			// The runtime takes `..` for the parent and leaves `%2e%2e` and backslashes as they are, which
 			// URL would not.
 			const kept = target.replace(/%2e/gi, ENCODED_DOT).replaceAll("\\", BACKSLASH);
-			const href = kept.startsWith("/") ? origin + kept : kept;
-			if (!URL.canParse(href, origin)) return { operation: undefined, methods: [] };
+			// A target that is neither a path nor an address reaches the runtime as the root.
+			const href = kept.startsWith("/") ? origin + kept : URL.canParse(kept) ? kept : origin;
+			if (!URL.canParse(href)) return { operation: undefined, methods: [] };
 			// The server's own reading of a path, percent-encoding included.
-			const path = getPathNoStrict({ url: new URL(href, origin).href } as Request)
+			const path = getPathNoStrict({ url: new URL(href).href } as Request)
 				.replaceAll(ENCODED_DOT, ".")
 				.replaceAll(BACKSLASH, "\\");
 			const wanted = method === "HEAD" ? "GET" : method;

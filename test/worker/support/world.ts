@@ -14,6 +14,7 @@ import type { Deps, Env, RequestLimit } from "../../../src/deps";
 import type { QueueMessage } from "../../../src/messages";
 import { type Actors, actors } from "./actors";
 import { withinLimits } from "./d1-limits";
+import { refuseUndeclared } from "./declared-errors";
 import type { Scene, TestApp } from "./scene";
 
 export * from "./scene";
@@ -231,7 +232,10 @@ export async function makeOperator({ userId, orgId }: Pick<World, "userId" | "or
 		.run();
 }
 
-/** Sends requests through one application; holds answers to their schema and to two round trips. */
+/**
+ * Sends requests through one application; holds answers to their declared form and errors, and to
+ * two round trips.
+ */
 export function requestThrough(app: ReturnType<typeof createApp>): World["request"] {
 	/**
 	 * An isolate looks a credential up alone before it reads more for it the first time, or again
@@ -271,9 +275,11 @@ export function requestThrough(app: ReturnType<typeof createApp>): World["reques
 		else if (response.status === 401) known.delete(credential);
 		if (trips !== undefined && trips > mostTrips + lookUps)
 			throw new Error(`${method} ${path} took ${trips} D1 round trips`);
+		const answer = isJson && bytes.byteLength > 0 ? JSON.parse(new TextDecoder().decode(bytes)) : bytes;
+		if (response.status >= 400) refuseUndeclared(method, url.pathname, answer);
 		return {
 			status: response.status,
-			body: (isJson && bytes.byteLength > 0 ? JSON.parse(new TextDecoder().decode(bytes)) : bytes) as never,
+			body: answer as never,
 			headers: response.headers,
 			trips,
 		};
