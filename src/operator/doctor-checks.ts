@@ -3,9 +3,10 @@
  * devices use, and what it reports to its operator. Each check is one finding with the remedy. A
  * check that could not run reports that and is no additional failure.
  */
+import * as v from "valibot";
 import type { ConfigVariables } from "../config";
 import { liveBundles } from "./doctor-bytes";
-import type { AccountFacts, DoctorOptions, Finding, Status } from "./doctor-types";
+import { type AccountFacts, type DoctorOptions, type Finding, type Status, statusSchema } from "./doctor-types";
 import { cleanUp, consumers, deadMessages, queue, webhooks } from "./doctor-work";
 import { npmCommand } from "./options";
 
@@ -54,16 +55,20 @@ function probing({ url, fetch: send = fetch }: DoctorOptions): Probe {
 			});
 			const text = await response.text();
 			const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
-			return {
-				status: response.status,
-				headers: response.headers,
-				body: isJson && text !== "" ? JSON.parse(text) : {},
-			};
+			const json: unknown = isJson && text !== "" ? JSON.parse(text) : {};
+			const body = typeof json === "object" && json !== null ? json : {};
+			return { status: response.status, headers: response.headers, body: body as Probed["body"] };
 		} catch (error) {
-			const { cause, message } = error as Error;
-			return new Error(cause instanceof Error && cause.message !== "" ? cause.message : message);
+			return new Error(connectionText(error as Error));
 		}
 	};
+}
+
+function connectionText({ cause, message }: Error): string {
+	const { code, message: reason = "" } = (cause ?? {}) as { readonly code?: unknown; readonly message?: string };
+	// The text of OpenSSL names files of its source.
+	if (String(code).startsWith("ERR_SSL_")) return `no TLS at this port (${code}); an address may begin with http://`;
+	return reason === "" ? message : reason;
 }
 
 function reachability(
@@ -90,10 +95,9 @@ function reachability(
 		);
 	}
 	if (ok.status !== 200 || ok.body.status !== "ok") {
-		return failed(
-			`${url}/ok answers ${ok.status}, not as Capstan does`,
-			"Check the address and the route of the Worker.",
-		);
+		const location = ok.headers.get("location");
+		const elsewhere = location === null ? "" : ` and leads to ${location}`;
+		return failed(`${url}/ok answers ${ok.status}${elsewhere}, not as Capstan does`, CHECK_ADDRESS);
 	}
 	if (!isLocal && new URL(url).protocol !== "https:") {
 		const remedy = "Use the https address in apps and in PUBLIC_URL, because keys and links travel in requests.";
@@ -108,6 +112,8 @@ function reachability(
 	}
 	return [[{ check: "address", state: "ok", detail: `${url} answers` }], ok.body];
 }
+
+const CHECK_ADDRESS = "Check the address and the route of the Worker.";
 
 const CHALLENGE_REMEDY =
 	"Turn off Bot Fight Mode and Under Attack Mode for this hostname, or add a WAF rule that skips them: devices solve no challenges.";
@@ -194,7 +200,12 @@ async function readStatus({ key, isLocal, option }: DoctorOptions, probe: Probe)
 		return { finding: { check, state: "skipped", detail: "there is none here, so checks inside did not run", remedy } };
 	}
 	const answer = await probe("GET", "/service/status", { headers: { authorization: key } });
-	if (!(answer instanceof Error) && answer.status === 200) return { status: answer.body as unknown as Status };
+	if (!(answer instanceof Error) && answer.status === 200) {
+		const { success, output, issues } = v.safeParse(statusSchema, answer.body);
+		if (success) return { status: output };
+		const detail = `GET /service/status has no valid ${v.getDotPath(issues[0])}: another program answers, or a release that does not fit this checkout`;
+		return { finding: { check: "status", state: "failed", detail, remedy: CHECK_ADDRESS } };
+	}
 	if (!(answer instanceof Error) && [401, 403, 404].includes(answer.status)) {
 		const detail =
 			answer.body.error === "not_found" ? "this release has no GET /service/status" : "the server refuses it";

@@ -2,6 +2,8 @@
  * The input of the checks of `npm run doctor` and their results. `Status` follows
  * src/features/service/status.ts; a field that an earlier release does not answer may be undefined.
  */
+import * as v from "valibot";
+
 export interface Finding {
 	readonly check: string;
 	readonly state: "ok" | "warning" | "failed" | "skipped";
@@ -42,36 +44,38 @@ export interface AccountFacts {
 	readonly consumers: Readonly<Record<string, readonly string[] | undefined>>;
 }
 
-/** The answer of GET /service/status. */
-export interface Status {
-	readonly version: string;
-	readonly schema: string | null;
-	readonly now: string;
-	readonly database: { readonly size_bytes: number | null; readonly telemetry_max_bytes: number };
-	/** Undefined: an earlier release. */
-	readonly telemetry?: readonly {
-		readonly binding: string;
-		readonly schema: string | null;
-		readonly size_bytes: number | null;
-	}[];
-	readonly queue: { readonly backlog: number; readonly oldest_at: string | null } | null;
-	readonly dead_messages: number;
-	/** Deliveries whose time has come. Undefined: an earlier release. */
-	readonly webhooks?: { readonly due: number; readonly oldest_at: string | null };
-	/** Undefined: an earlier release. */
-	readonly last_clean_up_at?: string | null;
-	readonly bucket: "works" | "fails" | "lacks_bundles";
-	/** Triggers of this release that the database lacks. Undefined: an earlier release. */
-	readonly missing_triggers?: number;
-	/** Undefined: an earlier release. */
-	readonly live_bundles?: { readonly checked: number; readonly lost: readonly string[] };
-	readonly edge_cache: "works" | "no_effect";
-	readonly missing_bindings: readonly string[];
-	readonly settings: {
-		readonly public_url: string | null;
-		readonly bundles_url: string | null;
-		readonly cors_allowed_origins: readonly string[];
-		readonly mail: string | null;
-		readonly secrets: number;
-	};
-}
+const time = v.pipe(
+	v.string(),
+	v.check((text) => !Number.isNaN(Date.parse(text))),
+);
+
+/** The answer of GET /service/status. Earlier releases lack what is optional. */
+export const statusSchema = v.object({
+	version: v.string(),
+	schema: v.nullable(v.string()),
+	now: time,
+	database: v.object({ size_bytes: v.nullable(v.number()), telemetry_max_bytes: v.number() }),
+	telemetry: v.optional(
+		v.array(v.object({ binding: v.string(), schema: v.nullable(v.string()), size_bytes: v.nullable(v.number()) })),
+	),
+	queue: v.nullable(v.object({ backlog: v.number(), oldest_at: v.nullable(time) })),
+	dead_messages: v.number(),
+	/** Deliveries whose time has come. */
+	webhooks: v.optional(v.object({ due: v.number(), oldest_at: v.nullable(time) })),
+	last_clean_up_at: v.optional(v.nullable(time)),
+	bucket: v.picklist(["works", "fails", "lacks_bundles"]),
+	/** Triggers of this release that the database lacks. */
+	missing_triggers: v.optional(v.number()),
+	live_bundles: v.optional(v.object({ checked: v.number(), lost: v.array(v.string()) })),
+	edge_cache: v.picklist(["works", "no_effect"]),
+	missing_bindings: v.array(v.string()),
+	settings: v.object({
+		public_url: v.nullable(v.string()),
+		bundles_url: v.nullable(v.string()),
+		cors_allowed_origins: v.array(v.string()),
+		mail: v.nullable(v.string()),
+		secrets: v.number(),
+	}),
+});
+
+export type Status = v.InferOutput<typeof statusSchema>;

@@ -69,11 +69,13 @@ export async function runDoctor({
 			() => "",
 		);
 	const url = given ?? (deployment === undefined ? await stored("url") : await deployedUrl(deployment, stored));
-	if (!URL.canParse(url)) {
+	if (!isWebAddress(url)) {
 		throw new Failure(
-			local === true
-				? "No local run is known here. Run npm start, or set CAPSTAN_STATE."
-				: "The address of the deployment is not known here. Run npm run doctor -- --url=<address>, or --local for npm start.",
+			given !== undefined
+				? `--url=${given} is no address. Write it with its scheme, such as https://updates.example.com.`
+				: local === true
+					? "No local run is known here. Run npm start, or set CAPSTAN_STATE."
+					: "The address of the deployment is not known here. Run npm run doctor -- --url=<address>, or --local for npm start.",
 		);
 	}
 	const isLocal = local === true || ["localhost", "127.0.0.1", "[::1]"].includes(new URL(url).hostname);
@@ -129,6 +131,8 @@ async function deepFindingsOf(
 		await place.close();
 	}
 }
+
+const isWebAddress = (text: string) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 
 /** Loads wrangler, which takes a second that the check of a local run does not need. */
 async function deploymentNamed(name: string | undefined, state: string): Promise<Deployment> {

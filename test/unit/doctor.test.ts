@@ -1,6 +1,11 @@
-/** Lines of `npm run doctor` about the last run of the clean-up, and of deliveries to webhooks. */
+/**
+ * Lines of `npm run doctor` about the last run of the clean-up, about deliveries to webhooks, and
+ * about servers that are not Capstan.
+ */
 import { describe, expect, test } from "vitest";
 import { MINUTE_MS } from "../../src/domain/time";
+import { serviceStatus } from "../../src/features/service/status";
+import { examine } from "../../src/operator/doctor-checks";
 import type { DoctorOptions, Status } from "../../src/operator/doctor-types";
 import { cleanUp, webhooks } from "../../src/operator/doctor-work";
 
@@ -35,5 +40,58 @@ describe("webhooks", () => {
 
 	test("are skipped for a release that does not report them", () => {
 		expect(webhooks({ nowMs: () => NOW_MS } as DoctorOptions, {} as Status)).toMatchObject({ state: "skipped" });
+	});
+});
+
+describe("a server that is not Capstan, or not of this release", () => {
+	const status = serviceStatus.example.response as Status;
+	const asJson = (body: unknown) => Response.json(body);
+	const examined = (answers: Readonly<Record<string, () => Response>>) =>
+		examine({
+			url: "https://updates.example.com",
+			key: "cap_key",
+			isLocal: false,
+			option: "",
+			version: status.version,
+			schema: "0001_schema",
+			telemetrySchema: "0001_schema",
+			nowMs: () => Date.parse(status.now),
+			account: async () => undefined,
+			fetch: async (address) =>
+				answers[new URL(String(address)).pathname]?.() ?? Response.json({ error: "app_not_found" }),
+		});
+	const ok = () => asJson({ status: "ok", version: status.version, schema: status.schema });
+
+	test("the example of the endpoint is what the doctor reads", async () => {
+		const findings = await examined({ "/ok": ok, "/service/status": () => asJson(status) });
+		expect(findings.find(({ check }) => check === "admin key")).toMatchObject({ state: "ok" });
+	});
+
+	const ODD_VALUES = [undefined, null, "x", 1, [], {}];
+	const ODD: readonly (readonly [name: string, status: unknown])[] = [
+		["null", null],
+		["a list", []],
+		["an empty object", {}],
+		...Object.keys(status).flatMap((field) =>
+			ODD_VALUES.map((value) => [`${field}: ${JSON.stringify(value)}`, { ...status, [field]: value }] as const),
+		),
+	];
+
+	test.each(ODD)("GET /service/status with %s ends in findings", async (_name, body) => {
+		const findings = await examined({ "/ok": ok, "/service/status": () => asJson(body) });
+		const isRead = findings.some(({ check, state }) => check === "admin key" && state === "ok");
+		if (isRead) expect(JSON.stringify(findings)).not.toMatch(/NaN|undefined/);
+		else expect(findings.at(-1)).toMatchObject({ check: "status", state: "failed" });
+	});
+
+	test.each([
+		["null", () => asJson(null), /answers 200, not as Capstan does/],
+		["a page", () => new Response("<html>"), /answers 200, not as Capstan does/],
+		["a redirect", () => new Response(null, { status: 302, headers: { location: "/login" } }), /leads to \/login/],
+		["half an answer", () => new Response("{", { headers: { "content-type": "application/json" } }), /does not answer/],
+		["a gateway", () => new Response("", { status: 502 }), /answers 502/],
+	])("GET /ok with %s fails the address", async (_name, answer, detail) => {
+		const [address] = await examined({ "/ok": answer });
+		expect(address).toMatchObject({ check: "address", state: "failed", detail: expect.stringMatching(detail) });
 	});
 });
