@@ -9,7 +9,7 @@ import { parseConfig } from "../src/config";
 import { DEFAULT_QUOTAS, QUOTA_NAMES, QUOTA_TEXTS } from "../src/domain/quotas";
 import { BODY_LIMIT_BYTES } from "../src/features/statistics/ingest";
 import { CHECK_LIMIT_BYTES } from "../src/features/updates/device-body";
-import { MOST_NEW_DEVICES, MOST_QUESTIONS, MOST_REQUESTS, REQUEST_WINDOW_MS } from "../src/http/limits/callers";
+import { MOST_D1_READS, MOST_NEW_DEVICES, MOST_REQUESTS, REQUEST_WINDOW_MS } from "../src/http/limits/callers";
 import { ANONYMOUS_BYTES, CALLER_BYTES } from "../src/http/limits/memory";
 import { DEFAULT_LIMIT_BYTES } from "../src/http/pipeline/body";
 import { ASSUMED, type CostCounts, type Fleet, type Form, monthOf } from "./cost-model";
@@ -108,7 +108,7 @@ export function limitTable(): Table {
 			`${count(MOST_NEW_DEVICES)} a minute`,
 			"429 for further new ids; known devices are answered.",
 		],
-		["Reads of D1 for an address", `${count(MOST_QUESTIONS)} a minute`, "429; what is in memory is answered."],
+		["Reads of D1 for an address", `${count(MOST_D1_READS)} a minute`, "429; what is in memory is answered."],
 		["Requests of a key or session", `${count(keys.limit)} in ${keys.period} s`, "429 with `Retry-After`."],
 		[
 			"Failed authentications of an address",

@@ -21,7 +21,7 @@ export interface Env extends ConfigVariables {
 	readonly KEY_REQUESTS: Limiter;
 	readonly SIGN_INS: Limiter;
 	readonly NEW_DEVICES: Limiter;
-	readonly QUESTIONS: Limiter;
+	readonly D1_READS: Limiter;
 	readonly FETCHES: Limiter;
 	/** Reaches loopback; only a local run that serves no network has it. */
 	readonly LOCAL_ISSUERS?: Fetcher;
@@ -78,7 +78,7 @@ export interface Deps {
 		/** New device ids, by app and address. */
 		readonly newDevices: RequestLimit;
 		/** Reads of D1 by requests without a key, by address. */
-		readonly questions: RequestLimit;
+		readonly d1Reads: RequestLimit;
 		/** Requests of this server to an address that a caller chose, by caller or webhook. */
 		readonly fetches: RequestLimit;
 		/** By hash of the key or session token. */
@@ -142,7 +142,7 @@ export function createDeps(env: Env): Deps {
 			perKey: { limiter: env.KEY_REQUESTS, limit: 1_000, periodSeconds: 10 },
 			signIns: { limiter: env.SIGN_INS, periodSeconds: 60 },
 			newDevices: { limiter: env.NEW_DEVICES, periodSeconds: 60 },
-			questions: { limiter: env.QUESTIONS, periodSeconds: 60 },
+			d1Reads: { limiter: env.D1_READS, periodSeconds: 60 },
 			fetches: { limiter: env.FETCHES, periodSeconds: 60 },
 		},
 		fetch: (url, init) => fetch(url, init),

@@ -86,7 +86,7 @@ const madeUp = () =>
 		events: { send: never },
 		now: () => 0,
 		newId: () => DEVICE_ID,
-		requestLimits: { newDevices: LIMIT, questions: LIMIT },
+		requestLimits: { newDevices: LIMIT, d1Reads: LIMIT },
 		delay: never,
 		deadline: never,
 		log: ignore,

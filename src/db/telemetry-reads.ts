@@ -35,7 +35,7 @@ export function readOfApps<Result>(
 }
 
 /** How long requests wait that also have an answer without the database. */
-const PATIENCE_MS = 500;
+const DEADLINE_MS = 500;
 
 /**
  * @returns the rows of the last statement; undefined if the database fails, or does not answer in
@@ -48,7 +48,7 @@ export async function tryTelemetry<Row>(
 ): Promise<readonly Row[] | undefined> {
 	const read = async () => lastResult(await openTelemetry(deps, binding).batch(statements)).rows;
 	try {
-		return await Promise.race([read(), deps.deadline(PATIENCE_MS).then(() => undefined)]);
+		return await Promise.race([read(), deps.deadline(DEADLINE_MS).then(() => undefined)]);
 	} catch (error) {
 		deps.log("warn", "telemetry_not_read", { binding, cause: causeText(error) });
 		return undefined;

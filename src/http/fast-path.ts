@@ -12,7 +12,7 @@ import { errorAnswer, withCommonHeaders } from "./pipeline/answers";
 /** Plain bodies are shorter than this. */
 const LIMIT_BYTES = 16 * 1024;
 /** The counter of D1 reads that the endpoints use as well. */
-const QUESTIONS = "Devices";
+const READS_OF = "Devices";
 
 const MEMORY = 'd1;desc="trips=0", memory';
 
@@ -53,7 +53,7 @@ export interface FastEndpoint {
 
 /** The database for a request of a device: its batches are counted by address. */
 export function limitedDatabase({ deps, callerLimits }: DeviceState, address: string | null): Database {
-	return callerLimits.database(openDb(deps.d1, "first-primary"), address, QUESTIONS);
+	return callerLimits.database(openDb(deps.d1, "first-primary"), address, READS_OF);
 }
 
 /**

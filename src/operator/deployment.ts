@@ -227,7 +227,7 @@ const templateOf = (
 
 # Entries of lists are found by binding, name or queue, and keep what is not named here.
 # [[ratelimits]]
-# name = "QUESTIONS"
+# name = "D1_READS"
 # simple = { limit = 240, period = 60 }
 `;
 

@@ -10,7 +10,7 @@ import { type AccountFacts, type DoctorOptions, type Finding, type Status, statu
 import { cleanUp, consumers, deadMessages, queue, webhooks } from "./doctor-work";
 import { npmCommand } from "./options";
 
-const PATIENCE_MS = 15_000;
+const DEADLINE_MS = 15_000;
 const LARGEST_DATABASE_BYTES = 10_000_000_000;
 const MOST_SKEW_MS = 60_000;
 const UNKNOWN_APP = "com.example.capstan-doctor";
@@ -51,7 +51,7 @@ function probing({ url, fetch: send = fetch }: DoctorOptions): Probe {
 				method,
 				redirect: "manual",
 				...init,
-				signal: AbortSignal.timeout(PATIENCE_MS),
+				signal: AbortSignal.timeout(DEADLINE_MS),
 			});
 			const text = await response.text();
 			const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;

@@ -192,7 +192,7 @@ describe("a product with faults", () => {
 		"each fault has its line and its remedy (%s)",
 		async (cors) => {
 			const settings = `BUNDLES_URL: "https://127.0.0.1:9", PUBLIC_URL: "https://other.example.com",
-			CORS_ALLOWED_ORIGINS: "${cors}", TELEMETRY_MAX_BYTES: "1000", QUESTIONS: undefined`;
+			CORS_ALLOWED_ORIGINS: "${cors}", TELEMETRY_MAX_BYTES: "1000", D1_READS: undefined`;
 			const noCache = `Object.defineProperty(globalThis, "caches", { value: undefined });`;
 			await served(entry(settings, noCache), async ({ stateDirectory, miniflare }) => {
 				const database = await miniflare.getD1Database("DB");
@@ -242,7 +242,7 @@ describe("a product with faults", () => {
 					triggers: "within 15 minutes",
 				};
 				for (const [check, remedy] of Object.entries(remedies)) expect(remedyOf(answer, check)).toContain(remedy);
-				expect(answer.checks.find(({ check }) => check === "bindings")?.detail).toBe("missing: QUESTIONS");
+				expect(answer.checks.find(({ check }) => check === "bindings")?.detail).toBe("missing: D1_READS");
 			});
 		},
 	);

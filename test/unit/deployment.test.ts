@@ -60,7 +60,7 @@ binding = "TELEMETRY_1"
 database_name = "more"
 migrations_dir = "src/db/telemetry-migrations"
 [[ratelimits]]
-name = "QUESTIONS"
+name = "D1_READS"
 namespace_id = "7"
 [[queues.consumers]]
 queue = "capstan-events"
@@ -76,8 +76,8 @@ max_concurrency = 10
 				{ binding: "TELEMETRY_1", database_name: "more" },
 			],
 		});
-		expect(rawConfig.ratelimits?.find((one) => one.name === "QUESTIONS")).toEqual({
-			name: "QUESTIONS",
+		expect(rawConfig.ratelimits?.find((one) => one.name === "D1_READS")).toEqual({
+			name: "D1_READS",
 			namespace_id: "7",
 			simple: { limit: 120, period: 60 },
 		});
@@ -100,8 +100,8 @@ max_concurrency = 10
 		],
 		['[var]\nEVENT_DAYS = "7"', "var has no effect, because Capstan does not know it. Did you mean vars?"],
 		[
-			'[[ratelimits]]\nname = "QUESTION"\nsimple = { limit = 1, period = 60 }',
-			"ratelimits with the name QUESTION has no effect, because Capstan does not know it. Did you mean QUESTIONS?",
+			'[[ratelimits]]\nname = "D1_READ"\nsimple = { limit = 1, period = 60 }',
+			"ratelimits with the name D1_READ has no effect, because Capstan does not know it. Did you mean D1_READS?",
 		],
 		[
 			'[[d1_databases]]\nbinding = "TELEMETRY1"\ndatabase_name = "x"',

@@ -23,7 +23,7 @@ import { readBacklog } from "../../queue/backlog";
 import { headObject } from "../../storage/objects";
 
 /** A database that does not answer must not hold back the other findings. */
-const TELEMETRY_PATIENCE_MS = 2_000;
+const TELEMETRY_DEADLINE_MS = 2_000;
 
 const MOST_COUNTED = 1_000;
 /** A request may do 50 on the free plan. */
@@ -34,7 +34,7 @@ const LIMITERS = {
 	KEY_REQUESTS: "perKey",
 	SIGN_INS: "signIns",
 	NEW_DEVICES: "newDevices",
-	QUESTIONS: "questions",
+	D1_READS: "d1Reads",
 	FETCHES: "fetches",
 } as const satisfies Record<string, keyof Deps["requestLimits"]>;
 
@@ -180,7 +180,7 @@ async function telemetryState({ telemetry, deadline, log }: Deps, binding: strin
 		return { binding, schema, size_bytes: db.sizeBytes ?? null };
 	};
 	try {
-		return await Promise.race([read(), deadline(TELEMETRY_PATIENCE_MS).then(() => nothing)]);
+		return await Promise.race([read(), deadline(TELEMETRY_DEADLINE_MS).then(() => nothing)]);
 	} catch (error) {
 		log("warn", "telemetry_not_read", { binding, cause: causeText(error) });
 		return nothing;

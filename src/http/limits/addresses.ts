@@ -22,7 +22,7 @@ export interface Counter {
 	readonly key: string;
 	requests: number;
 	requestWindow: number;
-	questions: number;
+	d1Reads: number;
 	newDevices: number;
 	reports: number;
 	/**
@@ -61,7 +61,7 @@ export function createAddressCounters() {
 			key,
 			requests: 0,
 			requestWindow: 0,
-			questions: 0,
+			d1Reads: 0,
 			newDevices: 0,
 			reports: 0,
 			bytesThroughAtMs: 0,

@@ -32,7 +32,7 @@ const MOST_NEW_DEVICES_A_DAY = 10_000;
 /** Addresses, by app, whose devices of the day are counted; about 150 bytes each. */
 const MOST_DAY_COUNTERS = 10_000;
 /** Reads of D1 by one address per minute; wrangler.toml repeats the number. */
-export const MOST_QUESTIONS = 120;
+export const MOST_D1_READS = 120;
 /** Installs, downloads and failures that one address reports, per app and minute. */
 const MOST_REPORTS = 20_000;
 /** Answers above this size are large: nearly none, except manifests of many files. */
@@ -76,11 +76,11 @@ export function createCallerLimits(deps: Deps) {
 		if (scale === 0) return db;
 		const admit = async () => {
 			const counter = counterNow();
-			counter.questions += 1;
-			const limit = MOST_QUESTIONS * scale;
-			if (counter.questions <= limit * LOCAL_SHARE) return;
-			if (counter.questions > limit) throw tooManyRequests(what, MINUTE_MS / 1_000);
-			await askPlatform(deps.requestLimits.questions, counter, counter.questions, what);
+			counter.d1Reads += 1;
+			const limit = MOST_D1_READS * scale;
+			if (counter.d1Reads <= limit * LOCAL_SHARE) return;
+			if (counter.d1Reads > limit) throw tooManyRequests(what, MINUTE_MS / 1_000);
+			await askPlatform(deps.requestLimits.d1Reads, counter, counter.d1Reads, what);
 		};
 		return {
 			get trips() {
@@ -88,7 +88,7 @@ export function createCallerLimits(deps: Deps) {
 			},
 			unlimited: db,
 			refund() {
-				counterNow().questions -= 1;
+				counterNow().d1Reads -= 1;
 			},
 			async batch(statements, guards) {
 				await admit();

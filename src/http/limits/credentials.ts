@@ -49,8 +49,8 @@ export function createCredentialLimits(deps: Deps, { counterOf, counterBy, count
 			if (deps.config.addressLimitScale === 0 || good.get(hash) !== undefined) return;
 			const counter = failuresOf(address, nowMs);
 			if (nowMs >= counter.refusedUntilMs) return;
-			counter.questions += 1;
-			if (counter.questions > MOST_LOOK_UPS) throw tooManyFailures(deps);
+			counter.d1Reads += 1;
+			if (counter.d1Reads > MOST_LOOK_UPS) throw tooManyFailures(deps);
 		},
 
 		/** Records a valid key or session, with the owner of the memory that its requests take. */
@@ -93,7 +93,7 @@ export function createCredentialLimits(deps: Deps, { counterOf, counterBy, count
 			const counter = failuresOf(address, nowMs);
 			if (nowMs < counter.refusedUntilMs) return;
 			counter.refusedUntilMs = nowMs + REFUSED_MS;
-			counter.questions = 0;
+			counter.d1Reads = 0;
 		},
 	};
 }

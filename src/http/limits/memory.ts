@@ -45,7 +45,7 @@ const WAIT_MS = 10_000;
  * After this, a request that waits for the room of all may end a body that has not arrived, and
  * each second another one.
  */
-const PATIENCE_MS = 1_000;
+const MAKE_ROOM_EVERY_MS = 1_000;
 const POLL_MS = 50;
 const RETRY_SECONDS = 5;
 
@@ -212,7 +212,7 @@ export function createBudget(
 			await delay(POLL_MS);
 			const one = take(owner, bytes);
 			if (one !== undefined) return one;
-			if (waitedMs % PATIENCE_MS === 0) makeRoom(owner, bytes);
+			if (waitedMs % MAKE_ROOM_EVERY_MS === 0) makeRoom(owner, bytes);
 		}
 		throw tooManyRequests("Too many large bodies and uploads are under way; send fewer at a time", RETRY_SECONDS);
 	}

@@ -188,7 +188,7 @@ describe("an office of 500 devices behind one address", () => {
 			bindings: {
 				requestLimits: {
 					newDevices: { limiter: newDevices, periodSeconds: 60 },
-					questions: { limiter: questions, periodSeconds: 60 },
+					d1Reads: { limiter: questions, periodSeconds: 60 },
 				},
 			},
 		});

@@ -172,13 +172,13 @@ test("the limiters of wrangler.toml answer 429 after the last allowed failure", 
 test("Retry-After is the period in wrangler.toml", () => {
 	const periods = [...wranglerToml.matchAll(/^name = "(\w+)"\nnamespace_id.+\nsimple = .+period = (\d+) }$/gm)];
 	const limits = createDeps({ ...testEnv }).requestLimits;
-	const { failedAuthentications, perKey, signIns, newDevices, questions, fetches } = limits;
+	const { failedAuthentications, perKey, signIns, newDevices, d1Reads, fetches } = limits;
 	expect(periods.map(([, name, period]) => [name, Number(period)])).toEqual([
 		["FAILED_AUTHENTICATIONS", failedAuthentications.periodSeconds],
 		["SIGN_INS", signIns.periodSeconds],
 		["KEY_REQUESTS", perKey.periodSeconds],
 		["NEW_DEVICES", newDevices.periodSeconds],
-		["QUESTIONS", questions.periodSeconds],
+		["D1_READS", d1Reads.periodSeconds],
 		["FETCHES", fetches.periodSeconds],
 	]);
 });

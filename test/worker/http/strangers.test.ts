@@ -390,11 +390,11 @@ describe("preview channels", () => {
 test("wrangler.toml repeats the limits of the source", () => {
 	const limits = [
 		...wranglerToml.matchAll(
-			/^name = "(NEW_DEVICES|QUESTIONS)"\nnamespace_id.+\nsimple = \{ limit = (\d+), period = 60 \}$/gm,
+			/^name = "(NEW_DEVICES|D1_READS)"\nnamespace_id.+\nsimple = \{ limit = (\d+), period = 60 \}$/gm,
 		),
 	];
 	expect(limits.map(([, name, limit]) => [name, Number(limit)])).toEqual([
 		["NEW_DEVICES", 3_000],
-		["QUESTIONS", 120],
+		["D1_READS", 120],
 	]);
 });

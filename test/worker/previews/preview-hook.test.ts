@@ -204,7 +204,7 @@ describe("a webhook of GitHub", () => {
 	test("costs an address a bounded number of reads, unless it is signed", async () => {
 		let questions = 0;
 		const limiter = { limit: async () => ({ success: ++questions <= 3 }) };
-		const requestLimits = { ...world.deps.requestLimits, questions: { limiter, periodSeconds: 60 } };
+		const requestLimits = { ...world.deps.requestLimits, d1Reads: { limiter, periodSeconds: 60 } };
 		const guarded = await createWorld({ bindings: { requestLimits } });
 		const statuses = new Set<number>();
 		for (let attempt = 0; attempt < 20; attempt++) {

@@ -121,7 +121,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 			perKey: UNLIMITED,
 			signIns: UNLIMITED,
 			newDevices: UNLIMITED,
-			questions: UNLIMITED,
+			d1Reads: UNLIMITED,
 			fetches: UNLIMITED,
 			...options.bindings?.requestLimits,
 		},
