@@ -34,7 +34,7 @@ export interface Content {
 	readonly zip: Uint8Array<ArrayBuffer> | undefined;
 	/** The same for the same build and private key. */
 	readonly checksum: string;
-	/** Plugins of the project, by which the server knows the store builds that the bundle fits. */
+	/** Plugins of the project, from which the server learns the store builds that the bundle fits. */
 	readonly nativePackages: NativePackages | undefined;
 }
 

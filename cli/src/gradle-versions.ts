@@ -57,7 +57,7 @@ const DEEPEST = 12;
  */
 const SETTING =
 	/(?<=^|[{;>])[ \t]*(?:\w+\.)*(?:versionName(?:Override)?(?:\.set(?=[ \t]*\())?|setVersionName(?:Override)?(?=[ \t]*\())(?![\w.])[ \t]*(?:=(?!=)|(?=["'(\w$]))/gm;
-/** A statement by which a flavor or a build type adds to the version. */
+/** A statement of a flavor or a build type that adds to the version. */
 const SUFFIX =
 	/(?<=^|[{;])[ \t]*(?:\w+\.)*(?:versionNameSuffix|setVersionNameSuffix(?=[ \t]*\())(?![\w.])[ \t]*(?:=(?!=)|(?=["'(\w$]))/gm;
 /** A suffix such as `-${hash()}`, which leaves the numbers of the version as they are, and none. */

@@ -1,7 +1,7 @@
 /**
  * The pull request that a run is about: from options, and from the variables of the CI system if
- * they are about the same one. Its event has the time of the change at the provider, by which the
- * server refuses a build that outlasts its pull request.
+ * they are about the same one. Its event has the time of the change at the provider, so that the
+ * server can refuse a build that outlasts its pull request.
  */
 import { readFile } from "node:fs/promises";
 import { type CiJob, ciJobOf, pathOfRemote } from "./ci-job";

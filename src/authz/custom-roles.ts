@@ -21,8 +21,7 @@ import {
 export const CUSTOM_ROLE_NAME = /^[a-z][a-z0-9-]{1,29}$/;
 
 /**
- * Words by which built-in roles are known without their prefix, and those that stand for a mode of
- * keys.
+ * Names that built-in roles have without their prefix, and the modes of keys.
  */
 const RESERVED: readonly string[] = [
 	...ROLE_NAMES.map((name) => name.replace(/^[a-z]+_/, "").replaceAll("_", "-")),

@@ -34,7 +34,7 @@ export function isLowered(before: readonly string[], role: Role, customRoles: re
 /** Roles that may delete the organization. One member always keeps such a role. */
 export const OWNING_ROLES: readonly RoleName[] = memberRolesHolding(["org.delete"]);
 
-/** The permissions by which a role may offer the organization's apps to another one. */
+/** The permissions that allow a role to offer the organization's apps to another one. */
 export const GIVING: readonly Permission[] = ["app.delete", "org.update_settings"];
 
 /** Roles that make global permissions effective. */

@@ -72,8 +72,8 @@ export const onlyClaims = ({ publisher }: Caller, isLimited: boolean): boolean =
 	isLimited && publisher?.limit === undefined;
 
 /**
- * A pull request, with the columns of its preview (if any) by which a job without a number proves
- * that it belongs to it.
+ * A pull request, with the columns of its preview (if any) that prove that a job without a number
+ * belongs to it.
  */
 interface PullRequest {
 	readonly repository: string;

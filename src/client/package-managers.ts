@@ -16,7 +16,7 @@ interface Manager {
 	readonly exec: string;
 	/** The variable that says where downloads are kept. */
 	readonly cacheVariable: string;
-	/** The name by which setup-node caches its downloads. */
+	/** Its name in setup-node, for the cache of its downloads. */
 	readonly nodeCache: "npm" | "pnpm" | "yarn" | undefined;
 	/** The version to install if the project pins none; undefined if images for Node have one. */
 	readonly usual: string | undefined;

@@ -9,7 +9,7 @@ import type { AppId } from "../authz/decide";
 import { ApiError, serviceUnavailable } from "../errors";
 
 /**
- * A compiled statement, with the errors by which it aborts its batch (see `guard` and `onUnique`),
+ * A compiled statement, with the errors that abort its batch (see `guard` and `onUnique`),
  * and the app that it changes.
  */
 export interface Statement<Row = unknown> extends CompiledQuery<Row> {

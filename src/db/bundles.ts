@@ -72,8 +72,8 @@ export function keptUntilMs(
 }
 
 /**
- * Limit of the devices that a list reads for the end of retention. With so many, the last one seen
- * is about the same.
+ * Limit of the devices that a list reads for the end of retention. With this many, the last one
+ * seen is about the same.
  */
 export const MOST_DEVICES_READ = 200;
 const keptUntil = sql<number | null>`CASE WHEN bundles.status = 'ready' AND apps.retention > 0
@@ -268,7 +268,8 @@ const shownOnProtected = sql<boolean>`+EXISTS (SELECT 1 FROM apps WHERE apps.id 
 
 /**
  * One row if devices of a protected channel see the notes of the bundle, or those of any channel
- * outside of previews although a preview role uploaded it. The bundle is named by its version or id.
+ * outside of previews although a preview role uploaded it. The bundle is named by its version or
+ * id.
  */
 export function shownOnProtectedChannel(publicAppId: string, bundle: string | number): CompiledQuery<{ id: number }> {
 	return query

@@ -1,5 +1,5 @@
 /**
- * The statements by which an isolate follows changes: the rows of the change feed, and whether one
+ * The statements of an isolate that follows changes: the rows of the change feed, and whether one
  * app is live. They are constant text (`plain`), because checks of devices run them. Triggers write
  * the rows (change-triggers.ts); src/snapshots/ decides what is fresh.
  */

@@ -69,7 +69,7 @@ export interface ReleaseNeighbourRow {
 	readonly place: "self" | "before" | "next" | "instead";
 	readonly release_id: number;
 	readonly version_name: string | null;
-	/** The entry by which the release went live, or for a rollout the one that began it. */
+	/** The entry that made the release live, or for a rollout the one that began it. */
 	readonly action: ChannelHistoryAction;
 	readonly at_ms: number;
 	/** The rollout of the release, until its samples are deleted. */
@@ -110,8 +110,8 @@ export function releaseNeighbours(
 export interface StepOutcomeRow {
 	readonly rollout_id: string;
 	/**
-	 * The step in which the devices reported, by its place among `stepsAtMs`; 0 before the first one,
-	 * null without a report.
+	 * The step in which the devices reported, by its place among `stepsAtMs`; 0 before the first
+	 * one, null without a report.
 	 */
 	readonly step: number | null;
 	/** Devices that were offered the bundle and count, by their last report. */

@@ -104,8 +104,8 @@ export const RANDOM_UUID = sql<string>`lower(printf('%s-%s-4%s-8%s-%s', hex(rand
 	substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6))))`;
 
 /**
- * Condition: the row is of the app. The + keeps the app's index out, by which SQLite would read all
- * rows of the app.
+ * Condition: the row is of the app. The + keeps the app's index out, or SQLite would read all rows
+ * of the app.
  */
 export const isOfApp = (appId: AppId) => sql<boolean>`+app_id = ${appId}`;
 

@@ -1,7 +1,7 @@
 /**
- * Statements about custom roles, and the SQL by which other statements read the permissions of a
- * role. Every write that relied on a custom role is guarded by the permissions that were read,
- * because a role may be changed while a request runs.
+ * Statements about custom roles, and the SQL for the permissions of a role in other statements.
+ * Every write that relied on a custom role is guarded by the permissions that were read, because a
+ * role may be changed while a request runs.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import { customRole } from "../authz/custom-roles";

@@ -14,7 +14,7 @@ import { conditionsOf, type DeviceFilter, idsFrom, MOST_SEARCHED, type ReportedR
 export const MOST_COUNTED = 400;
 /** Devices that a list with a filter or another order reads, from an index and from the table. */
 export const MOST_FILTERED = 150;
-/** Columns by which the list may be sorted. */
+/** Orders of the list. */
 export const DEVICE_ORDERS = ["last_seen", "name", "version", "platform"] as const;
 
 export interface DeviceOrder {

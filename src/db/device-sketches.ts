@@ -15,7 +15,7 @@ export const SLOTS = 16;
 /**
  * Sketches by version that no event can change any more: their number is kept. Reads a few rows per
  * app, of the last days before that.
- * @param before the first day of which events are counted
+ * @param before the first day whose events are counted
  */
 export function closeVersionSketches(before: number): CompiledQuery[] {
 	const ended = (alias: string) =>

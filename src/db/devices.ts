@@ -142,7 +142,7 @@ function isSearched(appId: AppId, { search, customId, keyId }: DeviceFilter): Ra
 		UNION SELECT device_id FROM ${idsFrom(appId, "device_id", search)})`;
 }
 
-/** Devices of which an index finds that the column begins with the text. */
+/** Devices that an index finds by the beginning of the column. */
 const MOST_PREFIXED = 50;
 /**
  * Their ids, with the first ones of the column. The highest character of Unicode ends the range.
@@ -183,7 +183,8 @@ interface PairsOf {
 	/** Condition on `d`: an override names a channel for the device. */
 	readonly isSet: RawBuilder<unknown>;
 	/**
-	 * The devices `d` whose override names the channel, and their ids as an index has them in order.
+	 * The devices `d` whose override names the channel, and their ids as an index has them in
+	 * order.
 	 */
 	readonly setDevices: RawBuilder<unknown>;
 	readonly setId: RawBuilder<unknown>;

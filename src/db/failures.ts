@@ -1,5 +1,5 @@
 /**
- * Errors of work in several databases, of which one that fails stops no other. They are kept until
+ * Errors of work in several databases. One that fails stops no other. They are kept until
  * the end, and the first one is thrown then, so that the job fails although the rest of its work
  * was done.
  */

@@ -1,6 +1,6 @@
 /**
- * The entries of a channel's history by which a bundle, or the store build, goes live for every
- * device of the channel. An index has them alone (`channel_history_live`), so queries name its
+ * The entries of a channel's history that make a bundle, or the store build, live for every device
+ * of the channel. An index has them alone (`channel_history_live`), so queries name its
  * condition in the same words.
  */
 import { sql } from "kysely";

@@ -13,7 +13,7 @@ import { auditBindingsTaken, auditedBinding } from "./audit/bindings";
 import { type Actor, auditEach } from "./audit/entries";
 import { jsonList, query, RANDOM_UUID } from "./client";
 
-/** A change by which members lose permissions. */
+/** A change that takes permissions from members. */
 export interface Loss {
 	readonly orgId: OrgId;
 	/** SQL list: the members' ids. */
@@ -25,7 +25,8 @@ export interface Loss {
 	/** The role on the whole organization that each of the members gets. */
 	readonly gained: Role | undefined;
 	/**
-	 * The role on the whole organization that a key gets instead of one that holds all of it and more.
+	 * The role on the whole organization that a key gets instead of one that holds all of it and
+	 * more.
 	 */
 	readonly cap: Role | undefined;
 	/** The custom roles of the organization after the change. */

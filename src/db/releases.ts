@@ -52,7 +52,7 @@ export interface ReleaseRow {
 	readonly actor_name: string;
 	readonly proposer_name: string | null;
 	readonly ci: string | null;
-	/** The newest entry by which this bundle went live. */
+	/** The newest entry that made this bundle live. */
 	readonly rollback_target: Flag;
 	/** A rollback left this bundle, and it was not released again since. */
 	readonly rolled_back: Flag;

@@ -49,7 +49,7 @@ function insertMarks(failures: readonly DeltaFailure[], nowMs: number): Compiled
 			AND coalesce(published_at_ms, 0) <= ${nowMs - PERIOD_MS}`.compile(query);
 }
 
-/** @param appIds of which marks were added, by their public ids or UUIDs; undefined: of all apps */
+/** @param appIds whose marks were added, by their public ids or UUIDs; undefined: of all apps */
 function trim(appIds: readonly string[] | undefined, nowMs: number): readonly CompiledQuery[] {
 	const apps =
 		appIds === undefined

@@ -72,7 +72,7 @@ const plain = (text: string) =>
 export const EXAMPLE_COMMAND = /\/command\/capstan-1\.0\.0-5d41402abc4b2a76\.tgz/g;
 
 /**
- * The addresses by which examples name the server; src/pages/docs.js shows that of the server that
+ * The addresses that examples have for the server; src/pages/docs.js shows that of the server that
  * serves the page instead.
  */
 const EXAMPLE_SERVERS = /(?<!PUBLIC_URL = &quot;)https?:\/\/(?:127\.0\.0\.1:8787|updates\.example\.com)(?![\w.])/g;

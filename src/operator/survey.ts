@@ -54,7 +54,7 @@ const ledgerCommand = (binding: string) => sqlCommand(binding, "SELECT name FROM
 export const RESTORED_BUCKET = "restored_bucket";
 const restoredText = `SELECT position AS name FROM job_positions WHERE step = '${RESTORED_BUCKET}'`;
 
-/** The commands of a survey of which everything exists. */
+/** The commands of a survey that finds everything. */
 export const surveyCommands = (name: string, { databases, bucketName, queues }: Project): (readonly string[])[] => [
 	["d1", "list", "--json"],
 	statusCommand(name),

@@ -54,11 +54,11 @@ export interface AppSnapshot {
 	/** By device. Null: there are too many to hold. */
 	readonly overrides: ReadonlyMap<string, Override> | null;
 	/**
-	 * Overrides that were looked up one by one, because there are too many to hold. Null: the device
-	 * has none.
+	 * Overrides that were looked up one by one, because there are too many to hold. Null: the
+	 * device has none.
 	 */
 	readonly askedOverrides: Map<string, Override | null>;
-	/** The bundle of which the device is offered the zip, because its single files failed. */
+	/** The bundle that the device gets as a zip, because its single files failed. */
 	readonly zipOnly: ReadonlyMap<string, number>;
 	/** Whether versions have a ready bundle. Valid as long as the snapshot is. */
 	readonly readyVersions: ReadyVersions;

@@ -40,7 +40,7 @@ export interface WantedApp {
 
 export interface ReadRows {
 	readonly rows: SnapshotRows;
-	/** Versions of which a bundle changed. Undefined: they were read without a base. */
+	/** Versions whose bundle changed. Undefined: they were read without a base. */
 	readonly changedVersions?: readonly string[];
 }
 

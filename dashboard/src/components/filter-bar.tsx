@@ -1,7 +1,6 @@
 /**
- * The line of filters above a list: a field that matches parts, chips of which one is chosen, and
- * choices. Each acts at once and is kept in the address; rarer filters are folded. Saved views
- * stand below.
+ * The line of filters above a list: a field that matches parts, chips with one choice, and selects.
+ * Each acts at once and is kept in the address; rarer filters are folded. Saved views stand below.
  */
 import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { useEffect, useId, useState } from "react";
@@ -136,7 +135,7 @@ export function FilterBar<Name extends string>({
 const withOwn = (choices: readonly Choice[], value: string): readonly Choice[] =>
 	choices.some((choice) => choice.value === value) ? choices : [...choices, { value, label: value }];
 
-/** Buttons of which one is pressed. */
+/** Buttons for one choice. */
 export function Chips({
 	label,
 	choices,

@@ -19,7 +19,7 @@ interface Props extends Omit<TextInputProps, "value" | "defaultValue" | "onChang
 
 const enteredOf = (text: string): Entered => (/\d/.test(text) ? Number(text) : "");
 
-/** The part of a text that is a number with so many digits after the point. */
+/** The part of a text that is a number with at most `decimals` digits after the point. */
 function numberText(text: string, decimals: number): string {
 	const allowed = text.replaceAll(",", ".").replaceAll(/[^\d.]/g, "");
 	const number = decimals === 0 ? /^\d*/ : new RegExp(`^\\d*(\\.\\d{0,${decimals}})?`);

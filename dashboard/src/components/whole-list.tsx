@@ -48,14 +48,14 @@ export function WholeList<Row>({
 	readonly rows: readonly Row[];
 	readonly rowKey: (row: Row) => string | number;
 	readonly columns: readonly ListColumn<Row>[];
-	/** Everything by which a row is found. */
+	/** The text of a row that a search finds. */
 	readonly textOf: (row: Row) => string;
 	/** The order without one in the address. */
 	readonly first: string;
 	/** Orders that begin with the highest. */
 	readonly descending?: readonly string[];
 	readonly isLinked?: boolean;
-	/** Kinds of rows, one of which may be chosen. */
+	/** Kinds of rows; one may be chosen. */
 	readonly chips?: readonly Kind<Row>[];
 	/** On phones, below the first cell. */
 	readonly factsOf?: (row: Row) => ReactNode;

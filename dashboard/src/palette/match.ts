@@ -60,7 +60,7 @@ export function matching(entries: readonly Entry[], text: string): Group[] {
 		.map(({ title, found }) => ({ title, entries: found.slice(0, MOST_OF_A_GROUP).map(({ entry }) => entry) }));
 }
 
-/** The label in three pieces, of which the middle one is the match. */
+/** The label in three pieces; the middle one is the match. */
 export function marked(label: string, text: string): readonly [string, string, string] {
 	const [first = ""] = text.toLowerCase().split(/\s+/).filter(Boolean);
 	const at = first === "" ? -1 : label.toLowerCase().indexOf(first);

@@ -18,7 +18,8 @@ export interface GateSettings {
 	readonly enabled: boolean;
 	readonly limitBps: number;
 	/**
-	 * Limit on devices that installed the bundle and crashed or stopped responding; null: not judged.
+	 * Limit on devices that installed the bundle and crashed or stopped responding; null: not
+	 * judged.
 	 */
 	readonly crashLimitBps: number | null;
 	/** Limit on devices that installed the bundle and reported JavaScript errors; null: not judged. */
@@ -216,7 +217,7 @@ function delayText(delayed: NonNullable<RolloutState["delayedReports"]>, nowMs: 
 const MOST_REPORTS = 1_000_000;
 
 /**
- * Further devices of which nothing bad is reported that bring the upper bound below the limit;
+ * Further devices without a failure that bring the upper bound below the limit;
  * null: more than `MOST_REPORTS`.
  */
 function reportsUntilSure(confidence: number, { devices, of, limit }: JudgedRate): number | null {

@@ -32,7 +32,7 @@ interface Facts {
 	readonly entries: readonly Entry[];
 	/** The channel's rollout, if it is this release. */
 	readonly rollout: { readonly isOn: boolean; readonly isPaused: boolean; readonly isReady: boolean } | undefined;
-	/** The entry by which the next release went live, if this one was live. */
+	/** The entry that made the next release live, if this one was live. */
 	readonly next: { readonly action: string; readonly at_ms: number } | undefined;
 }
 

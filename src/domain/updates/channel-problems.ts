@@ -33,13 +33,12 @@ interface ChannelProblem {
 	/** The bundle that no device gets; null if the problem is that of the whole channel. */
 	readonly version: string | null;
 	/**
-	 * Changes of the channel, of which each alone solves the problem; empty if something else has to
-	 * change.
+	 * Changes of the channel; each alone solves the problem. Empty if something else has to change.
 	 */
 	readonly settings: readonly ProblemSettings[];
 	/** Why the newest of `store_builds` gets nothing; null for problems of other kinds. */
 	readonly refusal: RefusalCode | null;
-	/** Recent store builds, none of which accepts the bundle, newest first. */
+	/** Recent store builds that do not accept the bundle, newest first. */
 	readonly store_builds: readonly string[];
 }
 

@@ -32,7 +32,7 @@ interface Failing {
 	/** Attempts with a failed file. */
 	attempts: number;
 	/**
-	 * The failure by which the last attempt was counted: an attempt reports each file that failed, a
+	 * The failure that counted the last attempt: an attempt reports each file that failed, a
 	 * client repeats lost reports.
 	 */
 	countedAtMs: number;

@@ -80,8 +80,8 @@ interface ChannelRefusal extends Common {
 	/** A refusal because of versions can be solved by another bundle too. */
 	readonly aboutVersions: boolean;
 	/**
-	 * Set if a newer store build gets the bundle: the first one, or undefined if that is the bundle's
-	 * own version.
+	 * Set if a newer store build gets the bundle: the first one, or undefined if that is the
+	 * bundle's own version.
 	 */
 	readonly storeBuild?: (target: Bundle, to: SemVer) => string | undefined;
 }
@@ -291,7 +291,7 @@ export const REFUSALS = {
 export type RefusalCode = keyof typeof REFUSALS;
 export const REFUSAL_CODES = Object.keys(REFUSALS) as RefusalCode[];
 
-/** Without the literal types of the table, of which each entry has other fields. */
+/** Without the literal types of the table, whose entries differ in their fields. */
 export const refusalOf = (code: RefusalCode): RefusalEntry => REFUSALS[code];
 
 /** The entry of a code that was stored or received; undefined for one of another release. */
@@ -313,7 +313,7 @@ export function needsStoreBuild(code: RefusalCode): boolean {
 	return refusal.decidedBy === "channel_rule" && refusal.storeBuild !== undefined;
 }
 
-/** Answers to a check of which no decision is made, by the code of the error. */
+/** Answers to a check that ends before a decision, by the code of the error. */
 export const UNDECIDED = {
 	app_not_found: {
 		kind: "failed",

@@ -194,7 +194,7 @@ export const EVENTS = {
 export type EventType = keyof typeof EVENTS;
 export const EVENT_TYPES = Object.keys(EVENTS) as EventType[];
 
-/** Without the literal types of the table, of which each entry has other fields. */
+/** Without the literal types of the table, whose entries differ in their fields. */
 export const eventOf = (type: EventType): EventEntry => EVENTS[type];
 
 /** The entry of a type that was stored; undefined for one of another release. */

@@ -18,7 +18,7 @@ export const problemSchema = v.strictObject({
 	message: v.string(),
 	/** The bundle that no device gets; null for a problem of the whole channel. */
 	version: v.nullable(v.string()),
-	/** Changes for POST /channel, of which each alone solves the problem. */
+	/** Changes for POST /channel; each alone solves the problem. */
 	settings: v.array(settings),
 	/** `no_store_build`: why the newest of `store_builds` gets nothing. */
 	refusal: v.nullable(v.picklist(REFUSAL_CODES)),

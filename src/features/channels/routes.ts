@@ -46,7 +46,7 @@ const channelSchema = v.strictObject({
 	created_at: time,
 	updated_at: time,
 	version: linkedBundle,
-	/** The release by which the bundle is live, and that of the rollout (GET /release). */
+	/** The release that made the bundle live, and that of the rollout (GET /release). */
 	release_id: v.nullable(v.number()),
 	rollout_release_id: v.nullable(v.number()),
 	...answerOf(DELIVERY_FIELDS),

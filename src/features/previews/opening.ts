@@ -211,7 +211,7 @@ const branchOfJob = (principal: Principal): string | null =>
 	(principal.kind === "key" ? principal.publisher?.limit?.branch : undefined) ?? null;
 
 /**
- * The id by which webhooks find the preview. A job's token proves the id of its repository. A
+ * Webhooks find the preview by this id. A job's token proves the id of its repository. A
  * request only claims one, so a claim never replaces a proven id of an open preview, and webhooks
  * do not rely on it.
  * @throws {ApiError} `invalid_request` if the request names another id than the job's token

@@ -1,6 +1,6 @@
 /**
- * GET, POST and DELETE /preview/hook, and POST /preview/hook/rotate: the webhooks by which GitHub
- * and GitLab close previews.
+ * GET, POST and DELETE /preview/hook, and POST /preview/hook/rotate: the webhooks of GitHub and
+ * GitLab that close previews.
  */
 
 import * as v from "valibot";

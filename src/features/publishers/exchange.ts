@@ -176,7 +176,7 @@ function repositoryIn({ issuer, claims }: UnverifiedToken): string {
 	return `${issuer} ${texts.find((found) => found !== null) ?? ""}`;
 }
 
-/** `name=value` of the token's claims, by which publishers are found. */
+/** `name=value` of the token's claims that lead to publishers. */
 function anchorsIn(claims: Claims): string[] {
 	return Object.entries(claims)
 		.flatMap(([name, value]) => textsOf(value).map((text) => anchorOf(name, text)))

@@ -195,8 +195,8 @@ export function refuseAnyRef(provider: CiProviderName, stage: PublisherStage, cl
 }
 
 /**
- * The claims by which a token finds the publisher: the repository's and, to explain refusals, its
- * owner's.
+ * The claims that lead from a token to the publisher: the repository's and, to explain refusals,
+ * its owner's.
  */
 export function anchorsOf(provider: CiProviderName, claims: WantedClaims) {
 	const [id, ownerId] = PROVIDERS[provider].ids;

@@ -19,8 +19,8 @@ import { tooManyRequests } from "./requests";
 
 const MEBIBYTE = 1024 * 1024;
 /**
- * Bytes under way in an isolate, of which the platform stops one at 128 MB: of one owner, of its
- * group, and of all.
+ * Bytes under way in an isolate: of one owner, of its group, and of all. The platform stops an
+ * isolate at 128 MB.
  */
 export const CALLER_BYTES = { each: 8 * MEBIBYTE, group: 32 * MEBIBYTE, all: 64 * MEBIBYTE };
 export const ANONYMOUS_BYTES = { each: 4 * MEBIBYTE, group: 8 * MEBIBYTE, all: 12 * MEBIBYTE };
@@ -63,8 +63,8 @@ export interface Holding {
 	/** Says that the work goes on, for work that may take longer than `LIFETIME_MS`. */
 	readonly goesOn: () => void;
 	/**
-	 * While bytes of the client arrive: resolves when another group needs the room, and the work then
-	 * ends.
+	 * While bytes of the client arrive: resolves when another group needs the room, and the work
+	 * then ends.
 	 */
 	readonly untilNeeded: () => Promise<void>;
 	/** They have arrived, and the room stays the work's. */
@@ -187,8 +187,8 @@ export function createBudget(
 	const ofGroup = (name: string) => held.get(`group ${name}`) ?? 0;
 
 	/**
-	 * Ends unfinished bodies until there is room: each time the oldest of the group that holds most,
-	 * while that is more than the waiting one.
+	 * Ends unfinished bodies until there is room: each time the oldest of the group that holds
+	 * most, while that is more than the waiting one.
 	 */
 	function makeRoom(owner: Owner, bytes: number): void {
 		const ended = [...taken].filter(({ isEnded }) => isEnded);

@@ -32,7 +32,7 @@ export function LiveBundle({
 }: {
 	readonly appId: string;
 	readonly channel: Channel;
-	/** The entry by which it went live. */
+	/** The entry that made it live. */
 	readonly released: Release | undefined;
 	readonly outcome: Outcome | undefined;
 }) {
