@@ -4,9 +4,17 @@
  * one accepts them.
  */
 
-import { KEY_SECRET, type Step } from "./ci-facts";
+import { KEY_SECRET, type Step, USUAL_NODE } from "./ci-facts";
 import { installSteps, listed, type NamedFacts, pathIn, publishStep, scalar, setUpSteps } from "./ci-steps";
-import { CACHE, CHECKOUT, DOWNLOAD_ARTIFACT, SETUP_NODE, UPLOAD_ARTIFACT } from "./github-actions";
+import {
+	CACHE,
+	CHECKOUT,
+	DOWNLOAD_ARTIFACT,
+	DOWNLOAD_ARTIFACT_OF_SERVER,
+	SETUP_NODE,
+	UPLOAD_ARTIFACT,
+	UPLOAD_ARTIFACT_OF_SERVER,
+} from "./github-actions";
 import { PACKAGE_MANAGERS } from "./package-managers";
 
 const OWN_PULL_REQUEST =
@@ -30,7 +38,7 @@ jobs:
     if: github.event_name == 'push' || (${OWN_PULL_REQUEST} && github.event.action != 'closed')
     runs-on: ubuntu-latest
     steps:
-${setUp(facts, true)}${steps([...installSteps(facts, true), ...facts.build])}      - uses: ${UPLOAD_ARTIFACT}
+${setUp(facts, true)}${steps([...installSteps(facts, true), ...facts.build])}      - uses: ${artifactActions(facts).upload}
         with:
           name: ${facts.name}
           path: ${scalar(artifactOf(facts))}
@@ -66,6 +74,11 @@ const COMMENTS = { GITHUB_TOKEN: `\${{ github.token }}` };
 
 const titleOf = ({ folder }: NamedFacts) => (folder === "" ? "Capstan" : `Capstan ${folder}`);
 
+const artifactActions = ({ isEnterpriseServer }: NamedFacts) =>
+	isEnterpriseServer === true
+		? { upload: UPLOAD_ARTIFACT_OF_SERVER, download: DOWNLOAD_ARTIFACT_OF_SERVER }
+		: { upload: UPLOAD_ARTIFACT, download: DOWNLOAD_ARTIFACT };
+
 const artifactOf = ({ folder, webDir }: NamedFacts) => pathIn(folder, webDir);
 
 const secretOf = ({ isEncrypted }: NamedFacts): Readonly<Record<string, string>> =>
@@ -94,22 +107,27 @@ const previewJob = `    permissions:
 
 /**
  * The package manager comes before Node, because the cache asks it for its folder. npm installs
- * bun, into the Node of the job.
+ * bun, into the Node of the job. Only the build runs on the Node of the project, which may be older
+ * than the command needs.
  */
-function setUp(facts: NamedFacts, isCached: boolean): string {
+function setUp(facts: NamedFacts, isBuild: boolean): string {
 	const { manager, folder, lock } = facts.installation;
 	const { nodeCache } = PACKAGE_MANAGERS[manager];
 	const path = lock === undefined ? undefined : pathIn(folder, lock);
 	const cache =
-		!isCached || path === undefined || nodeCache === undefined
+		!isBuild || path === undefined || nodeCache === undefined
 			? ""
 			: `\n          cache: ${nodeCache}\n          cache-dependency-path: ${scalar(path)}`;
 	const checkout = `      - uses: ${CHECKOUT}\n        with:\n          persist-credentials: false\n`;
-	const node = `      - uses: ${SETUP_NODE}\n        with:\n          node-version: 22${cache}\n`;
+	const version =
+		isBuild && facts.node !== undefined
+			? `node-version-file: ${scalar(facts.node.file)}`
+			: `node-version: ${USUAL_NODE}`;
+	const node = `      - uses: ${SETUP_NODE}\n        with:\n          ${version}${cache}\n`;
 	const commands = steps(setUpSteps(facts));
 	if (manager !== "bun") return `${checkout}${commands}${node}`;
 	const bunCache =
-		!isCached || path === undefined
+		!isBuild || path === undefined
 			? ""
 			: `      - uses: ${CACHE}\n        with:\n          path: ~/.bun/install/cache\n          key: bun-\${{ runner.os }}-\${{ hashFiles(${expression(path)}) }}\n          restore-keys: bun-\${{ runner.os }}-\n`;
 	return `${checkout}${node}${commands}${bunCache}`;
@@ -119,7 +137,7 @@ const expression = (text: string) => `'${text.replaceAll("'", "''")}'`;
 
 /** The build, without the cache, into which the job that builds may write. */
 const artifact = (facts: NamedFacts) =>
-	`${setUp(facts, false)}${steps(installSteps(facts, false))}      - uses: ${DOWNLOAD_ARTIFACT}
+	`${setUp(facts, false)}${steps(installSteps(facts, false))}      - uses: ${artifactActions(facts).download}
         with:
           name: ${facts.name}
           path: ${scalar(artifactOf(facts))}

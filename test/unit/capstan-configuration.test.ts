@@ -174,6 +174,52 @@ describe("init --app", () => {
 	});
 });
 
+describe("a configuration that passes another file on", () => {
+	beforeEach(stubCommandServer);
+	afterEach(() => vi.unstubAllGlobals());
+	const OBJECT = "{ appId: 'com.acme.a', webDir: 'www' }";
+
+	test.each([
+		["capacitor.config.ts", "export { default } from './shared';\n", "shared.ts", `export default ${OBJECT};\n`],
+		[
+			"capacitor.config.ts",
+			"import base from './shared.js';\n\n// One for all.\nexport default base;\n",
+			"shared.ts",
+			`const config: CapacitorConfig = ${OBJECT};\nexport default config;\n`,
+		],
+		["capacitor.config.js", "module.exports = require('./shared');\n", "shared.js", `module.exports = ${OBJECT};\n`],
+		[
+			"capacitor.config.ts",
+			"import c from './shared.json';\nexport default c;\n",
+			"shared.json",
+			'{ "appId": "com.acme.a" }\n',
+		],
+	])("%s with %j is edited there", async (name, text, shared, object) => {
+		const directory = await projectWith({ ...PACKAGE, [name]: text, [shared]: object });
+		const words = ["init", "--server", SERVER, "--ci", "none", "--json"];
+		const { code, out } = await run(directory, words);
+		expect(code, out).toBe(0);
+		expect(JSON.parse(out)).toMatchObject({ app_id: "com.acme.a", changed: [shared] });
+		expect(JSON.parse(out).by_hand).toBeUndefined();
+		expect(await readFile(join(directory, shared), "utf8")).toContain(`${SERVER}/stats`);
+		expect(await readFile(join(directory, name), "utf8")).toBe(text);
+	});
+
+	test.each([
+		["import base from './shared';\nexport default { ...base, appId: 'com.acme.b' };\n"],
+		["import base from './shared';\nexport default withFlavor(base);\n"],
+		["export { default } from './missing';\n"],
+		["export { default } from '@acme/shared';\n"],
+	])("%j changes what it passes on, so a person edits it", async (text) => {
+		const directory = await projectWith({ "capacitor.config.ts": text, "shared.ts": `export default ${OBJECT};\n` });
+		const words = ["init", "--server", SERVER, "--ci", "none", "--app", "com.acme.b", "--json"];
+		const answer = JSON.parse((await run(directory, words)).out);
+		expect(answer).toMatchObject({ changed: [] });
+		expect(answer.by_hand).not.toHaveLength(0);
+		expect(await readFile(join(directory, "shared.ts"), "utf8")).not.toContain(SERVER);
+	});
+});
+
 describe("cleartext", () => {
 	const LOCAL = "http://192.168.1.20:8787";
 	const config = (server: string) =>
