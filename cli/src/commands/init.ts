@@ -4,11 +4,11 @@
  * replaces a workflow that a person changed. What it cannot edit it names, and does the rest all
  * the same; with `--config none` it leaves the configuration alone and names everything.
  */
-import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { CapstanError } from "../../../src/client/client";
 import { connect, dashboardPage } from "../api";
-import { type Ci, ciOf, LOOPBACK } from "../ci-files";
+import { type Ci, ciOf, type FileChange, LOOPBACK } from "../ci-files";
 import { type Command, type Run, text } from "../command";
 import { type Configuration, configure, configureByHand } from "../configuration";
 import { EXIT, usage } from "../failure";
@@ -19,6 +19,7 @@ import { PLATFORMS, type Project, UPDATERS } from "../project";
 import { type Trust, trustRepository } from "../repository";
 import { givenKey, PLATFORM_OPTION, platformOf, projectOf, serverOrigin } from "../settings";
 import { question } from "../terminal-question";
+import { writeFiles } from "../written-files";
 
 export const init: Command = {
 	name: "init",
@@ -59,8 +60,8 @@ export const init: Command = {
 				const style = line.startsWith("+") ? "green" : line.startsWith("-") ? "red" : "dim";
 				run.terminal.line(run.terminal.style(style, `  ${line.replace(/\r$/, "")}`));
 			}
-			if (!isDryRun) await put(join(run.directory, path), after);
 		}
+		if (!isDryRun) await write(run.directory, changes);
 		const app = isDryRun ? "not_asked" : await ensureApp(run, project, origin, appId);
 		const trust = isDryRun ? undefined : await trustOf(run, { origin, appId, app, ci });
 		run.terminal.result("init", {
@@ -183,10 +184,14 @@ function trustLines(
 
 const BYTE_ORDER_MARK = "\uFEFF";
 
-async function put(path: string, content: string): Promise<void> {
-	await mkdir(dirname(path), { recursive: true });
-	const before = await readFile(path, "utf8").catch(() => "");
-	await writeFile(path, before.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK + content : content);
+async function write(directory: string, changes: readonly FileChange[]): Promise<void> {
+	const files: { readonly path: string; readonly content: string }[] = [];
+	for (const { path: shown, after } of changes) {
+		const path = join(directory, shown);
+		const before = await readFile(path, "utf8").catch(() => "");
+		files.push({ path, content: before.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK + after : after });
+	}
+	await writeFiles(files);
 }
 
 type AppState = "exists" | "created" | "no_key" | "not_allowed" | "not_asked";
