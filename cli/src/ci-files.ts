@@ -205,14 +205,24 @@ async function systemOf(run: Run, { root }: Checkout): Promise<CiSystem | undefi
 	return place === undefined ? "github" : undefined;
 }
 
+/** As git takes it. Its other characters are patterns in a workflow. */
+const BRANCH = /^(?![-/.])(?!.*(?:\.\.|\/\/|@\{))[^\s~^:?*[\\\p{Cc}]+(?<![/.])$/u;
+
+/** @throws {Failure} `invalid_option` */
+function namedBranch(name: string): Branch {
+	if (BRANCH.test(name)) return { name, isGuess: false };
+	throw usage("invalid_option", `"${name}" is no name of a branch; write one such as main.`, { field: "branch" });
+}
+
+/** @throws {Failure} `invalid_option` */
 async function branchOf(run: Run, repository: Repository | undefined): Promise<Branch> {
 	const named = text(run.options, "branch");
-	if (named !== undefined) return { name: named, isGuess: false };
+	if (named !== undefined) return namedBranch(named);
 	if (repository !== undefined) return { name: repository.branch, isGuess: false };
 	const branch = await mainBranchOf(run.directory);
 	if (!branch.isGuess) return branch;
 	const answer = await question(run.terminal, `Which branch is released? [${branch.name}] `);
-	return answer === undefined ? branch : { name: answer || branch.name, isGuess: false };
+	return answer === undefined ? branch : namedBranch(answer || branch.name);
 }
 
 /**

@@ -71,8 +71,8 @@ const FILE_PROBLEMS: Readonly<Record<string, string>> = {
 	EACCES: NOT_ALLOWED,
 	EPERM: NOT_ALLOWED,
 	EROFS: "it is on a file system that is read-only. Use a directory that can be written",
-	ENOSPC: "the disk is full, so nothing was changed. Make room",
-	EDQUOT: "the disk quota of this account is used up, so nothing was changed. Make room",
+	ENOSPC: "the disk is full, so no file was changed. Make room",
+	EDQUOT: "the disk quota of this account is used up, so no file was changed. Make room",
 	ENOTDIR: NO_DIRECTORY,
 	EEXIST: NO_DIRECTORY,
 	EISDIR: "it is a directory where a file is expected. Rename it",
@@ -102,6 +102,9 @@ function refusal(error: CapstanError): Failure {
 
 /** Remedies of the server are requests of its API; a person at this command has others. */
 const IN_OUR_WORDS: Readonly<Record<string, string>> = {
+	invalid_api_key:
+		"The server does not know this API key: it is incomplete, or was revoked. Run capstan login for another one, or correct --key or CAPSTAN_TOKEN.",
+	expired_api_key: "The API key has expired. Run capstan login for another one, or ask an administrator to extend it.",
 	app_not_found:
 		"This key cannot see the app. Create the app with capstan init, name another one with --app, or use a key of the app's organization.",
 	nothing_to_roll_back_to:

@@ -3,7 +3,7 @@
  * none, also on a full disk. A link to a file stays a link.
  */
 import { randomUUID } from "node:crypto";
-import { chmod, mkdir, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { access, chmod, constants, mkdir, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { usage } from "./failure";
 
@@ -28,6 +28,8 @@ export async function writeFiles(files: readonly WrittenFile[]): Promise<void> {
 					file: to,
 				});
 			}
+			// A file that nobody may write would be replaced all the same.
+			if (before !== undefined) await access(to, constants.W_OK);
 			const kept = mode ?? before?.mode;
 			const from = `${to}.${randomUUID()}`;
 			ready.push({ from, to });

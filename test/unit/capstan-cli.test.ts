@@ -285,7 +285,7 @@ describe("a request", () => {
 		];
 		const send = repeating(async () => answers.shift() ?? new Response("done"), pause);
 		expect(await (await send("https://u", {})).text()).toBe("done");
-		expect(pauses).toEqual([400, 7000]);
+		expect(pauses).toEqual([300, 7000]);
 	});
 
 	test("fails in the end with the error of the last try", async () => {

@@ -302,6 +302,10 @@ describe("messages", () => {
 		const invocation = `npx ${SERVER}/capstan.tgz`;
 		const { errors } = await run(await projectWith({}), ["status"], invocation);
 		expect(errors).toContain(`After ${invocation} login or init with it`);
+		for (const words of [["help"], ["help", "init"], ["release", "--help"], ["preview", "--help"]]) {
+			const { out } = await run(await projectWith({}), words, invocation);
+			expect(out.replaceAll(`${invocation} `, "").replaceAll("capstan.tgz", "")).not.toMatch(/\bcapstan [a-z<]/);
+		}
 	});
 
 	test("find it in what npx keeps beside its copy, and by the package manager", async () => {

@@ -18,9 +18,12 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { failureOf } from "../../cli/src/failure";
 import { runCommand } from "../../cli/src/run";
+import { Terminal } from "../../cli/src/terminal";
+import { question } from "../../cli/src/terminal-question";
 import { writeFiles } from "../../cli/src/written-files";
 import { stubCommandServer } from "./support/command-server";
 
@@ -84,6 +87,33 @@ describe("init writes all files or none", () => {
 		expect(readFileSync(join(directory, "capacitor.config.json"), "utf8")).toBe(CONFIG);
 	});
 
+	test.each([
+		["does not answer", () => Promise.reject(new TypeError("fetch failed")), 5, "does not answer"],
+		[
+			"does not know the key",
+			async () => Response.json({ error: "invalid_api_key", message: "no" }, { status: 401 }),
+			4,
+			"Run capstan login for another one",
+		],
+		[
+			"says that the key has expired",
+			async () => Response.json({ error: "expired_api_key", message: "no" }, { status: 401 }),
+			4,
+			"The API key has expired. Run capstan login for another one",
+		],
+	])("and none if the server %s", async (_, answer, exitCode, words) => {
+		const directory = created({ "capacitor.config.json": CONFIG });
+		const command = fetch;
+		vi.stubGlobal("fetch", (url: string) => (url.endsWith("/capstan.tgz") ? command(url) : answer()));
+		const { code, out, errors } = await run(directory, [
+			...["init", "--server", SERVER, "--ci", "github", "--key", "cap_key_of_this_test"],
+		]);
+		expect([code, errors]).toEqual([exitCode, expect.stringContaining(words)]);
+		expect(out).not.toContain("capacitor.config.json");
+		expect(namesIn(directory)).toEqual(["capacitor.config.json"]);
+		expect(readFileSync(join(directory, "capacitor.config.json"), "utf8")).toBe(CONFIG);
+	});
+
 	test("and keeps links and modes", async () => {
 		const directory = created({ "shared.json": CONFIG });
 		chmodSync(join(directory, "shared.json"), 0o600);
@@ -128,7 +158,7 @@ describe("an error of the operating system about a file", () => {
 	test.each([
 		["EACCES", "this account may not read or write it. Change its permissions"],
 		["EROFS", "read-only"],
-		["ENOSPC", "the disk is full, so nothing was changed. Make room"],
+		["ENOSPC", "the disk is full, so no file was changed. Make room"],
 		["ENAMETOOLONG", "too long"],
 	])("%s has its path and a remedy", (code, words) => {
 		const error = Object.assign(new Error(`${code}: open`), { code, path: "/app/capacitor.config.json" });
@@ -153,6 +183,35 @@ describe("a file that is not UTF-8", () => {
 			expect([code, errors]).toEqual([2, expect.stringContaining(`${name} is UTF-16`)]);
 			expect(errors).toContain("Save it as UTF-8");
 		}
+	});
+});
+
+describe("a question", () => {
+	const answerTo = (keys: string) => {
+		const terminal = new Terminal({ out: new PassThrough(), error: new PassThrough(), json: false, environment: {} });
+		const streams = { stdin: new PassThrough(), stderr: new PassThrough() };
+		vi.stubGlobal("process", {
+			...process,
+			stdin: Object.assign(streams.stdin, { isTTY: true }),
+			stderr: Object.assign(streams.stderr, { isTTY: true }),
+		});
+		const answer = question(terminal, "Which branch?");
+		streams.stdin.write(keys);
+		return answer;
+	};
+
+	test.each([
+		["Ctrl+C", "mai\u0003"],
+		["Ctrl+D", "\u0004"],
+	])("that %s leaves ends with a sentence", async (_, keys) => {
+		await expect(answerTo(keys)).rejects.toMatchObject({
+			code: "interrupted",
+			message: "Interrupted; nothing was changed.",
+		});
+	});
+
+	test("has the answer without the space around it", async () => {
+		expect(await answerTo(" main \r")).toBe("main");
 	});
 });
 

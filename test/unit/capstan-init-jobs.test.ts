@@ -248,6 +248,16 @@ describe("a repository", () => {
 		}
 	});
 
+	test.each(["we ird", "a..b", "feature/*", "-x", "x~1", "release/", "a\\b", "what?"])(
+		"takes no branch named %s",
+		async (name) => {
+			const root = created({ files: project("", { "package-lock.json": "{}" }) });
+			const { code, errors } = await init(root, `--branch=${name}`);
+			expect([code, errors]).toEqual([2, expect.stringContaining("is no name of a branch")]);
+			expect(git(root, "status", "--porcelain")).toBe("");
+		},
+	);
+
 	test("that git refuses keeps its root, and the reason is said", async () => {
 		const root = created({ files: project("apps/mobile", { "package.json": "{}", "package-lock.json": "{}" }) });
 		writeFileSync(join(root, ".git/HEAD"), "damaged");

@@ -54,6 +54,9 @@ export const init: Command = {
 		const ci = await ciOf(run, { project, origin, appId });
 		const ignored = await ignoredKey(project);
 		const changes = [configuration.change, ignored, ...ci.changes].filter((change) => change !== undefined);
+		// A server that refuses or does not answer leaves the project as it is.
+		const app = isDryRun ? "not_asked" : await ensureApp(run, project, origin, appId);
+		const trust = isDryRun ? undefined : await trustOf(run, { origin, appId, app, ci });
 		for (const { path, before, after } of changes) {
 			run.terminal.line(`${run.terminal.style("bold", path)}${before === "" ? " (new)" : ""}`);
 			for (const line of lineDifference(before, after)) {
@@ -62,8 +65,6 @@ export const init: Command = {
 			}
 		}
 		if (!isDryRun) await write(run.directory, changes);
-		const app = isDryRun ? "not_asked" : await ensureApp(run, project, origin, appId);
-		const trust = isDryRun ? undefined : await trustOf(run, { origin, appId, app, ci });
 		run.terminal.result("init", {
 			status: isDryRun ? "planned" : "ok",
 			server: origin,

@@ -124,8 +124,9 @@ function hiddenLine(question: string): { readonly line: Promise<string>; stop():
 				line = BACKSPACE.includes(char) ? line.slice(0, -1) : line + char;
 			}
 		};
-		stderr.write(question);
+		// Before the question, after which a pasted key may already be there.
 		stdin.setRawMode(true);
+		stderr.write(question);
 		stdin.resume();
 		stdin.on("data", onData);
 	});
