@@ -220,6 +220,32 @@ describe("a configuration that passes another file on", () => {
 	});
 });
 
+describe("the name that the Android emulator has for this computer", () => {
+	afterEach(() => vi.unstubAllGlobals());
+
+	test("is written for the app, and commands ask this computer", async () => {
+		const asked: string[] = [];
+		vi.stubGlobal("fetch", async (url: string) => {
+			asked.push(new URL(url).origin);
+			const isList = /organization|channel|rollout|proposal/.test(url);
+			return Response.json(isList ? [] : { app_id: "com.acme.a", status: "ok" });
+		});
+		const directory = await projectWith({ ...PACKAGE, "capacitor.config.json": '{ "appId": "com.acme.a" }' });
+		const login = ["login", "--server", "http://localhost:8787", "--key", "cap_key_of_this_test"];
+		expect((await run(directory, login)).code).toBe(0);
+		const init = await run(directory, ["init", "--server", "http://10.0.2.2:8787", "--ci", "none"]);
+		expect([init.code, init.out]).toEqual([0, expect.stringContaining("The app exists on the server.")]);
+		const written = await readFile(join(directory, "capacitor.config.json"), "utf8");
+		expect(written).toContain('"http://10.0.2.2:8787/updates"');
+		expect(written).not.toContain("localhost");
+		const status = await run(directory, ["status", "--json"]);
+		expect(status.out).not.toContain("missing_key");
+		const doctor = await run(directory, ["doctor", "--server", "http://localhost:8787", "--json"]);
+		expect(doctor.out).not.toContain("and this checks");
+		expect(new Set(asked)).toEqual(new Set(["http://localhost:8787"]));
+	});
+});
+
 describe("cleartext", () => {
 	const LOCAL = "http://192.168.1.20:8787";
 	const config = (server: string) =>

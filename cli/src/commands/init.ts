@@ -17,7 +17,7 @@ import { lineDifference } from "../line-difference";
 import { addCommand, execCommand } from "../package-manager";
 import { PLATFORMS, type Project, UPDATERS } from "../project";
 import { type Trust, trustRepository } from "../repository";
-import { givenKey, PLATFORM_OPTION, platformOf, projectOf, serverOrigin } from "../settings";
+import { givenKey, hereOf, PLATFORM_OPTION, platformOf, projectOf, serverAddress } from "../settings";
 import { question } from "../terminal-question";
 import { writeFiles } from "../written-files";
 
@@ -43,14 +43,15 @@ export const init: Command = {
 	async run(run) {
 		const isByHand = isConfigurationLeft(run);
 		const project = await meantProject(run, isByHand);
-		const origin = await serverOrigin(run, project);
+		const address = await serverAddress(run, project);
+		const origin = hereOf(address);
 		const appId = text(run.options, "app") ?? project.appId;
 		if (appId === undefined) {
 			const message = `${project.config?.path ?? "The project"} names no appId that can be read; pass --app com.example.app.`;
 			throw usage("missing_app", message, { field: "app" });
 		}
 		const isDryRun = run.options["dry-run"] === true;
-		const configuration = (isByHand ? configureByHand : configure)(project, origin, appId);
+		const configuration = (isByHand ? configureByHand : configure)(project, address, appId);
 		const ci = await ciOf(run, { project, origin, appId });
 		const ignored = await ignoredKey(project);
 		const changes = [configuration.change, ignored, ...ci.changes].filter((change) => change !== undefined);
@@ -67,7 +68,7 @@ export const init: Command = {
 		if (!isDryRun) await write(run.directory, changes);
 		run.terminal.result("init", {
 			status: isDryRun ? "planned" : "ok",
-			server: origin,
+			server: address,
 			app_id: appId,
 			app,
 			kind: project.kind,
@@ -82,7 +83,7 @@ export const init: Command = {
 		for (const line of byHandLines(configuration, isAgain)) run.terminal.line(line);
 		for (const note of ci.notes) run.terminal.line(...note.split("\n"));
 		if (ci.system !== undefined && !isDryRun) run.terminal.line(...trustLines(ci, trust, { origin, appId }));
-		await report(run, { project, origin, appId, changed: changes.length, app, configuration, isAgain });
+		await report(run, { project, origin: address, appId, changed: changes.length, app, configuration, isAgain });
 		return EXIT.ok;
 	},
 };
