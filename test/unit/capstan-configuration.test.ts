@@ -246,6 +246,46 @@ describe("the name that the Android emulator has for this computer", () => {
 	});
 });
 
+describe("the next steps of init", () => {
+	afterEach(() => vi.unstubAllGlobals());
+	const PLUGIN = "@capgo/capacitor-updater";
+	const words = ["init", "--server", SERVER, "--app", "com.acme.a", "--ci", "none", "--key", "cap_key_of_this_test"];
+	const CONFIG = { "capacitor.config.json": '{ "appId": "com.acme.a" }' };
+	const installed = (name: string) => JSON.stringify({ dependencies: { [name]: "8.0.0" } });
+
+	test.each<[string, Readonly<Record<string, string>>, string, string]>([
+		[
+			"without the plugin",
+			{ "package.json": "{}", "package-lock.json": "{}", ...CONFIG },
+			`npm install ${PLUGIN}, then build your app, then npx cap sync, then capstan release`,
+			`npm install ${PLUGIN}, then build your app, then npx cap sync, then capstan release`,
+		],
+		[
+			"with the plugin, and Yarn",
+			{ "package.json": installed(PLUGIN), "yarn.lock": "", ...CONFIG },
+			"build your app, then yarn run cap sync, then capstan release",
+			"build your app, then capstan release",
+		],
+		[
+			"with a configuration to set by hand",
+			{ "package.json": installed(PLUGIN), "capacitor.config.ts": "export default configOf();\n" },
+			"set the values above, then build your app, then npx cap sync, then capstan release --app com.acme.a",
+			"set the values above, then build your app, then npx cap sync, then capstan release --app com.acme.a",
+		],
+		[
+			"for Electron",
+			{ "package.json": installed("electron"), "bun.lock": "{}", "main.js": "new ElectronUpdater({});\n" },
+			"bun add @capgo/electron-updater, then build your app, then capstan release --app com.acme.a",
+			"bun add @capgo/electron-updater, then build your app, then capstan release",
+		],
+	])("%s work before the first build, also when it runs again", async (_, files, first, again) => {
+		vi.stubGlobal("fetch", async () => Response.json({ app_id: "com.acme.a" }));
+		const directory = await projectWith(files);
+		expect((await run(directory, words)).out).toContain(`Next: ${first}\n`);
+		expect((await run(directory, words)).out).toContain(`Next: ${again}\n`);
+	});
+});
+
 describe("cleartext", () => {
 	const LOCAL = "http://192.168.1.20:8787";
 	const config = (server: string) =>

@@ -269,11 +269,12 @@ async function report(
 	if (app !== "exists" && app !== "created") return;
 	const plugin = UPDATERS[project.kind === "electron" ? "electron" : "capacitor"];
 	// Capacitor copies the build, so it must be there before.
+	const isMissing = project.dependencies[plugin] === undefined;
 	const steps = [
-		...(project.dependencies[plugin] === undefined ? [await addCommand(directory, plugin)] : []),
+		...(isMissing ? [await addCommand(directory, plugin)] : []),
 		...(configuration.byHand.length === 0 || isAgain ? [] : ["set the values above"]),
 		"build your app",
-		...(project.kind === "capacitor" && (changed > 0 || configuration.byHand.length > 0)
+		...(project.kind === "capacitor" && (isMissing || changed > 0 || configuration.byHand.length > 0)
 			? [await execCommand(directory, "cap sync")]
 			: []),
 		project.appId === undefined ? `capstan release --app ${appId}` : "capstan release",
