@@ -19,7 +19,9 @@ import { readText } from "./json-file";
 import { nodeOf } from "./node-version";
 import { installationOf } from "./package-manager";
 import type { Project } from "./project";
+import { type RegistrySecrets, registrySecretsOf } from "./registry-secrets";
 import { isEnterpriseServer, type Repository, repositoryOf } from "./repository";
+import { counted } from "./terminal";
 import { question } from "./terminal-question";
 
 export interface FileChange {
@@ -97,6 +99,7 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 	const branch = await branchOf(run, repository);
 	const installation = await installationOf(checkout);
 	const node = await nodeOf(checkout);
+	const secrets = await registrySecretsOf(checkout);
 	const stages = system === "gitlab" ? await stagesOf(checkout.root) : undefined;
 	const platform = project.hasBoth && project.kind !== "none" ? project.kind : undefined;
 	const facts: CiFacts = {
@@ -109,6 +112,7 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 		branch: branch.name,
 		installation,
 		...(node === undefined ? {} : { node }),
+		...(secrets.names.length === 0 ? {} : { registrySecrets: secrets.names }),
 		...(stages === undefined ? {} : { stages }),
 		build: await buildOf(checkout, installation),
 		isEncrypted: await isEncrypted(project),
@@ -131,6 +135,7 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 					`${GITLAB_FILE} may get its stages from an include that cannot be read here; the jobs are in the stages ${stages.build} and ${stages.publish}, so change those if the pipeline has others.`,
 				]
 			: []),
+		...registryNotes(system, secrets),
 		...(facts.isEncrypted ? [secretNote(system)] : []),
 	];
 	const changes: FileChange[] = [];
@@ -237,6 +242,18 @@ function refuseExpressions({ appId, webDir, branch, folder }: CiFacts): void {
 
 async function isEncrypted(project: Project): Promise<boolean> {
 	return namesPublicKey(project) || (await readText(join(project.directory, KEY_FILE))) !== undefined;
+}
+
+function registryNotes(system: CiSystem, { files, names }: RegistrySecrets): string[] {
+	if (names.length === 0) return [];
+	const reads = `${files.join(" and ")} ${files.length === 1 ? "reads" : "read"} ${names.join(", ")}`;
+	return system === "github"
+		? [
+				`${reads}, so the jobs install with ${counted(names.length, "secret")}: ${names.map((name) => `gh secret set ${name}`).join(", ")}`,
+			]
+		: [
+				`${reads}: save ${names.length === 1 ? "it as a masked variable" : "them as masked variables"} for all branches, because merge requests install as well.`,
+			];
 }
 
 const secretNote = (system: CiSystem) =>

@@ -53,6 +53,8 @@ export interface CiFacts {
 	readonly node?: NodeOfProject;
 	/** Whether the jobs run on a GitHub Enterprise Server. */
 	readonly isEnterpriseServer?: boolean;
+	/** Secrets that the package manager's settings read, such as the token of a private registry. */
+	readonly registrySecrets?: readonly string[];
 	/** Whether the app accepts encrypted bundles only. */
 	readonly isEncrypted: boolean;
 }

@@ -37,7 +37,7 @@ jobs:
   build:
     if: github.event_name == 'push' || (${OWN_PULL_REQUEST} && github.event.action != 'closed')
     runs-on: ubuntu-latest
-    steps:
+${registrySecrets(facts)}    steps:
 ${setUp(facts, true)}${steps([...installSteps(facts, true), ...facts.build])}      - uses: ${artifactActions(facts).upload}
         with:
           name: ${facts.name}
@@ -52,7 +52,7 @@ ${setUp(facts, true)}${steps([...installSteps(facts, true), ...facts.build])}   
       contents: read
       id-token: write
     runs-on: ubuntu-latest
-    steps:
+${registrySecrets(facts)}    steps:
 ${artifact(facts)}      # The exit code 3 means that the release waits for approval.
 ${steps([publishStep(facts, "release")])}${variables(secretOf(facts))}
   # Jobs of forks and of Dependabot have no identity.
@@ -63,11 +63,11 @@ ${steps([publishStep(facts, "release")])}${variables(secretOf(facts))}
     environment:
       name: ${facts.name}-preview
       url: \${{ steps.preview.outputs.CAPSTAN_PREVIEW_URL }}
-${previewJob}${artifact(facts)}      # The exit code 6 means that the preview has ended.
+${previewJob(registrySecrets(facts))}${artifact(facts)}      # The exit code 6 means that the preview has ended.
 ${steps([publishStep(facts, "preview upload", TO_PULL_REQUEST)], "preview")}${variables({ ...COMMENTS, ...secretOf(facts) })}
   preview-end:
     if: ${OWN_PULL_REQUEST} && github.event.action == 'closed'
-${previewJob}${steps([publishStep(facts, "preview close", " --post-comment")])}${variables(COMMENTS)}`;
+${previewJob()}${steps([publishStep(facts, "preview close", " --post-comment")])}${variables(COMMENTS)}`;
 
 const TO_PULL_REQUEST = ' --post-comment --url-file "$GITHUB_OUTPUT"';
 const COMMENTS = { GITHUB_TOKEN: `\${{ github.token }}` };
@@ -84,6 +84,10 @@ const artifactOf = ({ folder, webDir }: NamedFacts) => pathIn(folder, webDir);
 const secretOf = ({ isEncrypted }: NamedFacts): Readonly<Record<string, string>> =>
 	isEncrypted ? { [KEY_SECRET]: `\${{ secrets.${KEY_SECRET} }}` } : {};
 
+/** For the whole job, because also setup-node asks the package manager for its cache. */
+const registrySecrets = ({ registrySecrets: names = [] }: NamedFacts) =>
+	names.length === 0 ? "" : `    env:\n${names.map((name) => `      ${name}: \${{ secrets.${name} }}\n`).join("")}`;
+
 const variables = (values: Readonly<Record<string, string>>) => {
 	const lines = Object.entries(values).map(([name, value]) => `          ${name}: ${value}\n`);
 	return lines.length === 0 ? "" : `        env:\n${lines.join("")}`;
@@ -97,12 +101,12 @@ const steps = (list: readonly Step[], id?: string) =>
 		)
 		.join("");
 
-const previewJob = `    permissions:
+const previewJob = (environment = "") => `    permissions:
       contents: read
       id-token: write
       pull-requests: write
     runs-on: ubuntu-latest
-    steps:
+${environment}    steps:
 `;
 
 /**

@@ -248,6 +248,35 @@ describe("a repository", () => {
 		}
 	});
 
+	test.each([
+		[".npmrc", `//npm.acme.example/:_authToken=\${NPM_TOKEN}\ncafile=\${HOME}/ca\n; \${OTHER}\n`, ["NPM_TOKEN"]],
+		[
+			".yarnrc.yml",
+			`npmScopes:\n  acme:\n    npmAuthToken: "\${ACME_TOKEN:-}"\n    npmRegistryServer: "\${ACME_REGISTRY}"\n`,
+			["ACME_TOKEN", "ACME_REGISTRY"],
+		],
+		["bunfig.toml", '[install.scopes]\nacme = { token = "$BUN_TOKEN" }\n', ["BUN_TOKEN"]],
+		["apps/mobile/.npmrc", "save-exact=true\n", []],
+	])("whose %s has %j installs with the secrets %j", async (file, text, names) => {
+		for (const [remote, path, jobs] of [
+			[GITHUB, MOBILE, ["build", "preview", "release"]],
+			[GITLAB, ".gitlab/capstan-apps-mobile.yml", []],
+		] as const) {
+			const files = project("apps/mobile", { "package.json": "{}", "package-lock.json": "{}", [file]: text });
+			const root = created({ files, remote });
+			const { out } = await init(join(root, "apps/mobile"));
+			const parsed: Readonly<Record<string, { readonly env?: object }>> = runner(root, path).written.jobs ?? {};
+			const given = Object.keys(parsed).filter((job) => parsed[job]?.env !== undefined);
+			expect(given.sort()).toEqual(names.length === 0 ? [] : jobs);
+			const secrets = Object.fromEntries(names.map((name) => [name, `\${{ secrets.${name} }}`]));
+			for (const job of given) expect(parsed[job]?.env).toEqual(secrets);
+			for (const name of names) {
+				expect(out).toMatch(remote === GITHUB ? `gh secret set ${name}` : new RegExp(`${name}.*masked variable`));
+			}
+			expect(out.includes("gh secret set")).toBe(remote === GITHUB && names.length > 0);
+		}
+	});
+
 	test.each(["we ird", "a..b", "feature/*", "-x", "x~1", "release/", "a\\b", "what?"])(
 		"takes no branch named %s",
 		async (name) => {
