@@ -10,7 +10,7 @@ interface Manager {
 	readonly locked: string;
 	/** For a project without a lock file, which the command above demands. */
 	readonly unlocked: string;
-	/** Added to either one, runs no script of a dependency or of the repository. */
+	/** Added to either one, runs no script of a dependency. */
 	readonly withoutScripts: string;
 	/** Installs one more package, and runs a script of the project. */
 	readonly add: string;
@@ -42,7 +42,8 @@ export const PACKAGE_MANAGERS = {
 		locks: ["pnpm-lock.yaml"],
 		locked: "pnpm install --frozen-lockfile",
 		unlocked: "pnpm install --no-frozen-lockfile",
-		withoutScripts: "--ignore-scripts --ignore-pnpmfile",
+		// Without .pnpmfile.cjs, pnpm refuses the lock file that was made with it.
+		withoutScripts: "--ignore-scripts",
 		add: "pnpm add",
 		run: "pnpm run",
 		exec: "pnpm exec",

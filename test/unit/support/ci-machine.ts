@@ -67,7 +67,7 @@ case "$name \${1-}" in
 	"npm ci") need package-lock.json npm-shrinkwrap.json; mkdir -p node_modules ;;
 	"npm install")
 		case "$all" in *"--global bun@"*) touch "$MACHINE/bun" ;; *"--global corepack@"*) ;; *--global*) fail "$all" ;; *) need package.json; mkdir -p node_modules ;; esac ;;
-	"pnpm install") manager; if [ -f pnpm-lock.yaml ]; then given --frozen-lockfile; else given --no-frozen-lockfile; fi; mkdir -p node_modules ;;
+	"pnpm install") manager; if grep -q pnpmfileChecksum pnpm-lock.yaml 2>/dev/null; then refuse --ignore-pnpmfile; fi; if [ -f pnpm-lock.yaml ]; then given --frozen-lockfile; else given --no-frozen-lockfile; fi; mkdir -p node_modules ;;
 	"bun install") manager; if [ -f bun.lock ] || [ -f bun.lockb ]; then given --frozen-lockfile; else refuse --frozen-lockfile; fi; mkdir -p node_modules ;;
 	"yarn install")
 		manager

@@ -45,6 +45,17 @@ const COREPACK = "|corepack enable";
 
 export const UNLOCKED: readonly Case[] = [
 	[
+		"pnpm with hooks, whose checksum the lock file has",
+		{
+			files: project("", {
+				"package.json": manifest({ packageManager: "pnpm@9.15.0" }),
+				"pnpm-lock.yaml": "lockfileVersion: '9.0'\npnpmfileChecksum: sha256-KrNO7OaItEmRagMH4D\n",
+				".pnpmfile.cjs": "module.exports = { hooks: {} };\n",
+			}),
+		},
+		{ build: [COREPACK, "|pnpm install --frozen-lockfile", "|pnpm run build"] },
+	],
+	[
 		"pinned pnpm without a lock file",
 		{ files: project("", { "package.json": manifest({ packageManager: "pnpm@9.15.0" }) }) },
 		{ build: [COREPACK, "|pnpm install --no-frozen-lockfile", "|pnpm run build"] },
