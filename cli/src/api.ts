@@ -11,12 +11,13 @@ const TIME_LIMIT_MS = 120_000;
 /** Answers are small, and every one of them is there within seconds. */
 const READ_LIMIT_MS = 20_000;
 /** A server that is down is reported within three seconds. */
-const DOWN_LIMIT_MS = 2_500;
+const DOWN_LIMIT_MS = 2_300;
 const NOTICE_MS = 200;
 const NO_CONNECTION = "no connection";
 const NO_ANSWER = "no answer in time";
 const MOST_TRIES = 4;
-const FIRST_PAUSE_MS = 200;
+/** The pauses between all tries take two seconds. */
+const FIRST_PAUSE_MS = 150;
 const LONGEST_PAUSE_MS = 60_000;
 
 export type Send = (url: string, init: RequestInit) => Promise<Response>;

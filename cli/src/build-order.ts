@@ -6,7 +6,7 @@
 import { join } from "node:path";
 import type { Step } from "../../src/client/ci-facts";
 import { shellWord } from "../../src/client/ci-steps";
-import { type Installation, type ManagerName, PACKAGE_MANAGERS } from "../../src/client/package-managers";
+import { type Installation, PACKAGE_MANAGERS } from "../../src/client/package-managers";
 import type { Checkout } from "./git";
 import { readJsonObject, readText } from "./json-file";
 import { looseJson, type Manifest, neededMembers } from "./workspace";
@@ -20,7 +20,7 @@ export async function buildOf({ root, folder }: Checkout, installation: Installa
 	const app = at === "" ? folder : folder.slice(at.length + 1);
 	if (app !== "") {
 		const tool = await toolOf(workspace, app, name, hasScript);
-		if (tool !== undefined) return [{ folder: at, command: `${runOf(manager)} ${tool}` }];
+		if (tool !== undefined) return [{ folder: at, command: `${PACKAGE_MANAGERS[manager].exec} ${tool}` }];
 	}
 	if (!hasScript) return [];
 	const run = `${PACKAGE_MANAGERS[manager].run} build`;
@@ -75,9 +75,5 @@ interface NxProject {
  * alone, or before them.
  */
 const buildsNeeded = (text: string) => /"(?:\^|[^"]+[#:])build"(?!\s*:)/.test(text);
-
-/** Runs a program of an installed package. Both forms of Yarn run one by the name of a script. */
-const runOf = (manager: ManagerName) =>
-	PACKAGE_MANAGERS[manager].exec.startsWith("yarn") ? "yarn run" : PACKAGE_MANAGERS[manager].exec;
 
 const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");

@@ -7,18 +7,21 @@ import { stat } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { type CiFacts, KEY_SECRET } from "../../src/client/ci-facts";
 import { CI_SYSTEMS, type CiSystem, ciFiles } from "../../src/client/ci-workflow";
-import { PACKAGE_MANAGERS } from "../../src/client/package-managers";
+import { type Installation, PACKAGE_MANAGERS } from "../../src/client/package-managers";
 import { packageAddress } from "./api";
 import { buildOf } from "./build-order";
 import { type Run, text } from "./command";
 import { KEY_FILE, namesPublicKey } from "./encryption";
 import { usage } from "./failure";
-import { type Branch, type Checkout, checkoutOf, mainBranchOf, placeOf } from "./git";
+import { type Branch, type Checkout, checkoutOf, mainBranchOf, placeOf, refusalOf } from "./git";
 import { GITLAB_FILE, isIncluded, stagesOf, withInclude } from "./gitlab-file";
 import { readText } from "./json-file";
+import { nodeOf } from "./node-version";
 import { installationOf } from "./package-manager";
 import type { Project } from "./project";
-import { type Repository, repositoryOf } from "./repository";
+import { type RegistrySecrets, registrySecretsOf } from "./registry-secrets";
+import { isEnterpriseServer, type Repository, repositoryOf } from "./repository";
+import { counted } from "./terminal";
 import { question } from "./terminal-question";
 
 export interface FileChange {
@@ -95,6 +98,8 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 	const repository = await repositoryOf(run, system);
 	const branch = await branchOf(run, repository);
 	const installation = await installationOf(checkout);
+	const node = await nodeOf(checkout);
+	const secrets = await registrySecretsOf(checkout);
 	const stages = system === "gitlab" ? await stagesOf(checkout.root) : undefined;
 	const platform = project.hasBoth && project.kind !== "none" ? project.kind : undefined;
 	const facts: CiFacts = {
@@ -106,27 +111,31 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 		webDir: project.webDir ?? "dist",
 		branch: branch.name,
 		installation,
+		...(node === undefined ? {} : { node }),
+		...(secrets.names.length === 0 ? {} : { registrySecrets: secrets.names }),
 		...(stages === undefined ? {} : { stages }),
 		build: await buildOf(checkout, installation),
 		isEncrypted: await isEncrypted(project),
+		...(place !== undefined && isEnterpriseServer(system, place.origin) ? { isEnterpriseServer: true } : {}),
 	};
 	refuseExpressions(facts);
+	const refusal = await refusalOf(run.directory);
 	const notes = [
+		...(refusal === undefined
+			? []
+			: [`git says nothing about this repository, so its remote and branches are unknown: ${refusal}`]),
 		...(isLocal ? [`CI cannot reach ${origin}; run init again with the deployed server.`] : []),
 		`Releases come from the branch ${branch.name}${branch.isGuess ? ", a guess" : ""}; --branch names another one.`,
 		...(facts.build.length === 0
 			? ["package.json has no script named build, so the jobs build nothing; add one, and run init again."]
 			: []),
-		...(installation.pinned === undefined && PACKAGE_MANAGERS[installation.manager].usual !== undefined
-			? [
-					`package.json pins no package manager, so the jobs install ${PACKAGE_MANAGERS[installation.manager].usual}; add "packageManager" to pin yours.`,
-				]
-			: []),
+		...installationNotes(installation),
 		...(stages?.isGuess === true
 			? [
 					`${GITLAB_FILE} may get its stages from an include that cannot be read here; the jobs are in the stages ${stages.build} and ${stages.publish}, so change those if the pipeline has others.`,
 				]
 			: []),
+		...registryNotes(system, secrets),
 		...(facts.isEncrypted ? [secretNote(system)] : []),
 	];
 	const changes: FileChange[] = [];
@@ -163,6 +172,23 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 	};
 }
 
+function installationNotes({ manager, pinned, lock, ignoredLock }: Installation): string[] {
+	const { usual } = PACKAGE_MANAGERS[manager];
+	if (ignoredLock !== undefined) {
+		return [
+			`package.json pins ${pinned}, so the jobs install with it and without ${ignoredLock}, which is of another package manager. Correct "packageManager" or the lock file, and run init again.`,
+		];
+	}
+	return [
+		...(lock === undefined
+			? ["There is no lock file, so each job installs the newest packages; commit one, and run init again."]
+			: []),
+		...(pinned === undefined && usual !== undefined
+			? [`package.json pins no package manager, so the jobs install ${usual}; add "packageManager" to pin yours.`]
+			: []),
+	];
+}
+
 /** Whether the files differ in the version of the command only. */
 const isOwn = (before: string, content: string, command: string) =>
 	before.replace(/(?<=npx --yes )https?:\/\/\S+\/capstan[\w.+-]*\.tgz/g, () => command) === content;
@@ -173,9 +199,7 @@ const isOwn = (before: string, content: string, command: string) =>
  */
 async function systemOf(run: Run, { root }: Checkout): Promise<CiSystem | undefined> {
 	const place = await placeOf(run.directory);
-	const host = place === undefined ? "" : new URL(place.origin).hostname;
-	if (host.includes("gitlab")) return "gitlab";
-	if (host.includes("github")) return "github";
+	if (place?.system !== undefined) return place.system;
 	const has = (path: string) =>
 		stat(join(root, path)).then(
 			() => true,
@@ -186,14 +210,24 @@ async function systemOf(run: Run, { root }: Checkout): Promise<CiSystem | undefi
 	return place === undefined ? "github" : undefined;
 }
 
+/** As git takes it. Its other characters are patterns in a workflow. */
+const BRANCH = /^(?![-/.])(?!.*(?:\.\.|\/\/|@\{))[^\s~^:?*[\\\p{Cc}]+(?<![/.])$/u;
+
+/** @throws {Failure} `invalid_option` */
+function namedBranch(name: string): Branch {
+	if (BRANCH.test(name)) return { name, isGuess: false };
+	throw usage("invalid_option", `"${name}" is no name of a branch; write one such as main.`, { field: "branch" });
+}
+
+/** @throws {Failure} `invalid_option` */
 async function branchOf(run: Run, repository: Repository | undefined): Promise<Branch> {
 	const named = text(run.options, "branch");
-	if (named !== undefined) return { name: named, isGuess: false };
+	if (named !== undefined) return namedBranch(named);
 	if (repository !== undefined) return { name: repository.branch, isGuess: false };
 	const branch = await mainBranchOf(run.directory);
 	if (!branch.isGuess) return branch;
 	const answer = await question(run.terminal, `Which branch is released? [${branch.name}] `);
-	return answer === undefined ? branch : { name: answer || branch.name, isGuess: false };
+	return answer === undefined ? branch : namedBranch(answer || branch.name);
 }
 
 /**
@@ -208,6 +242,18 @@ function refuseExpressions({ appId, webDir, branch, folder }: CiFacts): void {
 
 async function isEncrypted(project: Project): Promise<boolean> {
 	return namesPublicKey(project) || (await readText(join(project.directory, KEY_FILE))) !== undefined;
+}
+
+function registryNotes(system: CiSystem, { files, names }: RegistrySecrets): string[] {
+	if (names.length === 0) return [];
+	const reads = `${files.join(" and ")} ${files.length === 1 ? "reads" : "read"} ${names.join(", ")}`;
+	return system === "github"
+		? [
+				`${reads}, so the jobs install with ${counted(names.length, "secret")}: ${names.map((name) => `gh secret set ${name}`).join(", ")}`,
+			]
+		: [
+				`${reads}: save ${names.length === 1 ? "it as a masked variable" : "them as masked variables"} for all branches, because merge requests install as well.`,
+			];
 }
 
 const secretNote = (system: CiSystem) =>

@@ -4,7 +4,7 @@
  */
 import { ciJobOf } from "./ci-job";
 import type { Run } from "./command";
-import { git, placeOf } from "./git";
+import { git, headOf, type Place, placeOf } from "./git";
 
 export interface Commit {
 	/** Lower-case hexadecimal. */
@@ -26,7 +26,7 @@ const SHORT = 8;
 export async function commitOf({ directory, environment }: Run): Promise<Commit | undefined> {
 	const [log, branch, changes, place] = await Promise.all([
 		git(directory, "log", "-1", "--format=%H%n%an%n%s"),
-		git(directory, "symbolic-ref", "--short", "-q", "HEAD"),
+		headOf(directory),
 		git(directory, "status", "--porcelain", "--untracked-files=no"),
 		placeOf(directory),
 	]);
@@ -44,12 +44,9 @@ export async function commitOf({ directory, environment }: Run): Promise<Commit 
 	};
 }
 
-function urlOf(commit: string, place: Awaited<ReturnType<typeof placeOf>>): string | undefined {
-	if (place === undefined || !place.origin.startsWith("https:")) return undefined;
-	if (place.origin === "https://github.com") return `${place.origin}/${place.path}/commit/${commit}`;
-	return new URL(place.origin).hostname.includes("gitlab")
-		? `${place.origin}/${place.path}/-/commit/${commit}`
-		: undefined;
+function urlOf(commit: string, place: Place | undefined): string | undefined {
+	if (place?.system === undefined || !place.origin.startsWith("https:")) return undefined;
+	return `${place.origin}/${place.path}${place.system === "gitlab" ? "/-" : ""}/commit/${commit}`;
 }
 
 /** Such as `Fix the cart (main, 1a2b3c4d, Ada)`. */

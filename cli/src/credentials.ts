@@ -2,12 +2,11 @@
  * API keys that `capstan login` stored, by server. The file is readable by its owner only and is
  * replaced atomically. A key is sent to the server that it was stored for, and to no other.
  */
-import { randomUUID } from "node:crypto";
-import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
-import { dirname, isAbsolute, join } from "node:path";
-import { usage } from "./failure";
+import { isAbsolute, join } from "node:path";
+import { failureOf, usage } from "./failure";
 import { readText } from "./json-file";
+import { writeFiles } from "./written-files";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -43,16 +42,13 @@ export async function storeKey(environment: Environment, origin: string, key: st
 	const path = credentialsPath(environment);
 	const { [origin]: _, ...others } = (await readCredentials(environment)).servers;
 	const servers = key === undefined ? others : { ...others, [origin]: { key } };
-	await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-	const temporary = `${path}.${randomUUID()}`;
 	try {
-		await writeFile(temporary, `${JSON.stringify({ servers }, null, "\t")}\n`, { mode: 0o600 });
-		// The mode of writeFile is reduced by the umask, never extended; this states it.
-		await chmod(temporary, 0o600);
-		await rename(temporary, path);
+		await writeFiles([{ path, content: `${JSON.stringify({ servers }, null, "\t")}\n`, mode: 0o600 }]);
 	} catch (error) {
-		await rm(temporary, { force: true });
-		throw error;
+		const remedy = "Name another directory with XDG_CONFIG_HOME, or pass the key with CAPSTAN_TOKEN instead";
+		throw usage("credentials_not_writable", `The key cannot be stored. ${failureOf(error).message} ${remedy}.`, {
+			file: path,
+		});
 	}
 	return path;
 }

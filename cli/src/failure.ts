@@ -47,15 +47,38 @@ export const usage = (code: string, message: string, details: Readonly<Record<st
 export function failureOf(error: unknown): Failure {
 	if (error instanceof Failure) return error;
 	if (error instanceof CapstanError) return refusal(error);
-	const { code } = error as { readonly code?: unknown };
+	const { code, path } = error as { readonly code?: unknown; readonly path?: unknown };
 	if (typeof code === "string" && code.startsWith("ERR_PARSE_ARGS_")) {
 		// The rest of the message is about positional arguments.
 		const [problem] = (error as Error).message.split(". ");
 		return usage("invalid_option", `${problem}. Add --help to see the options.`);
 	}
+	const problem = typeof code === "string" && typeof path === "string" ? FILE_PROBLEMS[code] : undefined;
+	if (problem !== undefined) {
+		return new Failure(String(code).toLowerCase(), `${path}: ${problem}, and run the command again.`, EXIT.failure, {
+			file: path,
+		});
+	}
 	const message = error instanceof Error ? error.message : String(error);
 	return new Failure(typeof code === "string" ? code.toLowerCase() : "unexpected_error", message);
 }
+
+const NOT_ALLOWED = "this account may not read or write it. Change its permissions";
+const NO_DIRECTORY =
+	"a part of this path is a file, or a link that leads nowhere, where a directory is expected. Rename it";
+/** Errors of the operating system about a file, with their remedy. */
+const FILE_PROBLEMS: Readonly<Record<string, string>> = {
+	EACCES: NOT_ALLOWED,
+	EPERM: NOT_ALLOWED,
+	EROFS: "it is on a file system that is read-only. Use a directory that can be written",
+	ENOSPC: "the disk is full, so no file was changed. Make room",
+	EDQUOT: "the disk quota of this account is used up, so no file was changed. Make room",
+	ENOTDIR: NO_DIRECTORY,
+	EEXIST: NO_DIRECTORY,
+	EISDIR: "it is a directory where a file is expected. Rename it",
+	ELOOP: "it is a link that leads to itself. Remove it",
+	ENAMETOOLONG: "the path is too long for this computer. Use a shorter one",
+};
 
 /** @param name its channel or pull request */
 export const previewEnded = (name: string) =>
@@ -79,6 +102,9 @@ function refusal(error: CapstanError): Failure {
 
 /** Remedies of the server are requests of its API; a person at this command has others. */
 const IN_OUR_WORDS: Readonly<Record<string, string>> = {
+	invalid_api_key:
+		"The server does not know this API key: it is incomplete, or was revoked. Run capstan login for another one, or correct --key or CAPSTAN_TOKEN.",
+	expired_api_key: "The API key has expired. Run capstan login for another one, or ask an administrator to extend it.",
 	app_not_found:
 		"This key cannot see the app. Create the app with capstan init, name another one with --app, or use a key of the app's organization.",
 	nothing_to_roll_back_to:

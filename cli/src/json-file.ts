@@ -11,13 +11,24 @@ import { JSON_WITH_COMMENTS, sourceOf } from "./source-text";
 /** Editors on Windows write it in front of UTF-8. */
 const withoutByteOrderMark = (text: string) => (text.startsWith("\uFEFF") ? text.slice(1) : text);
 
-/** Undefined if there is no such file. */
+/** With its mark, and without one: the first character of a text file is ASCII. */
+const isUtf16 = ([first, second]: Uint8Array) =>
+	(first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff) || first === 0 || second === 0;
+
+/**
+ * Undefined if there is no such file.
+ * @throws {Failure} `not_utf8`
+ */
 export async function readText(path: string): Promise<string | undefined> {
-	const text = await readFile(path, "utf8").catch((error: { readonly code?: string }) => {
+	const bytes = await readFile(path).catch((error: { readonly code?: string }) => {
 		if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
-		throw error;
+		// That of a directory names none.
+		throw Object.assign(error, { path });
 	});
-	return text === undefined ? undefined : withoutByteOrderMark(text);
+	if (bytes === undefined) return undefined;
+	if (!isUtf16(bytes)) return withoutByteOrderMark(bytes.toString("utf8"));
+	const message = `${path} is UTF-16, which the tools of your project do not read. Save it as UTF-8, and run the command again.`;
+	throw usage("not_utf8", message, { file: path });
 }
 
 /**

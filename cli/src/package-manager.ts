@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { type Installation, type ManagerName, PACKAGE_MANAGERS } from "../../src/client/package-managers";
-import { type Checkout, checkoutOf } from "./git";
+import { type Checkout, checkoutOf, upwards } from "./git";
 import { readJsonObject, readText } from "./json-file";
 
 interface Manifest {
@@ -17,8 +17,9 @@ interface Manifest {
  */
 const ORDER = ["pnpm", "yarn", "bun", "npm"] as const satisfies readonly ManagerName[];
 
-export async function installationOf({ root, folder }: Checkout): Promise<Installation> {
-	const folders = upwards(folder);
+export async function installationOf(checkout: Checkout): Promise<Installation> {
+	const { root, folder } = checkout;
+	const folders = upwards(checkout);
 	const pinned = await pinnedIn(root, folders);
 	for (const at of folders) {
 		const found: Installation[] = [];
@@ -30,18 +31,19 @@ export async function installationOf({ root, folder }: Checkout): Promise<Instal
 			}
 		}
 		const named = found.find(({ manager }) => pinned !== undefined && isPinned(manager, pinned)) ?? found[0];
-		if (named !== undefined) {
-			return { ...named, pinned: pinned !== undefined && isPinned(named.manager, pinned) ? pinned : undefined };
-		}
+		if (named === undefined) continue;
+		if (pinned === undefined || isPinned(named.manager, pinned)) return { ...named, pinned };
+		// npm and Bun install whatever is pinned. Corepack and pnpm refuse every other manager.
+		if (named.manager === "npm" || named.manager === "bun") return { ...named, pinned: undefined };
+		return { ...withoutLock(at, pinned), ignoredLock: named.lock };
 	}
-	const manager = ORDER.find((name) => pinned?.startsWith(`${name}@`) === true) ?? "npm";
-	return { manager, pinned, folder, lock: undefined };
+	return withoutLock(folder, pinned);
 }
 
-/** The folder and those above it, to the root of the repository. */
-function upwards(folder: string): readonly string[] {
-	const parts = folder === "" ? [] : folder.split("/");
-	return [...parts, ""].map((_, index) => parts.slice(0, parts.length - index).join("/"));
+function withoutLock(folder: string, pinned: string | undefined): Installation {
+	const name = ORDER.find((each) => pinned?.startsWith(`${each}@`) === true) ?? "npm";
+	const manager = name === "yarn" && /^yarn@[01]\./.test(pinned ?? "") ? "yarnClassic" : name;
+	return { manager, pinned, folder, lock: undefined };
 }
 
 /** As Corepack reads it: in the nearest package.json that has it. */

@@ -4,7 +4,8 @@
  * executed. One directory may hold both; then the command, the app or the installed updater decides.
  */
 import { readdir, stat } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
+import { checkoutOf, upwards } from "./git";
 import type { FoundVersions } from "./gradle-versions";
 import { jsonObject, plainJson, readJsonObject, readText } from "./json-file";
 import { found, type Literal, type ObjectLiteral, objectAt, readLiteral, rootObject } from "./source-object";
@@ -66,10 +67,9 @@ interface Meant {
 }
 
 export async function readProject(directory: string, meant: Meant = {}): Promise<Project> {
-	const { version, dependencies, devDependencies, name } =
-		(await readJsonObject<PackageJson>(directory, "package.json")) ?? {};
-	const packages = { ...dependencies, ...devDependencies };
 	const capacitor = await capacitorConfig(directory);
+	const { version, dependencies, devDependencies, name } = await packageJson(directory, capacitor !== undefined);
+	const packages = { ...dependencies, ...devDependencies };
 	const usesElectron = packages["@capgo/electron-updater"] !== undefined || packages.electron !== undefined;
 	const electron = usesElectron || meant.platform === "electron" ? await electronConfig(directory) : undefined;
 	const hasBoth = capacitor !== undefined && usesElectron;
@@ -101,6 +101,20 @@ export async function readProject(directory: string, meant: Meant = {}): Promise
 		dependencies: packages,
 		setting,
 	};
+}
+
+/**
+ * The file of the directory. An app that has none, such as in a workspace of Nx, has the nearest
+ * one above it in the repository.
+ */
+async function packageJson(directory: string, isApp: boolean): Promise<PackageJson> {
+	const checkout = isApp ? await checkoutOf(directory) : { root: directory, folder: "" };
+	for (const at of upwards(checkout)) {
+		const path = relative(directory, join(checkout.root, at, "package.json"));
+		const found = await readJsonObject<PackageJson>(directory, path);
+		if (found !== undefined) return found;
+	}
+	return {};
 }
 
 const read = (config: ConfigFile | undefined, ...path: readonly string[]) =>
@@ -136,12 +150,40 @@ export function originOf(address: string | undefined): string | undefined {
 
 async function capacitorConfig(directory: string): Promise<ConfigFile | undefined> {
 	for (const path of CAPACITOR_CONFIGS) {
-		const text = await readText(join(directory, path));
-		if (text === undefined) continue;
-		const isJson = path.endsWith(".json");
-		const plain = isJson ? plainJson(text) : text;
-		if (isJson) jsonObject(path, plain);
-		return { path, text, isJson, hasComments: plain !== text, root: found(() => rootObject(text, isJson)) };
+		const file = await configFile(directory, path);
+		if (file !== undefined) return file.root === undefined ? ((await exportedFile(directory, file)) ?? file) : file;
+	}
+	return undefined;
+}
+
+async function configFile(directory: string, path: string): Promise<ConfigFile | undefined> {
+	const text = await readText(join(directory, path));
+	if (text === undefined) return undefined;
+	const isJson = path.endsWith(".json");
+	const plain = isJson ? plainJson(text) : text;
+	if (isJson) jsonObject(path, plain);
+	return { path, text, isJson, hasComments: plain !== text, root: found(() => rootObject(text, isJson)) };
+}
+
+/** A file that only passes another one on; the name stands for the same in both groups. */
+const PASSED_ON = [
+	/^export\s*\{\s*default\s*\}\s*from\s*["'](?<from>\.[^"']+)["']/m,
+	/^import\s+(?<name>[\w$]+)\s+from\s*["'](?<from>\.[^"']+)["'][\s\S]*^export\s+default\s+\k<name>\s*;?\s*$/m,
+	/^module\.exports\s*=\s*require\(\s*["'](?<from>\.[^"']+)["']\s*\)/m,
+];
+const SOURCE_ENDINGS = ["", ".ts", ".js", ".json", ".mts", ".mjs", ".cjs"];
+
+/** The file with the object that a configuration passes on. */
+async function exportedFile(directory: string, { path, text }: ConfigFile): Promise<ConfigFile | undefined> {
+	const from = PASSED_ON.map((form) => form.exec(text)?.groups?.from).find((each) => each !== undefined);
+	if (from === undefined) return undefined;
+	// TypeScript names the file by the ending that it is compiled to.
+	const names = [...SOURCE_ENDINGS.map((ending) => from + ending), from.replace(/\.([cm]?)js$/, ".$1ts")];
+	for (const name of names) {
+		const named = join(dirname(path), name);
+		const isFile = (await stat(join(directory, named)).catch(() => undefined))?.isFile() === true;
+		const file = isFile ? await configFile(directory, named) : undefined;
+		if (file?.root !== undefined) return file;
 	}
 	return undefined;
 }

@@ -37,11 +37,31 @@ interface Found {
 }
 
 /** The token that the provider's own command would send to this host, and to no other. */
-export function tokenFor(system: CiSystem, origin: string, isPublicHost: boolean, environment: Run["environment"]) {
+export function tokenFor(system: CiSystem, origin: string, environment: Run["environment"]) {
 	const { GH_TOKEN, GITHUB_TOKEN, GH_HOST, GH_ENTERPRISE_TOKEN, GITLAB_TOKEN, GITLAB_HOST } = environment;
-	if (system === "github" && isPublicHost) return GH_TOKEN || GITHUB_TOKEN;
-	if (system === "github") return origin === `https://${GH_HOST}` ? GH_ENTERPRISE_TOKEN : undefined;
-	return origin === `https://${GITLAB_HOST || "gitlab.com"}` ? GITLAB_TOKEN : undefined;
+	if (system === "gitlab") return origin === `https://${GITLAB_HOST || "gitlab.com"}` ? GITLAB_TOKEN : undefined;
+	const cloudToken = GH_TOKEN || GITHUB_TOKEN;
+	if (origin === PUBLIC_ORIGINS.github) return cloudToken;
+	if (origin !== `https://${GH_HOST}`) return undefined;
+	return CLOUD_OF_REGION.test(origin) ? cloudToken : GH_ENTERPRISE_TOKEN;
+}
+
+const PUBLIC_ORIGINS = { github: "https://github.com", gitlab: "https://gitlab.com" } as const;
+/** GitHub's cloud with the data in a region. */
+const CLOUD_OF_REGION = /^https:\/\/[\w-]+\.ghe\.com$/;
+
+/** A name without a dot is one of the configuration of SSH, which does not say what it stands for. */
+export const isEnterpriseServer = (system: CiSystem, origin: string) =>
+	system === "github" && origin !== PUBLIC_ORIGINS.github && !CLOUD_OF_REGION.test(origin) && /\./.test(origin);
+
+/** The provider's API, and the issuer of its jobs' tokens unless it is that of the public host. */
+function addressesOf(system: CiSystem, origin: string): { readonly api: string; readonly issuer: string | undefined } {
+	const isPublic = origin === PUBLIC_ORIGINS[system];
+	if (system === "gitlab") return { api: `${origin}/api/v4`, issuer: isPublic ? undefined : origin };
+	if (isPublic) return { api: "https://api.github.com", issuer: undefined };
+	if (!CLOUD_OF_REGION.test(origin)) return { api: `${origin}/api/v3`, issuer: `${origin}/_services/token` };
+	const below = (name: string) => origin.replace("://", `://${name}.`);
+	return { api: below("api"), issuer: below("token.actions") };
 }
 
 /**
@@ -52,12 +72,9 @@ export async function repositoryOf(run: Run, system: CiSystem): Promise<Reposito
 	const place = await placeOf(run.directory);
 	if (place === undefined) return undefined;
 	const { origin, path } = place;
-	const isPublicHost = origin === (system === "github" ? "https://github.com" : "https://gitlab.com");
-	const url =
-		system === "github"
-			? `${isPublicHost ? "https://api.github.com" : `${origin}/api/v3`}/repos/${path}`
-			: `${origin}/api/v4/projects/${encodeURIComponent(path)}`;
-	const token = tokenFor(system, origin, isPublicHost, run.environment);
+	const { api, issuer } = addressesOf(system, origin);
+	const url = system === "github" ? `${api}/repos/${path}` : `${api}/projects/${encodeURIComponent(path)}`;
+	const token = tokenFor(system, origin, run.environment);
 	run.terminal.progress(`Asking ${new URL(url).host} for the ids of ${path}`);
 	const headers = {
 		"user-agent": `capstan-cli/${run.version}`,
@@ -70,7 +87,7 @@ export async function repositoryOf(run: Run, system: CiSystem): Promise<Reposito
 	if (found?.id === undefined || owner === undefined) return undefined;
 	return {
 		path,
-		issuer: isPublicHost ? undefined : system === "github" ? `${origin}/_services/token` : origin,
+		issuer,
 		branch: found.default_branch ?? "main",
 		ids:
 			system === "github"

@@ -73,7 +73,7 @@ export async function runCommand(argv: readonly string[], host: Host): Promise<n
 	try {
 		if (["--version", "-v", "version"].includes(name)) out.write(`${manifest.version}\n`);
 		else if (command === undefined) return help(name, rest);
-		else if (rest.includes("--help") || rest.includes("-h")) out.write(`${helpOf(command)}\n`);
+		else if (rest.includes("--help") || rest.includes("-h")) terminal.help(helpOf(command));
 		else {
 			const { words, options } = parsed(command, rest);
 			if (key !== undefined && key !== "-") terminal.conceal(key);
@@ -88,7 +88,7 @@ export async function runCommand(argv: readonly string[], host: Host): Promise<n
 		if (!["help", "--help", "-h"].includes(word)) {
 			const inner = COMMANDS.filter((each) => each.name.startsWith(`${word} `));
 			if (inner.length > 0 && about.some((each) => each === "--help" || each === "-h")) {
-				out.write(`${inner.map(helpLine).join("\n")}\n`);
+				terminal.help(inner.map(helpLine).join("\n"));
 				return EXIT.ok;
 			}
 			const names = inner.map((each) => each.name).join(", ");
@@ -104,7 +104,7 @@ export async function runCommand(argv: readonly string[], host: Host): Promise<n
 			);
 		}
 		const named = COMMANDS.find((each) => each.name === split(about).name);
-		out.write(`${named === undefined ? OVERVIEW : helpOf(named)}\n`);
+		terminal.help(named === undefined ? OVERVIEW : helpOf(named));
 		return EXIT.ok;
 	}
 }

@@ -38,7 +38,15 @@ export function platformOf(run: Run): Platform | undefined {
 export const projectOf = (run: Run, platform: Platform | undefined): Promise<Project> =>
 	readProject(run.directory, { platform, appId: text(run.options, "app") ?? run.environment.CAPSTAN_APP });
 
-export async function serverOrigin(run: Run, project: Project): Promise<string> {
+/** The server as this computer reaches it. */
+export const serverOrigin = async (run: Run, project: Project): Promise<string> =>
+	hereOf(await serverAddress(run, project));
+
+/** The Android emulator has a name of its own for the computer that it runs on. */
+export const hereOf = (origin: string) => origin.replace(/^(https?:\/\/)10\.0\.2\.2(?=:|$)/, "$1localhost");
+
+/** The server as the app reaches it. */
+export async function serverAddress(run: Run, project: Project): Promise<string> {
 	const named = text(run.options, "server") ?? run.environment.CAPSTAN_SERVER;
 	if (named !== undefined && named !== "") {
 		// `localhost:8787` parses as an address of the scheme "localhost".
@@ -120,7 +128,7 @@ export async function resolve(run: Run, stages: Stages = [], platform?: Platform
 
 /** Without an option, the command asks the server of the project. */
 const loginFor = (run: Run, origin: string, project: Project) =>
-	isNamed(run) && project.server !== origin ? `capstan login --server ${origin}` : "capstan login";
+	isNamed(run) && hereOf(project.server ?? "") !== origin ? `capstan login --server ${origin}` : "capstan login";
 
 /** The lines of a CI job that let it request an identity token. */
 function keylessRemedy({ environment }: Run, origin: string): string {
@@ -136,6 +144,7 @@ function keylessRemedy({ environment }: Run, origin: string): string {
 
 /** The server that the app asks, if a release to this one does not reach it. */
 export function otherServer({ server }: Project, origin: string): string | undefined {
-	const at = (address: string) => address.replace(/^(https?:\/\/)(?:127\.[\d.]+|\[::1\])(?=:|$)/, "$1localhost");
+	const at = (address: string) =>
+		hereOf(address).replace(/^(https?:\/\/)(?:127\.[\d.]+|\[::1\])(?=:|$)/, "$1localhost");
 	return server === undefined || at(server) === at(origin) ? undefined : server;
 }

@@ -3,15 +3,22 @@
  * answer.
  */
 import { createInterface } from "node:readline/promises";
+import { Failure } from "./failure";
 import type { Terminal } from "./terminal";
 
-/** The answer; undefined where nobody is asked. */
+/**
+ * The answer; undefined where nobody is asked.
+ * @throws {Failure} `interrupted` for Ctrl+C and Ctrl+D, after which readline never answers
+ */
 export async function question(terminal: Terminal, text: string): Promise<string | undefined> {
 	const { stdin, stderr } = process;
 	if (terminal.json || stdin.isTTY !== true || stderr.isTTY !== true) return undefined;
 	const lines = createInterface({ input: stdin, output: stderr });
 	try {
-		return (await lines.question(text)).trim();
+		const closed = new Promise<never>((_, reject) => {
+			lines.once("close", () => reject(new Failure("interrupted", "Interrupted; nothing was changed.")));
+		});
+		return (await Promise.race([lines.question(text), closed])).trim();
 	} finally {
 		lines.close();
 	}

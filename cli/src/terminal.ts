@@ -23,7 +23,7 @@ interface TerminalOptions {
 
 /** A command in a sentence, such as `run capstan login`. */
 const NAMED_COMMAND =
-	/(?<![\w./-])capstan (?=(?:init|login|logout|release|promote|rollback|rollout|preview|status|explain|what-if|logs|doctor|help)\b)/g;
+	/(?<![\w./-])capstan (?=(?:init|login|logout|release|promote|rollback|rollout|preview|status|explain|what-if|logs|doctor|help|<command>)(?![\w-]))/g;
 
 const ESCAPE = "\u001b";
 const CLEAR_LINE = `\r${ESCAPE}[2K`;
@@ -69,6 +69,11 @@ export class Terminal {
 		const isPlain =
 			this.json || out.isTTY !== true || (environment.NO_COLOR ?? "") !== "" || environment.TERM === "dumb";
 		return isPlain ? text : `${this.#escape}[${STYLES[style]}m${text}${this.#escape}[0m`;
+	}
+
+	/** The help, also for `--json`. */
+	help(text: string): void {
+		this.#options.out.write(`${this.#inWordsOfThePerson(text)}\n`);
 	}
 
 	/** Lines for people. */

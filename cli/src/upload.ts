@@ -12,6 +12,7 @@ import { type Build, type BuildFile, COMPRESSED, sha256 } from "./build-folder";
 import type { Encryption } from "./encryption";
 import { Failure } from "./failure";
 import type { NativePackages } from "./native-packages";
+import { counted } from "./terminal";
 import { putFile } from "./tus";
 
 /** The forms in which devices may be offered the bundle. */
@@ -119,7 +120,7 @@ async function uploadFiles({ server, app, version, build, encryption, progress }
 			uploadedBytes += bytes.length;
 			uploadedFiles += 1;
 			doneBytes += entry.file.sizeBytes;
-			progress(`Uploading ${missing.length} changed files: ${percent(doneBytes, totalBytes)}`);
+			progress(`Uploading ${counted(missing.length, "changed file")}: ${percent(doneBytes, totalBytes)}`);
 		});
 	};
 	// Encrypted files differ in every bundle.

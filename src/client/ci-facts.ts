@@ -20,6 +20,16 @@ export interface Stages {
 /** Pipelines have them that name none. */
 export const USUAL_STAGES: Stages = { build: "build", publish: "deploy" };
 
+export interface NodeOfProject {
+	/** In the repository, such as `.nvmrc`. */
+	readonly file: string;
+	/** As tags of images name it, such as `22.11.0` or `lts`. */
+	readonly version: string;
+}
+
+/** The major version that jobs run on by themselves. */
+export const USUAL_NODE = "22";
+
 export interface CiFacts {
 	/** Address of the server. */
 	readonly origin: string;
@@ -39,6 +49,12 @@ export interface CiFacts {
 	readonly build: readonly Step[];
 	/** Default: the usual ones. */
 	readonly stages?: Stages;
+	/** The Node that the project names for its build; undefined: that of all jobs. */
+	readonly node?: NodeOfProject;
+	/** Whether the jobs run on a GitHub Enterprise Server. */
+	readonly isEnterpriseServer?: boolean;
+	/** Secrets that the package manager's settings read, such as the token of a private registry. */
+	readonly registrySecrets?: readonly string[];
 	/** Whether the app accepts encrypted bundles only. */
 	readonly isEncrypted: boolean;
 }

@@ -2,9 +2,9 @@
  * The jobs of GitLab CI: one builds without an identity, and others publish. Their names begin with
  * the name of the project, because a pipeline of the repository may hold the jobs of several.
  */
-import { type Stages, type Step, USUAL_STAGES } from "./ci-facts";
+import { type Stages, type Step, USUAL_NODE, USUAL_STAGES } from "./ci-facts";
 import { installSteps, type NamedFacts, pathIn, publishStep, scalar, setUpSteps } from "./ci-steps";
-import { PACKAGE_MANAGERS } from "./package-managers";
+import { PACKAGE_MANAGERS, setUpCommands } from "./package-managers";
 
 /** Jobs of forks get no key. */
 const OWN_MERGE_REQUEST =
@@ -21,11 +21,11 @@ export const gitlabJobs = (
 ) => `# Without an identity, because installing and building run code of dependencies.
 ${facts.name}-build:
   stage: ${stage(facts, "build")}
-  image: node:22
+  image: node:${facts.node?.version ?? USUAL_NODE}
   rules:
 ${rule(released(facts.branch))}${rule(OWN_MERGE_REQUEST)}  interruptible: true
 ${cache(facts)}  script:
-${script([...setUpSteps(facts), ...installSteps(facts, true), ...facts.build])}  artifacts:
+${script([...corepack(facts), ...setUpSteps(facts), ...installSteps(facts, true), ...facts.build])}  artifacts:
     paths:
       - ${scalar(pathIn(facts.folder, facts.webDir))}
     expire_in: 1 day
@@ -33,7 +33,7 @@ ${script([...setUpSteps(facts), ...installSteps(facts, true), ...facts.build])} 
 ${facts.name}-release:
   stage: ${stage(facts, "publish")}
   needs: [${facts.name}-build]
-  image: node:22
+  image: node:${USUAL_NODE}
   rules:
 ${rule(released(facts.branch))}  # One release at a time, in any order. GitLab refuses the deployment of an older pipeline after that of a newer one ("Prevent outdated
   # deployment jobs", on by default), so that the newest push is live in the end.
@@ -46,7 +46,7 @@ ${script([publishStep(facts, "release")], lastFolder(facts))}
 ${facts.name}-preview:
   stage: ${stage(facts, "publish")}
   needs: [${facts.name}-build]
-  image: node:22
+  image: node:${USUAL_NODE}
   rules:
 ${rule(OWN_MERGE_REQUEST)}  interruptible: true
   resource_group: ${facts.name}-preview-$CI_MERGE_REQUEST_IID
@@ -64,7 +64,7 @@ ${script([publishStep(facts, "preview upload", ` --url-file "$CI_PROJECT_DIR/${U
 ${facts.name}-preview-end:
   stage: ${stage(facts, "publish")}
   needs: []
-  image: node:22
+  image: node:${USUAL_NODE}
   rules:
 ${rule(OWN_MERGE_REQUEST)}      when: manual
       allow_failure: true
@@ -77,6 +77,12 @@ ${identity(facts)}  script:
 ${script([publishStep(facts, "preview close", COMMENT)])}`;
 
 const stage = ({ stages = USUAL_STAGES }: NamedFacts, name: keyof Stages) => scalar(stages[name]);
+
+/** Images of Node have it up to version 24. */
+const corepack = ({ node, installation }: NamedFacts): readonly Step[] =>
+	node === undefined || /^(1\d|2[0-4])\b/.test(node.version) || !setUpCommands(installation)[0]?.startsWith("corepack")
+		? []
+		: [{ folder: "", command: "npm install --global corepack@0" }];
 
 /** Becomes the address of the environment. */
 const URL_FILE = "capstan-preview.env";

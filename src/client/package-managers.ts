@@ -6,13 +6,16 @@
 
 interface Manager {
 	readonly locks: readonly string[];
-	readonly install: string;
-	/** Runs no script of a dependency or of the repository. */
-	readonly installOnly: string;
+	/** Installs exactly what the lock file has. */
+	readonly locked: string;
+	/** For a project without a lock file, which the command above demands. */
+	readonly unlocked: string;
+	/** Added to either one, runs no script of a dependency. */
+	readonly withoutScripts: string;
 	/** Installs one more package, and runs a script of the project. */
 	readonly add: string;
 	readonly run: string;
-	/** Runs a command of an installed package. */
+	/** Runs a command of an installed package; `yarn run` does in every version of Yarn. */
 	readonly exec: string;
 	/** The variable that says where downloads are kept. */
 	readonly cacheVariable: string;
@@ -25,8 +28,9 @@ interface Manager {
 export const PACKAGE_MANAGERS = {
 	npm: {
 		locks: ["package-lock.json", "npm-shrinkwrap.json"],
-		install: "npm ci",
-		installOnly: "npm ci --ignore-scripts",
+		locked: "npm ci",
+		unlocked: "npm install",
+		withoutScripts: "--ignore-scripts",
 		add: "npm install",
 		run: "npm run",
 		exec: "npx",
@@ -36,8 +40,10 @@ export const PACKAGE_MANAGERS = {
 	},
 	pnpm: {
 		locks: ["pnpm-lock.yaml"],
-		install: "pnpm install --frozen-lockfile",
-		installOnly: "pnpm install --frozen-lockfile --ignore-scripts --ignore-pnpmfile",
+		locked: "pnpm install --frozen-lockfile",
+		unlocked: "pnpm install --no-frozen-lockfile",
+		// Without .pnpmfile.cjs, pnpm refuses the lock file that was made with it.
+		withoutScripts: "--ignore-scripts",
 		add: "pnpm add",
 		run: "pnpm run",
 		exec: "pnpm exec",
@@ -47,11 +53,12 @@ export const PACKAGE_MANAGERS = {
 	},
 	yarn: {
 		locks: ["yarn.lock"],
-		install: "yarn install --immutable",
-		installOnly: "yarn install --immutable --mode=skip-build",
+		locked: "yarn install --immutable",
+		unlocked: "yarn install --no-immutable",
+		withoutScripts: "--mode=skip-build",
 		add: "yarn add",
 		run: "yarn run",
-		exec: "yarn exec",
+		exec: "yarn run",
 		cacheVariable: "YARN_CACHE_FOLDER",
 		nodeCache: "yarn",
 		usual: "yarn@4",
@@ -59,19 +66,21 @@ export const PACKAGE_MANAGERS = {
 	/** Version 1. */
 	yarnClassic: {
 		locks: ["yarn.lock"],
-		install: "yarn install --frozen-lockfile",
-		installOnly: "yarn install --frozen-lockfile --ignore-scripts",
+		locked: "yarn install --frozen-lockfile",
+		unlocked: "yarn install",
+		withoutScripts: "--ignore-scripts",
 		add: "yarn add",
 		run: "yarn run",
-		exec: "yarn exec",
+		exec: "yarn run",
 		cacheVariable: "YARN_CACHE_FOLDER",
 		nodeCache: "yarn",
 		usual: undefined,
 	},
 	bun: {
 		locks: ["bun.lock", "bun.lockb"],
-		install: "bun install --frozen-lockfile",
-		installOnly: "bun install --frozen-lockfile --ignore-scripts",
+		locked: "bun install --frozen-lockfile",
+		unlocked: "bun install",
+		withoutScripts: "--ignore-scripts",
 		add: "bun add",
 		run: "bun run",
 		exec: "bunx",
@@ -92,6 +101,8 @@ export interface Installation {
 	readonly folder: string;
 	/** The name of the lock file; undefined without one. */
 	readonly lock: string | undefined;
+	/** The lock file of a package manager that refuses to run, because another one is pinned. */
+	readonly ignoredLock?: string | undefined;
 }
 
 /**
@@ -108,8 +119,7 @@ export function setUpCommands({ manager, pinned }: Installation): readonly strin
 }
 
 export function installCommand({ manager, lock }: Installation, withScripts: boolean): string {
-	const { install, installOnly } = PACKAGE_MANAGERS[manager];
-	// npm ci refuses to run without a lock file.
-	if (manager === "npm" && lock === undefined) return withScripts ? "npm install" : "npm install --ignore-scripts";
-	return withScripts ? install : installOnly;
+	const { locked, unlocked, withoutScripts } = PACKAGE_MANAGERS[manager];
+	const install = lock === undefined ? unlocked : locked;
+	return withScripts ? install : `${install} ${withoutScripts}`;
 }

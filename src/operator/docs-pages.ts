@@ -77,6 +77,9 @@ export const EXAMPLE_COMMAND = /\/command\/capstan-1\.0\.0-5d41402abc4b2a76\.tgz
  */
 const EXAMPLE_SERVERS = /(?<!PUBLIC_URL = &quot;)https?:\/\/(?:127\.0\.0\.1:8787|updates\.example\.com)(?![\w.])/g;
 
+/** Ports of a server on the reader's computer; src/pages/docs.js shows that of this one. */
+const EXAMPLE_PORTS = /(?<=\b(?:localhost|10\.0\.2\.2|tcp):)8787\b/g;
+
 function html(markdown: string): string {
 	return marked
 		.parse(markdown, { async: false })
@@ -85,6 +88,7 @@ function html(markdown: string): string {
 			(_, level: string, text: string) => `<h${level} id="${anchorOf(plain(text))}">${text}</h${level}>`,
 		)
 		.replaceAll(EXAMPLE_SERVERS, "<span data-server>$&</span>")
+		.replaceAll(EXAMPLE_PORTS, "<span data-port>$&</span>")
 		.replaceAll(EXAMPLE_COMMAND, "<span data-command>$&</span>")
 		.replaceAll("cat .capstan/admin.key", "cat <span data-key>.capstan/admin.key</span>")
 		.replaceAll("<table>", '<div class="table"><table>')

@@ -15,6 +15,9 @@ const isSecure = location.protocol === "https:";
 for (const place of document.querySelectorAll("main [data-server]")) {
 	if (isSecure || place.textContent.startsWith("http:")) place.textContent = location.origin;
 }
+for (const place of document.querySelectorAll("main [data-port]")) {
+	if (!isSecure && location.port !== "") place.textContent = location.port;
+}
 for (const place of document.querySelectorAll("main [data-key]")) {
 	if (isSecure) place.textContent = ".capstan/deployed-admin.key";
 }

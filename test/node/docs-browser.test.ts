@@ -21,6 +21,10 @@ describe.skipIf(chromium === undefined)("/docs in a browser", () => {
 		expect(text).toContain(`"updateUrl": "${product.url}/updates"`);
 		expect(text).toContain(`npx --yes ${product.url}/capstan.tgz release`);
 		expect(text).not.toContain(PAGE_SERVER);
+		const { port } = new URL(product.url);
+		expect(text).toContain(`http://10.0.2.2:${port}`);
+		expect(text).toContain(`adb reverse tcp:${port} tcp:${port}`);
+		expect(text).not.toContain("8787");
 		await page.goto(`${product.url}/docs/ci`);
 		expect(await page.locator("main").innerText()).toContain("https://updates.example.com");
 		// The address of the command is the one that this server keeps.

@@ -7,7 +7,7 @@ import { getEventListeners } from "node:events";
 import { describe, expect, test, vi } from "vitest";
 import { connect, eachOf, limited, onlyJson, repeating } from "../../cli/src/api";
 import { type Command, durationOf, helpOf, parsed } from "../../cli/src/command";
-import { clockFinding, webhookFindings } from "../../cli/src/commands/doctor";
+import { clockFinding, commandFindings, webhookFindings } from "../../cli/src/commands/doctor";
 import { encryptionWith } from "../../cli/src/encryption";
 import { EXIT, Failure, failureOf } from "../../cli/src/failure";
 import { openText, type Preview, type PreviewPage } from "../../cli/src/preview-text";
@@ -248,6 +248,22 @@ describe("the clock check of doctor", () => {
 	);
 });
 
+describe("the command check of doctor", () => {
+	const at = (name: string) => `https://updates.example.com/command/${name}`;
+
+	test.each([
+		["the same version", at("capstan-1.0.0-5d41402abc4b2a76.tgz"), undefined],
+		["a newer one", at("capstan-1.1.0-5d41402abc4b2a76.tgz"), "1.1.0"],
+		["a preview of one", at("capstan-2.0.0-rc.1-5d41402abc4b2a76.tgz"), "2.0.0-rc.1"],
+		["none", undefined, undefined],
+	])("of a server with %s", (_, address, offered) => {
+		const detail = `the server offers ${offered}; run npx --yes ${address}, or delete the copies of npx`;
+		expect(commandFindings(address, "1.0.0")).toEqual(
+			offered === undefined ? [] : [{ check: "command", state: "warning", detail: expect.stringContaining(detail) }],
+		);
+	});
+});
+
 describe("the webhooks check of doctor", () => {
 	const now = Date.parse("2026-11-21T08:00:00Z");
 
@@ -285,7 +301,7 @@ describe("a request", () => {
 		];
 		const send = repeating(async () => answers.shift() ?? new Response("done"), pause);
 		expect(await (await send("https://u", {})).text()).toBe("done");
-		expect(pauses).toEqual([400, 7000]);
+		expect(pauses).toEqual([300, 7000]);
 	});
 
 	test("fails in the end with the error of the last try", async () => {

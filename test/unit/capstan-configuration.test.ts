@@ -174,6 +174,118 @@ describe("init --app", () => {
 	});
 });
 
+describe("a configuration that passes another file on", () => {
+	beforeEach(stubCommandServer);
+	afterEach(() => vi.unstubAllGlobals());
+	const OBJECT = "{ appId: 'com.acme.a', webDir: 'www' }";
+
+	test.each([
+		["capacitor.config.ts", "export { default } from './shared';\n", "shared.ts", `export default ${OBJECT};\n`],
+		[
+			"capacitor.config.ts",
+			"import base from './shared.js';\n\n// One for all.\nexport default base;\n",
+			"shared.ts",
+			`const config: CapacitorConfig = ${OBJECT};\nexport default config;\n`,
+		],
+		["capacitor.config.js", "module.exports = require('./shared');\n", "shared.js", `module.exports = ${OBJECT};\n`],
+		[
+			"capacitor.config.ts",
+			"import c from './shared.json';\nexport default c;\n",
+			"shared.json",
+			'{ "appId": "com.acme.a" }\n',
+		],
+	])("%s with %j is edited there", async (name, text, shared, object) => {
+		const directory = await projectWith({ ...PACKAGE, [name]: text, [shared]: object });
+		const words = ["init", "--server", SERVER, "--ci", "none", "--json"];
+		const { code, out } = await run(directory, words);
+		expect(code, out).toBe(0);
+		expect(JSON.parse(out)).toMatchObject({ app_id: "com.acme.a", changed: [shared] });
+		expect(JSON.parse(out).by_hand).toBeUndefined();
+		expect(await readFile(join(directory, shared), "utf8")).toContain(`${SERVER}/stats`);
+		expect(await readFile(join(directory, name), "utf8")).toBe(text);
+	});
+
+	test.each([
+		["import base from './shared';\nexport default { ...base, appId: 'com.acme.b' };\n"],
+		["import base from './shared';\nexport default withFlavor(base);\n"],
+		["export { default } from './missing';\n"],
+		["export { default } from '@acme/shared';\n"],
+	])("%j changes what it passes on, so a person edits it", async (text) => {
+		const directory = await projectWith({ "capacitor.config.ts": text, "shared.ts": `export default ${OBJECT};\n` });
+		const words = ["init", "--server", SERVER, "--ci", "none", "--app", "com.acme.b", "--json"];
+		const answer = JSON.parse((await run(directory, words)).out);
+		expect(answer).toMatchObject({ changed: [] });
+		expect(answer.by_hand).not.toHaveLength(0);
+		expect(await readFile(join(directory, "shared.ts"), "utf8")).not.toContain(SERVER);
+	});
+});
+
+describe("the name that the Android emulator has for this computer", () => {
+	afterEach(() => vi.unstubAllGlobals());
+
+	test("is written for the app, and commands ask this computer", async () => {
+		const asked: string[] = [];
+		vi.stubGlobal("fetch", async (url: string) => {
+			asked.push(new URL(url).origin);
+			const isList = /organization|channel|rollout|proposal/.test(url);
+			return Response.json(isList ? [] : { app_id: "com.acme.a", status: "ok" });
+		});
+		const directory = await projectWith({ ...PACKAGE, "capacitor.config.json": '{ "appId": "com.acme.a" }' });
+		const login = ["login", "--server", "http://localhost:8787", "--key", "cap_key_of_this_test"];
+		expect((await run(directory, login)).code).toBe(0);
+		const init = await run(directory, ["init", "--server", "http://10.0.2.2:8787", "--ci", "none"]);
+		expect([init.code, init.out]).toEqual([0, expect.stringContaining("The app exists on the server.")]);
+		const written = await readFile(join(directory, "capacitor.config.json"), "utf8");
+		expect(written).toContain('"http://10.0.2.2:8787/updates"');
+		expect(written).not.toContain("localhost");
+		const status = await run(directory, ["status", "--json"]);
+		expect(status.out).not.toContain("missing_key");
+		const doctor = await run(directory, ["doctor", "--server", "http://localhost:8787", "--json"]);
+		expect(doctor.out).not.toContain("and this checks");
+		expect(new Set(asked)).toEqual(new Set(["http://localhost:8787"]));
+	});
+});
+
+describe("the next steps of init", () => {
+	afterEach(() => vi.unstubAllGlobals());
+	const PLUGIN = "@capgo/capacitor-updater";
+	const words = ["init", "--server", SERVER, "--app", "com.acme.a", "--ci", "none", "--key", "cap_key_of_this_test"];
+	const CONFIG = { "capacitor.config.json": '{ "appId": "com.acme.a" }' };
+	const installed = (name: string) => JSON.stringify({ dependencies: { [name]: "8.0.0" } });
+
+	test.each<[string, Readonly<Record<string, string>>, string, string]>([
+		[
+			"without the plugin",
+			{ "package.json": "{}", "package-lock.json": "{}", ...CONFIG },
+			`npm install ${PLUGIN}, then build your app, then npx cap sync, then capstan release`,
+			`npm install ${PLUGIN}, then build your app, then npx cap sync, then capstan release`,
+		],
+		[
+			"with the plugin, and Yarn",
+			{ "package.json": installed(PLUGIN), "yarn.lock": "", ...CONFIG },
+			"build your app, then yarn run cap sync, then capstan release",
+			"build your app, then capstan release",
+		],
+		[
+			"with a configuration to set by hand",
+			{ "package.json": installed(PLUGIN), "capacitor.config.ts": "export default configOf();\n" },
+			"set the values above, then build your app, then npx cap sync, then capstan release --app com.acme.a",
+			"set the values above, then build your app, then npx cap sync, then capstan release --app com.acme.a",
+		],
+		[
+			"for Electron",
+			{ "package.json": installed("electron"), "bun.lock": "{}", "main.js": "new ElectronUpdater({});\n" },
+			"bun add @capgo/electron-updater, then build your app, then capstan release --app com.acme.a",
+			"bun add @capgo/electron-updater, then build your app, then capstan release",
+		],
+	])("%s work before the first build, also when it runs again", async (_, files, first, again) => {
+		vi.stubGlobal("fetch", async () => Response.json({ app_id: "com.acme.a" }));
+		const directory = await projectWith(files);
+		expect((await run(directory, words)).out).toContain(`Next: ${first}\n`);
+		expect((await run(directory, words)).out).toContain(`Next: ${again}\n`);
+	});
+});
+
 describe("cleartext", () => {
 	const LOCAL = "http://192.168.1.20:8787";
 	const config = (server: string) =>
@@ -256,6 +368,10 @@ describe("messages", () => {
 		const invocation = `npx ${SERVER}/capstan.tgz`;
 		const { errors } = await run(await projectWith({}), ["status"], invocation);
 		expect(errors).toContain(`After ${invocation} login or init with it`);
+		for (const words of [["help"], ["help", "init"], ["release", "--help"], ["preview", "--help"]]) {
+			const { out } = await run(await projectWith({}), words, invocation);
+			expect(out.replaceAll(`${invocation} `, "").replaceAll("capstan.tgz", "")).not.toMatch(/\bcapstan [a-z<]/);
+		}
 	});
 
 	test("find it in what npx keeps beside its copy, and by the package manager", async () => {

@@ -13,7 +13,18 @@ import { runCommand } from "../../cli/src/run";
 import { createMachine, type GithubStep, type GitlabJob, runGithubJob, runGitlabJob } from "./support/ci-machine";
 import { COMMAND, stubCommandServer } from "./support/command-server";
 import { PAIRS } from "./support/made-up-pairs";
-import { GITHUB, GITLAB, project, REPOSITORIES, type Repository, ROOT } from "./support/made-up-repositories";
+import { REMOTES, UNLOCKED } from "./support/made-up-remotes";
+import {
+	BERRY,
+	GITHUB,
+	GITLAB,
+	MOBILE,
+	manifest,
+	project,
+	REPOSITORIES,
+	type Repository,
+	ROOT,
+} from "./support/made-up-repositories";
 import { WORKSPACES } from "./support/made-up-workspaces";
 
 const SERVER = "https://updates.example.com";
@@ -34,7 +45,9 @@ const git = (directory: string, ...words: string[]) => {
 };
 
 /** The repository on this computer, with the project. */
-function created({ files, head = "main", branches = [], remote = GITHUB, remoteHead, git: state }: Repository): string {
+function created(repository: Repository): string {
+	const { files, head = "main", branches = [], remote = GITHUB, remoteHead, git: state } = repository;
+	const { remoteName = "origin", otherRemote, isDetached } = repository;
 	count += 1;
 	const root = join(temporary, `repository-${count}`);
 	for (const [path, content] of Object.entries(files)) {
@@ -43,16 +56,18 @@ function created({ files, head = "main", branches = [], remote = GITHUB, remoteH
 	}
 	if (state === "none") return root;
 	git(root, "init", "-q", "-b", head);
-	if (remote !== "none") git(root, "remote", "add", "origin", remote);
+	if (otherRemote !== undefined) git(root, "remote", "add", ...otherRemote);
+	if (remote !== "none") git(root, "remote", "add", remoteName, remote);
 	if (state !== "no commits") {
 		git(root, "add", "-A");
 		git(root, "commit", "-qm", "Start");
 	}
 	for (const branch of branches) git(root, "checkout", "-qb", branch);
 	if (remoteHead !== undefined) {
-		git(root, "update-ref", `refs/remotes/origin/${remoteHead}`, "HEAD");
-		git(root, "symbolic-ref", "refs/remotes/origin/HEAD", `refs/remotes/origin/${remoteHead}`);
+		git(root, "update-ref", `refs/remotes/${remoteName}/${remoteHead}`, "HEAD");
+		git(root, "symbolic-ref", `refs/remotes/${remoteName}/HEAD`, `refs/remotes/${remoteName}/${remoteHead}`);
 	}
+	if (isDetached === true) git(root, "checkout", "-q", "--detach");
 	return root;
 }
 
@@ -91,51 +106,54 @@ const commit = (root: string, state: Repository["git"]) => {
 	git(root, "commit", "-qm", "Add the jobs");
 };
 
-describe.each([...REPOSITORIES, ...WORKSPACES, ...PAIRS])("the jobs for %s", (_, repository, expected) => {
-	const { at = "", words = [], git: state } = repository;
-	const { file = ROOT, branch = "main" } = expected;
-	const [folder, webDir] = expected.publish ?? ["", "dist"];
-	const meant = expected.platform === undefined ? "" : ` --platform ${expected.platform}`;
+describe.each([...REPOSITORIES, ...WORKSPACES, ...PAIRS, ...REMOTES, ...UNLOCKED])(
+	"the jobs for %s",
+	(_, repository, expected) => {
+		const { at = "", words = [], git: state } = repository;
+		const { file = ROOT, branch = "main" } = expected;
+		const [folder, webDir] = expected.publish ?? ["", "dist"];
+		const meant = expected.platform === undefined ? "" : ` --platform ${expected.platform}`;
 
-	test("build, release and preview in a clone of the repository", async () => {
-		const root = created(repository);
-		const { code, errors, out } = await init(join(root, at), "--json", ...words);
-		expect(code, errors + out).toBe(0);
-		expect(JSON.parse(out)).toMatchObject({ branch: branch });
-		const changed = JSON.parse(out).changed.map((path: string) => join(at, path));
-		expect(changed).toContain(file);
-		if (expected.isByHand === true) expect(changed).toEqual([file]);
-		commit(root, state);
-		const { run, text } = runner(root, file);
+		test("build, release and preview in a clone of the repository", async () => {
+			const root = created(repository);
+			const { code, errors, out } = await init(join(root, at), "--json", ...words);
+			expect(code, errors + out).toBe(0);
+			expect(JSON.parse(out)).toMatchObject({ branch: branch });
+			const changed = JSON.parse(out).changed.map((path: string) => join(at, path));
+			expect(changed).toContain(file);
+			if (expected.isByHand === true) expect(changed).toEqual([file]);
+			commit(root, state);
+			const { run, text } = runner(root, file);
 
-		const build = run("build");
-		expect(build.code, build.errors).toBe(0);
-		expect(build.log).toEqual(expected.build);
-		const release = run("release");
-		expect(release.code, release.errors).toBe(0);
-		expect(release.log.at(-1)).toBe(
-			`${folder}|npx --yes ${SERVER}${COMMAND} release ${webDir} --server ${SERVER} --app com.acme.shop${meant}`,
-		);
-		const preview = run("preview", { GITLAB_TOKEN: "token" });
-		expect(preview.code, preview.errors).toBe(0);
-		expect(preview.log.at(-1)).toContain(`${folder}|npx --yes ${SERVER}${COMMAND} preview upload ${webDir} --server`);
-		expect(preview.log.at(-1)).toContain("--post-comment");
-		expect(preview.outputs).toBe(`CAPSTAN_PREVIEW_URL=${SERVER}/p#1\n`);
-		const end = run("preview-end", { GITLAB_TOKEN: "token" });
-		expect(end.code, end.errors).toBe(0);
+			const build = run("build");
+			expect(build.code, build.errors).toBe(0);
+			expect(build.log).toEqual(expected.build);
+			const release = run("release");
+			expect(release.code, release.errors).toBe(0);
+			expect(release.log.at(-1)).toBe(
+				`${folder}|npx --yes ${SERVER}${COMMAND} release ${webDir} --server ${SERVER} --app com.acme.shop${meant}`,
+			);
+			const preview = run("preview", { GITLAB_TOKEN: "token" });
+			expect(preview.code, preview.errors).toBe(0);
+			expect(preview.log.at(-1)).toContain(`${folder}|npx --yes ${SERVER}${COMMAND} preview upload ${webDir} --server`);
+			expect(preview.log.at(-1)).toContain("--post-comment");
+			expect(preview.outputs).toBe(`CAPSTAN_PREVIEW_URL=${SERVER}/p#1\n`);
+			const end = run("preview-end", { GITLAB_TOKEN: "token" });
+			expect(end.code, end.errors).toBe(0);
 
-		// The branch and the actions.
-		expect(text).toContain(file.startsWith(".github") ? `branches: [${branch}]` : `$CI_COMMIT_BRANCH == "${branch}"`);
-		for (const [, action] of text.matchAll(/uses: (\S+)/g)) expect(action).toMatch(/^actions\/[\w-]+@[0-9a-f]{40}$/);
-		expect(text.includes("secrets.CAPSTAN_PRIVATE_KEY")).toBe(text.includes("CAPSTAN_PRIVATE_KEY"));
+			// The branch and the actions.
+			expect(text).toContain(file.startsWith(".github") ? `branches: [${branch}]` : `$CI_COMMIT_BRANCH == "${branch}"`);
+			for (const [, action] of text.matchAll(/uses: (\S+)/g)) expect(action).toMatch(/^actions\/[\w-]+@[0-9a-f]{40}$/);
+			expect(text.includes("secrets.CAPSTAN_PRIVATE_KEY")).toBe(text.includes("CAPSTAN_PRIVATE_KEY"));
 
-		const again = await init(join(root, at), "--json", ...words);
-		expect(JSON.parse(again.out)).toMatchObject({
-			changed: [],
-			kept: [],
+			const again = await init(join(root, at), "--json", ...words);
+			expect(JSON.parse(again.out)).toMatchObject({
+				changed: [],
+				kept: [],
+			});
 		});
-	});
-});
+	},
+);
 
 describe.each([
 	["GitHub", GITHUB, ROOT],
@@ -185,6 +203,109 @@ describe.each([
 });
 
 describe("a repository", () => {
+	test.each([
+		["https://github.acme.example/acme/shop", "v3.2.1-node20", "v3.1.0-node20"],
+		["https://acme.ghe.com/acme/shop", "v4.6.2", "v4.3.0"],
+		["git@github.com-work:acme/shop.git", "v4.6.2", "v4.3.0"],
+		["git@github-work:acme/shop.git", "v4.6.2", "v4.3.0"],
+		["ssh://git@ssh.github.com:443/acme/shop.git", "v4.6.2", "v4.3.0"],
+	])("at %s gets the artifact actions that its host runs, %s and %s", async (remote, upload, download) => {
+		const root = created({ files: project("", { "package-lock.json": "{}" }), remote });
+		expect((await init(root)).code).toBe(0);
+		const text = readFileSync(join(root, ROOT), "utf8");
+		const versions = [...text.matchAll(/uses: actions\/(?:up|down)load-artifact@[0-9a-f]{40} # (\S+)/g)].map(
+			([, each]) => each,
+		);
+		expect([...new Set(versions)]).toEqual([upload, download]);
+	});
+
+	test.each([
+		[".nvmrc", "v24.4.1\n", "24.4.1"],
+		["apps/mobile/.node-version", "26", "26"],
+		[".nvmrc", "lts/jod", "jod"],
+		[".nvmrc", "# Ours.\n\nlts/*", "lts"],
+		["apps/.nvmrc", "node", "current"],
+		[".nvmrc", "system", undefined],
+	])("whose %s has %j is built with that Node, and published with the usual one", async (file, text, tag) => {
+		for (const [remote, jobs] of [
+			[GITHUB, MOBILE],
+			[GITLAB, ".gitlab/capstan-apps-mobile.yml"],
+		] as const) {
+			const lock = { "pnpm-lock.yaml": "", "package.json": manifest({ packageManager: "pnpm@9.15.0" }) };
+			const root = created({ files: project("apps/mobile", { ...lock, [file]: text }), remote });
+			await init(join(root, "apps/mobile"));
+			commit(root, undefined);
+			const { run, text: written } = runner(root, jobs);
+			expect(run("build").code).toBe(0);
+			const named = [...written.matchAll(/(?:node-version(?:-file)?|image): "?([^\s"]+)/g)].map(([, each]) => each);
+			const [build, ...others] =
+				remote === GITHUB
+					? [tag === undefined ? "22" : file, "22", "22"]
+					: [`node:${tag ?? 22}`, ...Array(3).fill("node:22")];
+			expect(named).toEqual([build, ...others]);
+			const needsCorepack = remote === GITLAB && ["26", "jod", "lts", "current"].includes(tag ?? "");
+			expect(written.includes("npm install --global corepack@0")).toBe(needsCorepack);
+		}
+	});
+
+	test.each([
+		[".npmrc", `//npm.acme.example/:_authToken=\${NPM_TOKEN}\ncafile=\${HOME}/ca\n; \${OTHER}\n`, ["NPM_TOKEN"]],
+		[
+			".yarnrc.yml",
+			`npmScopes:\n  acme:\n    npmAuthToken: "\${ACME_TOKEN:-}"\n    npmRegistryServer: "\${ACME_REGISTRY}"\n`,
+			["ACME_TOKEN", "ACME_REGISTRY"],
+		],
+		["bunfig.toml", '[install.scopes]\nacme = { token = "$BUN_TOKEN" }\n', ["BUN_TOKEN"]],
+		["apps/mobile/.npmrc", "save-exact=true\n", []],
+	])("whose %s has %j installs with the secrets %j", async (file, text, names) => {
+		for (const [remote, path, jobs] of [
+			[GITHUB, MOBILE, ["build", "preview", "release"]],
+			[GITLAB, ".gitlab/capstan-apps-mobile.yml", []],
+		] as const) {
+			const files = project("apps/mobile", { "package.json": "{}", "package-lock.json": "{}", [file]: text });
+			const root = created({ files, remote });
+			const { out } = await init(join(root, "apps/mobile"));
+			const parsed: Readonly<Record<string, { readonly env?: object }>> = runner(root, path).written.jobs ?? {};
+			const given = Object.keys(parsed).filter((job) => parsed[job]?.env !== undefined);
+			expect(given.sort()).toEqual(names.length === 0 ? [] : jobs);
+			const secrets = Object.fromEntries(names.map((name) => [name, `\${{ secrets.${name} }}`]));
+			for (const job of given) expect(parsed[job]?.env).toEqual(secrets);
+			for (const name of names) {
+				expect(out).toMatch(remote === GITHUB ? `gh secret set ${name}` : new RegExp(`${name}.*masked variable`));
+			}
+			expect(out.includes("gh secret set")).toBe(remote === GITHUB && names.length > 0);
+		}
+	});
+
+	test.each(["we ird", "a..b", "feature/*", "-x", "x~1", "release/", "a\\b", "what?"])(
+		"takes no branch named %s",
+		async (name) => {
+			const root = created({ files: project("", { "package-lock.json": "{}" }) });
+			const { code, errors } = await init(root, `--branch=${name}`);
+			expect([code, errors]).toEqual([2, expect.stringContaining("is no name of a branch")]);
+			expect(git(root, "status", "--porcelain")).toBe("");
+		},
+	);
+
+	test("that git refuses keeps its root, and the reason is said", async () => {
+		const root = created({ files: project("apps/mobile", { "package.json": "{}", "package-lock.json": "{}" }) });
+		writeFileSync(join(root, ".git/HEAD"), "damaged");
+		const { code, out } = await init(join(root, "apps/mobile"));
+		expect([code, out]).toEqual([0, expect.stringContaining("git says nothing about this repository")]);
+		expect(readFileSync(join(root, MOBILE), "utf8")).toContain("working-directory: apps/mobile");
+	});
+
+	test.each([
+		[
+			{ "package.json": manifest({ packageManager: "yarn@4.5.0" }), "pnpm-lock.yaml": "" },
+			"pins yarn@4.5.0, so the jobs install with it and without pnpm-lock.yaml",
+		],
+		[{ "package.json": manifest({ packageManager: "pnpm@9.15.0" }) }, "There is no lock file"],
+		[{ "yarn.lock": BERRY }, "pins no package manager, so the jobs install yarn@4"],
+	])("with %j is warned", async (files, words) => {
+		expect((await init(created({ files: project("", files) }))).out).toContain(words);
+	});
+
 	test("of another host gets no jobs, and the reason", async () => {
 		const root = created({ files: project(""), remote: "git@bitbucket.org:acme/shop.git" });
 		const { out } = await init(root);

@@ -160,12 +160,15 @@ describe("the token that init sends", () => {
 		["github", "https://evil.example", {}, undefined],
 		["github", "https://evil.example", { GH_HOST: "git.example.com" }, undefined],
 		["github", "https://git.example.com", { GH_HOST: "git.example.com" }, "ghes"],
+		["github", "https://acme.ghe.com", {}, undefined],
+		["github", "https://acme.ghe.com", { GH_HOST: "acme.ghe.com" }, "gh"],
+		["github", "https://ghe.com.evil.example", { GH_HOST: "acme.ghe.com" }, undefined],
 		["gitlab", "https://gitlab.com", {}, "gl"],
 		["gitlab", "http://gitlab.com", {}, undefined],
 		["gitlab", "https://evil.example", {}, undefined],
 		["gitlab", "https://gitlab.example.com", { GITLAB_HOST: "gitlab.example.com" }, "gl"],
 		["gitlab", "https://gitlab.com", { GITLAB_HOST: "gitlab.example.com" }, undefined],
 	] as const)("to a %s at %s with %j is %s", (system, origin, more, token) => {
-		expect(tokenFor(system, origin, origin === `https://${system}.com`, { ...environment, ...more })).toBe(token);
+		expect(tokenFor(system, origin, { ...environment, ...more })).toBe(token);
 	});
 });

@@ -4,7 +4,7 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { type AnswerOf, CapstanError } from "../../../src/client/client";
-import { connect, type Server } from "../api";
+import { connect, packageAddress, type Server } from "../api";
 import { readBuild } from "../build-folder";
 import { channelsOf } from "../channels";
 import { type Command, type Run, text } from "../command";
@@ -223,6 +223,8 @@ async function serverFindings(run: Run, project: Project, origin: string): Promi
 		state: "ok",
 		detail: `${origin}, version ${version}, schema ${schema ?? "unknown"}`,
 	});
+	const command = await packageAddress(origin, run.version).catch(() => undefined);
+	findings.push(...commandFindings(command, run.version));
 	if (origin.startsWith("http://")) {
 		const detail =
 			"plain http: phones refuse it unless the app allows it, and the key is sent unencrypted; use https outside of development";
@@ -242,6 +244,14 @@ async function serverFindings(run: Run, project: Project, origin: string): Promi
 		...(await appFindings(server, text(run.options, "app") ?? project.appId)),
 		...(await operatorFindings(server)),
 	];
+}
+
+/** @param address that of the server's newest command; npx runs the copy that it has, also of an older one */
+export function commandFindings(address: string | undefined, version: string): Finding[] {
+	const offered = /\/capstan-([\w.+-]+)-[0-9a-f]{16}\.tgz$/.exec(address ?? "")?.[1];
+	if (offered === undefined || offered === version) return [];
+	const detail = `this is version ${version}, and the server offers ${offered}; run npx --yes ${address}, or delete the copies of npx (~/.npm/_npx)`;
+	return [{ check: "command", state: "warning", detail }];
 }
 
 /** Only the operator's key reads the state of the installation; any other key gets no findings. */

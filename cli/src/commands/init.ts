@@ -4,11 +4,11 @@
  * replaces a workflow that a person changed. What it cannot edit it names, and does the rest all
  * the same; with `--config none` it leaves the configuration alone and names everything.
  */
-import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { CapstanError } from "../../../src/client/client";
 import { connect, dashboardPage } from "../api";
-import { type Ci, ciOf, LOOPBACK } from "../ci-files";
+import { type Ci, ciOf, type FileChange, LOOPBACK } from "../ci-files";
 import { type Command, type Run, text } from "../command";
 import { type Configuration, configure, configureByHand } from "../configuration";
 import { EXIT, usage } from "../failure";
@@ -17,8 +17,9 @@ import { lineDifference } from "../line-difference";
 import { addCommand, execCommand } from "../package-manager";
 import { PLATFORMS, type Project, UPDATERS } from "../project";
 import { type Trust, trustRepository } from "../repository";
-import { givenKey, PLATFORM_OPTION, platformOf, projectOf, serverOrigin } from "../settings";
+import { givenKey, hereOf, PLATFORM_OPTION, platformOf, projectOf, serverAddress } from "../settings";
 import { question } from "../terminal-question";
+import { writeFiles } from "../written-files";
 
 export const init: Command = {
 	name: "init",
@@ -42,30 +43,32 @@ export const init: Command = {
 	async run(run) {
 		const isByHand = isConfigurationLeft(run);
 		const project = await meantProject(run, isByHand);
-		const origin = await serverOrigin(run, project);
+		const address = await serverAddress(run, project);
+		const origin = hereOf(address);
 		const appId = text(run.options, "app") ?? project.appId;
 		if (appId === undefined) {
 			const message = `${project.config?.path ?? "The project"} names no appId that can be read; pass --app com.example.app.`;
 			throw usage("missing_app", message, { field: "app" });
 		}
 		const isDryRun = run.options["dry-run"] === true;
-		const configuration = (isByHand ? configureByHand : configure)(project, origin, appId);
+		const configuration = (isByHand ? configureByHand : configure)(project, address, appId);
 		const ci = await ciOf(run, { project, origin, appId });
 		const ignored = await ignoredKey(project);
 		const changes = [configuration.change, ignored, ...ci.changes].filter((change) => change !== undefined);
+		// A server that refuses or does not answer leaves the project as it is.
+		const app = isDryRun ? "not_asked" : await ensureApp(run, project, origin, appId);
+		const trust = isDryRun ? undefined : await trustOf(run, { origin, appId, app, ci });
 		for (const { path, before, after } of changes) {
 			run.terminal.line(`${run.terminal.style("bold", path)}${before === "" ? " (new)" : ""}`);
 			for (const line of lineDifference(before, after)) {
 				const style = line.startsWith("+") ? "green" : line.startsWith("-") ? "red" : "dim";
 				run.terminal.line(run.terminal.style(style, `  ${line.replace(/\r$/, "")}`));
 			}
-			if (!isDryRun) await put(join(run.directory, path), after);
 		}
-		const app = isDryRun ? "not_asked" : await ensureApp(run, project, origin, appId);
-		const trust = isDryRun ? undefined : await trustOf(run, { origin, appId, app, ci });
+		if (!isDryRun) await write(run.directory, changes);
 		run.terminal.result("init", {
 			status: isDryRun ? "planned" : "ok",
-			server: origin,
+			server: address,
 			app_id: appId,
 			app,
 			kind: project.kind,
@@ -80,7 +83,7 @@ export const init: Command = {
 		for (const line of byHandLines(configuration, isAgain)) run.terminal.line(line);
 		for (const note of ci.notes) run.terminal.line(...note.split("\n"));
 		if (ci.system !== undefined && !isDryRun) run.terminal.line(...trustLines(ci, trust, { origin, appId }));
-		await report(run, { project, origin, appId, changed: changes.length, app, configuration, isAgain });
+		await report(run, { project, origin: address, appId, changed: changes.length, app, configuration, isAgain });
 		return EXIT.ok;
 	},
 };
@@ -183,10 +186,14 @@ function trustLines(
 
 const BYTE_ORDER_MARK = "\uFEFF";
 
-async function put(path: string, content: string): Promise<void> {
-	await mkdir(dirname(path), { recursive: true });
-	const before = await readFile(path, "utf8").catch(() => "");
-	await writeFile(path, before.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK + content : content);
+async function write(directory: string, changes: readonly FileChange[]): Promise<void> {
+	const files: { readonly path: string; readonly content: string }[] = [];
+	for (const { path: shown, after } of changes) {
+		const path = join(directory, shown);
+		const before = await readFile(path, "utf8").catch(() => "");
+		files.push({ path, content: before.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK + after : after });
+	}
+	await writeFiles(files);
 }
 
 type AppState = "exists" | "created" | "no_key" | "not_allowed" | "not_asked";
@@ -262,11 +269,12 @@ async function report(
 	if (app !== "exists" && app !== "created") return;
 	const plugin = UPDATERS[project.kind === "electron" ? "electron" : "capacitor"];
 	// Capacitor copies the build, so it must be there before.
+	const isMissing = project.dependencies[plugin] === undefined;
 	const steps = [
-		...(project.dependencies[plugin] === undefined ? [await addCommand(directory, plugin)] : []),
+		...(isMissing ? [await addCommand(directory, plugin)] : []),
 		...(configuration.byHand.length === 0 || isAgain ? [] : ["set the values above"]),
 		"build your app",
-		...(project.kind === "capacitor" && (changed > 0 || configuration.byHand.length > 0)
+		...(project.kind === "capacitor" && (isMissing || changed > 0 || configuration.byHand.length > 0)
 			? [await execCommand(directory, "cap sync")]
 			: []),
 		project.appId === undefined ? `capstan release --app ${appId}` : "capstan release",

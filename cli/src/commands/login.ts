@@ -7,7 +7,7 @@ import { CapstanError } from "../../../src/client/client";
 import { connect, refuseDown } from "../api";
 import { openBrowser, startHandOver } from "../browser-login";
 import { type Command, type Run, text } from "../command";
-import { storeKey } from "../credentials";
+import { readCredentials, storeKey } from "../credentials";
 import { EXIT, Failure } from "../failure";
 import { readProject } from "../project";
 import { givenKey, serverOrigin } from "../settings";
@@ -22,6 +22,8 @@ export const login: Command = {
 	async run(run) {
 		const origin = await serverOrigin(run, await readProject(run.directory));
 		await refuseDown(origin, run.version);
+		// Before a person creates a key that could not be stored.
+		await storeKey(run.environment, origin, (await readCredentials(run.environment)).servers[origin]?.key);
 		const key = text(run.options, "key") === undefined ? await askedKey(run, origin) : await givenKey(run, origin);
 		if (key === undefined || key === "")
 			throw new Failure("missing_key", "No key was given; nothing was stored.", EXIT.denied);
@@ -122,8 +124,9 @@ function hiddenLine(question: string): { readonly line: Promise<string>; stop():
 				line = BACKSPACE.includes(char) ? line.slice(0, -1) : line + char;
 			}
 		};
-		stderr.write(question);
+		// Before the question, after which a pasted key may already be there.
 		stdin.setRawMode(true);
+		stderr.write(question);
 		stdin.resume();
 		stdin.on("data", onData);
 	});

@@ -66,12 +66,13 @@ case "$name \${1-}" in
 	"yarn run") manager; if [ "$2" = build ]; then run_build; else program "\${@:2}"; fi ;;
 	"npm ci") need package-lock.json npm-shrinkwrap.json; mkdir -p node_modules ;;
 	"npm install")
-		case "$all" in *"--global bun@"*) touch "$MACHINE/bun" ;; *--global*) fail "$all" ;; *) need package.json; mkdir -p node_modules ;; esac ;;
-	"pnpm install") manager; need pnpm-lock.yaml; given --frozen-lockfile; mkdir -p node_modules ;;
-	"bun install") manager; need bun.lock bun.lockb; given --frozen-lockfile; mkdir -p node_modules ;;
+		case "$all" in *"--global bun@"*) touch "$MACHINE/bun" ;; *"--global corepack@"*) ;; *--global*) fail "$all" ;; *) need package.json; mkdir -p node_modules ;; esac ;;
+	"pnpm install") manager; if grep -q pnpmfileChecksum pnpm-lock.yaml 2>/dev/null; then refuse --ignore-pnpmfile; fi; if [ -f pnpm-lock.yaml ]; then given --frozen-lockfile; else given --no-frozen-lockfile; fi; mkdir -p node_modules ;;
+	"bun install") manager; if [ -f bun.lock ] || [ -f bun.lockb ]; then given --frozen-lockfile; else refuse --frozen-lockfile; fi; mkdir -p node_modules ;;
 	"yarn install")
-		manager; need yarn.lock
-		if grep -q '^__metadata:' yarn.lock; then given --immutable; refuse --frozen-lockfile; refuse --ignore-scripts; else given --frozen-lockfile; refuse --immutable; refuse --mode; fi
+		manager
+		if [ ! -f yarn.lock ]; then case "$(pinned)" in yarn@1.*) refuse immutable ;; *) given --no-immutable ;; esac
+		elif grep -q '^__metadata:' yarn.lock; then given --immutable; refuse --frozen-lockfile; refuse --ignore-scripts; else given --frozen-lockfile; refuse --immutable; refuse --mode; fi
 		mkdir -p node_modules ;;
 	*" run") manager; run_build "\${2-}" ;;
 	"corepack enable") touch "$MACHINE/corepack" ;;
@@ -79,9 +80,9 @@ case "$name \${1-}" in
 	"npx --yes")
 		case "$2" in https://updates.example.com/command/capstan-*.tgz) ;; *) fail "$2" ;; esac
 		case "$3 $4" in
-			"release "*) need "$4/index.html"; need package.json ;;
+			"release "*) need "$4/index.html"; need package.json project.json ;;
 			"preview upload")
-				need "$5/index.html"; need package.json
+				need "$5/index.html"; need package.json project.json
 				while [ "$#" -gt 0 ]; do if [ "$1" = --url-file ]; then echo CAPSTAN_PREVIEW_URL=https://updates.example.com/p#1 >> "$2"; fi; shift; done ;;
 			"preview close") ;;
 			*) fail "$all" ;;
@@ -99,6 +100,9 @@ const members = new Map();
 	if (existsSync(folder + "/package.json")) {
 		const manifest = JSON.parse(readFileSync(folder + "/package.json", "utf8"));
 		members.set(manifest.name, { folder, manifest });
+	} else if (existsSync(folder + "/project.json")) {
+		const { name, targets } = JSON.parse(readFileSync(folder + "/project.json", "utf8"));
+		members.set(name, { folder, manifest: { scripts: { build: targets.build.command } } });
 	}
 	for (const entry of readdirSync(folder, { withFileTypes: true }))
 		if (entry.isDirectory() && !/^[.]|^(node_modules|examples)$/.test(entry.name)) walk(folder + "/" + entry.name);
@@ -229,7 +233,8 @@ function jobOn({ machine, repository, store, environment = {} }: Place) {
 		const { path = "", cache, "cache-dependency-path": lock } = inputs;
 		if (action === "actions/checkout") clone();
 		else if (action === "actions/setup-node") {
-			if (lock !== undefined && !existsSync(join(workspace, lock))) return `no ${lock}`;
+			for (const file of [lock, inputs["node-version-file"]])
+				if (file !== undefined && !existsSync(join(workspace, file))) return `no ${file}`;
 			if (cache === "pnpm" && !existsSync(join(directory, "corepack"))) return "pnpm is not there yet";
 		} else if (action === "actions/upload-artifact") {
 			if (!existsSync(join(workspace, path))) return `no artifact ${path}`;

@@ -19,8 +19,14 @@ export interface Repository {
 	readonly branches?: readonly string[];
 	/** Default: GitHub. */
 	readonly remote?: string;
-	/** The branch of refs/remotes/origin/HEAD. */
+	/** Default: origin. */
+	readonly remoteName?: string;
+	/** Another remote, added first. */
+	readonly otherRemote?: readonly [name: string, address: string];
+	/** The branch of the remote's HEAD. */
 	readonly remoteHead?: string;
+	/** A commit is checked out, and no branch. */
+	readonly isDetached?: boolean;
 	readonly git?: "none" | "no commits";
 	readonly words?: readonly string[];
 }

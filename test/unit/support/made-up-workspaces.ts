@@ -194,4 +194,27 @@ export const WORKSPACES: readonly Case[] = [
 			publish: PUBLISHED,
 		},
 	],
+	[
+		"nx with an app that has no package.json",
+		{
+			at: "apps/mobile",
+			files: {
+				"package.json": manifest({ version: "2.1.0", devDependencies: { nx: "21.0.0" } }),
+				"package-lock.json": "{}",
+				"nx.json": JSON.stringify({ targetDefaults: { build: { dependsOn: ["^build"] } } }),
+				"apps/mobile/capacitor.config.json": '{ "appId": "com.acme.shop", "webDir": "../../dist/apps/mobile" }',
+				"apps/mobile/project.json": JSON.stringify({
+					name: "mobile",
+					targets: {
+						build: { command: `cd ../.. && mkdir -p dist/apps/mobile && echo app > dist/apps/mobile/index.html` },
+					},
+				}),
+			},
+		},
+		{
+			file: MOBILE,
+			build: ["|npm ci", "|npx nx run mobile:build"],
+			publish: ["/apps/mobile", "../../dist/apps/mobile"],
+		},
+	],
 ];
