@@ -13,7 +13,7 @@ import { runCommand } from "../../cli/src/run";
 import { createMachine, type GithubStep, type GitlabJob, runGithubJob, runGitlabJob } from "./support/ci-machine";
 import { COMMAND, stubCommandServer } from "./support/command-server";
 import { PAIRS } from "./support/made-up-pairs";
-import { REMOTES, UNLOCKED } from "./support/made-up-remotes";
+import { REMOTES, UNLOCKED, WINDOWS } from "./support/made-up-remotes";
 import {
 	BERRY,
 	GITHUB,
@@ -106,7 +106,7 @@ const commit = (root: string, state: Repository["git"]) => {
 	git(root, "commit", "-qm", "Add the jobs");
 };
 
-describe.each([...REPOSITORIES, ...WORKSPACES, ...PAIRS, ...REMOTES, ...UNLOCKED])(
+describe.each([...REPOSITORIES, ...WORKSPACES, ...PAIRS, ...REMOTES, ...WINDOWS, ...UNLOCKED])(
 	"the jobs for %s",
 	(_, repository, expected) => {
 		const { at = "", words = [], git: state } = repository;

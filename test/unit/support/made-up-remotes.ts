@@ -41,6 +41,28 @@ export const REMOTES: readonly Case[] = [
 	],
 ];
 
+/** Written on Windows. */
+export const WINDOWS: readonly Case[] = [
+	[
+		"a build folder with backslashes",
+		{
+			at: "apps/mobile",
+			files: {
+				...project("apps/mobile", { "package.json": "{}", ...LOCK }),
+				"apps/mobile/capacitor.config.json": '{ "appId": "com.acme.shop", "webDir": "..\\\\web\\\\dist" }\r\n',
+				"apps/mobile/package.json": manifest({
+					scripts: { build: "mkdir -p ../web/dist && echo app > ../web/dist/index.html" },
+				}),
+			},
+		},
+		{
+			file: ".github/workflows/capstan-apps-mobile.yml",
+			build: ["|npm ci", "/apps/mobile|npm run build"],
+			publish: ["/apps/mobile", "../web/dist"],
+		},
+	],
+];
+
 const COREPACK = "|corepack enable";
 
 export const UNLOCKED: readonly Case[] = [
