@@ -277,6 +277,18 @@ describe("a repository", () => {
 		}
 	});
 
+	test.each([
+		["workflow:\n  rules:\n    - if: $CI_COMMIT_BRANCH # not merge_request_event\n", true],
+		["workflow:\n  rules:\n    - if: $CI_COMMIT_TAG\n      when: never\n    - when: always\n", false],
+		["workflow:\n  rules:\n    - if: $CI_PIPELINE_SOURCE == 'merge_request_event'\n", false],
+		["workflow:\n  name: Build\n  rules:\n    - if: $CI_MERGE_REQUEST_IID\n", false],
+		["stages: [build, deploy]\n", false],
+	])("with %j is warned about previews that never run: %s", async (text, isWarned) => {
+		const files = project("", { "package-lock.json": "{}", ".gitlab-ci.yml": text });
+		const { out } = await init(created({ files, remote: GITLAB }));
+		expect(out.includes("start no pipelines of merge requests")).toBe(isWarned);
+	});
+
 	test.each(["we ird", "a..b", "feature/*", "-x", "x~1", "release/", "a\\b", "what?"])(
 		"takes no branch named %s",
 		async (name) => {
