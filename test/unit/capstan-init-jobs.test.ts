@@ -47,7 +47,7 @@ const git = (directory: string, ...words: string[]) => {
 /** The repository on this computer, with the project. */
 function created(repository: Repository): string {
 	const { files, head = "main", branches = [], remote = GITHUB, remoteHead, git: state } = repository;
-	const { remoteName = "origin", otherRemote, isDetached } = repository;
+	const { remoteName = "origin", otherRemote, isDetached, isTracking } = repository;
 	count += 1;
 	const root = join(temporary, `repository-${count}`);
 	for (const [path, content] of Object.entries(files)) {
@@ -67,6 +67,7 @@ function created(repository: Repository): string {
 		git(root, "update-ref", `refs/remotes/${remoteName}/${remoteHead}`, "HEAD");
 		git(root, "symbolic-ref", `refs/remotes/${remoteName}/HEAD`, `refs/remotes/${remoteName}/${remoteHead}`);
 	}
+	if (isTracking === true) git(root, "config", `branch.${head}.remote`, remoteName);
 	if (isDetached === true) git(root, "checkout", "-q", "--detach");
 	return root;
 }

@@ -19,6 +19,17 @@ export const REMOTES: readonly Case[] = [
 		{ file: ".gitlab/capstan.yml", build: NPM },
 	],
 	[
+		"two remotes, of which the branch follows one",
+		{
+			files: project("", LOCK),
+			remote: GITLAB,
+			remoteName: "company",
+			otherRemote: ["backup", "git@bitbucket.org:acme/shop.git"],
+			isTracking: true,
+		},
+		{ file: ".gitlab/capstan.yml", build: NPM },
+	],
+	[
 		"GitHub by SSH on the port of HTTPS",
 		{ files: project("", LOCK), remote: "ssh://git@ssh.github.com:443/acme/shop.git" },
 		{ build: NPM },
