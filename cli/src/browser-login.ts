@@ -18,7 +18,7 @@ import { hostname } from "node:os";
 import { dashboardPage } from "./api";
 import { EXIT, Failure } from "./failure";
 
-const TIME_LIMIT_MS = 5 * 60_000;
+export const HAND_OVER_MINUTES = 5;
 const MOST_BYTES = 4_096;
 const LONGEST_NAME = 64;
 
@@ -49,7 +49,7 @@ export interface HandOver {
 }
 
 /** @param timeLimitMs for tests */
-export async function startHandOver(origin: string, timeLimitMs = TIME_LIMIT_MS): Promise<HandOver> {
+export async function startHandOver(origin: string, timeLimitMs = HAND_OVER_MINUTES * 60_000): Promise<HandOver> {
 	const state = randomBytes(32).toString("base64url");
 	const server = createServer();
 	await new Promise<void>((resolve, reject) => {

@@ -14,7 +14,7 @@ import { type Run, text } from "./command";
 import { KEY_FILE, namesPublicKey } from "./encryption";
 import { usage } from "./failure";
 import { type Branch, type Checkout, checkoutOf, mainBranchOf, placeOf, refusalOf } from "./git";
-import { GITLAB_FILE, isIncluded, stagesOf, withInclude } from "./gitlab-file";
+import { GITLAB_FILE, isIncluded, refusesMergeRequests, stagesOf, withInclude } from "./gitlab-file";
 import { readText } from "./json-file";
 import { nodeOf } from "./node-version";
 import { installationOf } from "./package-manager";
@@ -133,6 +133,11 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 		...(stages?.isGuess === true
 			? [
 					`${GITLAB_FILE} may get its stages from an include that cannot be read here; the jobs are in the stages ${stages.build} and ${stages.publish}, so change those if the pipeline has others.`,
+				]
+			: []),
+		...(system === "gitlab" && (await refusesMergeRequests(checkout.root))
+			? [
+					`The workflow rules of ${GITLAB_FILE} start no pipelines of merge requests, so previews do not run; add - if: $CI_PIPELINE_SOURCE == "merge_request_event" to them.`,
 				]
 			: []),
 		...registryNotes(system, secrets),

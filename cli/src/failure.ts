@@ -50,7 +50,7 @@ export function failureOf(error: unknown): Failure {
 	const { code, path } = error as { readonly code?: unknown; readonly path?: unknown };
 	if (typeof code === "string" && code.startsWith("ERR_PARSE_ARGS_")) {
 		// The rest of the message is about positional arguments.
-		const [problem] = (error as Error).message.split(". ");
+		const [problem] = (error as Error).message.split(/\.\s/);
 		return usage("invalid_option", `${problem}. Add --help to see the options.`);
 	}
 	const problem = typeof code === "string" && typeof path === "string" ? FILE_PROBLEMS[code] : undefined;

@@ -71,6 +71,15 @@ function includesOf(text: string): { readonly local: readonly string[]; readonly
 	return { local, hasOther: /\b(?:remote|template|project|component)\s*:|https?:/.test(content) };
 }
 
+/** Whether the file's rules keep pipelines of merge requests from starting, as far as it shows them. */
+export async function refusesMergeRequests(root: string): Promise<boolean> {
+	const entry = topLevelEntry((await readText(join(root, GITLAB_FILE))) ?? "", "workflow");
+	if (entry === undefined) return false;
+	const rules = entry.lines.map((line) => line.replace(/(^|\s)#.*/, ""));
+	// The last rule may be one for every other pipeline.
+	return !rules.some((line) => /merge_request/i.test(line) || /^\s*-\s+when:\s*always\s*$/.test(line));
+}
+
 /** The beginning of each item of a list. */
 const itemOf = (lines: readonly string[]) =>
 	/^[ \t]*-[ \t]+/.exec(lines.find((line) => !/^\s*(#|$)/.test(line)) ?? "")?.[0];

@@ -88,7 +88,7 @@ export async function readProject(directory: string, meant: Meant = {}): Promise
 		appId: plugin("appId") ?? textOf(setting("appId")),
 		appName: textOf(setting("appName")) ?? name,
 		// Electron's updater names no folder, and in one directory both usually have the same build.
-		webDir: textOf(setting("webDir")) ?? textOf(read(capacitor, "webDir")) ?? (await buildFolder(directory)),
+		webDir: folderOf(setting("webDir")) ?? folderOf(read(capacitor, "webDir")) ?? (await buildFolder(directory)),
 		server: originOf(plugin("localApi")) ?? originOf(plugin("updateUrl")),
 		packageVersion: version,
 		storeVersions: await storeVersionsOf(directory, {
@@ -141,6 +141,9 @@ export const UPDATERS: Readonly<Record<Platform, string>> = {
 };
 
 const textOf = (value: Literal | undefined) => (typeof value === "string" && value !== "" ? value : undefined);
+
+/** A folder that was written on Windows is read on every system, such as the one of CI. */
+const folderOf = (value: Literal | undefined) => textOf(value)?.replaceAll("\\", "/");
 
 export function originOf(address: string | undefined): string | undefined {
 	if (address === undefined || !URL.canParse(address)) return undefined;

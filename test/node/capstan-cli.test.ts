@@ -2,11 +2,12 @@
  * The `capstan` command as a new user meets it: set up a project, sign in, see what is live, go
  * back, and ask why.
  */
-import { spawn } from "node:child_process";
-import { readFile, rm, stat } from "node:fs/promises";
+import { spawn, spawnSync } from "node:child_process";
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { commandSteps } from "../../dashboard/src/screens/connect/connect-texts";
+import { CLI_FILE } from "../../src/operator/cli-package";
 import { type CapstanProject, createCapstanProject, hashesOf } from "./support/capstan-cli";
 import { createProductApp, createProductKey, type Product, sharedProduct } from "./support/product";
 
@@ -193,6 +194,18 @@ test("doctor finds nothing in a healthy project, and names each problem with its
 	expect(ill.code).toBe(1);
 	const failed = ill.json.findings.filter(({ state }: { state: string }) => state === "failed");
 	expect(failed.map(({ check }: { check: string }) => check).sort()).toEqual(["build", "key", "plugin"]);
+});
+
+test("a directory that was deleted is named", async () => {
+	const directory = await mkdtemp(join(product.directory, "deleted-"));
+	const script = 'cd "$1" && rmdir "$1" && exec "$2" "$3" status';
+	const { status, stderr } = spawnSync("bash", ["-c", script, "-", directory, process.execPath, CLI_FILE], {
+		encoding: "utf8",
+	});
+	expect([status, stderr]).toEqual([
+		2,
+		"Error The current directory was deleted. Go to another one, and run the command again. (no_directory)\n",
+	]);
 });
 
 test("a key is in no output and, once the command runs, in no process list", async () => {

@@ -46,6 +46,7 @@ describe.skipIf(chromium === undefined)("capstan login without a key", () => {
 		const { code, out, error } = await ended;
 		expect(code, error).toBe(0);
 		expect(out).toContain(`Signed in to ${stage.origin}`);
+		expect(error).toContain(`Without a browser: capstan login --server ${stage.origin} --key -`);
 
 		const stored = join(project.home, ".config/capstan/credentials.json");
 		expect((await stat(stored)).mode & 0o777).toBe(0o600);

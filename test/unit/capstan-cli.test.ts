@@ -87,6 +87,7 @@ describe("options", () => {
 	test.each([
 		[["--chanel", "x"], "invalid_option"],
 		[["--channel"], "invalid_option"],
+		[["--channel", "-1"], "invalid_option"],
 		[["a", "b"], "unexpected_argument"],
 	])("%j are refused as wrong usage", (argv, code) => {
 		let failure: Failure | undefined;
@@ -96,6 +97,7 @@ describe("options", () => {
 			failure = failureOf(error);
 		}
 		expect(failure).toMatchObject({ code, exitCode: EXIT.usage });
+		expect(failure?.message).not.toMatch(/\n|\.\.|dash use/);
 	});
 
 	test("are all in the help", () => {

@@ -13,7 +13,7 @@ import { runCommand } from "../../cli/src/run";
 import { createMachine, type GithubStep, type GitlabJob, runGithubJob, runGitlabJob } from "./support/ci-machine";
 import { COMMAND, stubCommandServer } from "./support/command-server";
 import { PAIRS } from "./support/made-up-pairs";
-import { REMOTES, UNLOCKED } from "./support/made-up-remotes";
+import { REMOTES, UNLOCKED, WINDOWS } from "./support/made-up-remotes";
 import {
 	BERRY,
 	GITHUB,
@@ -47,7 +47,7 @@ const git = (directory: string, ...words: string[]) => {
 /** The repository on this computer, with the project. */
 function created(repository: Repository): string {
 	const { files, head = "main", branches = [], remote = GITHUB, remoteHead, git: state } = repository;
-	const { remoteName = "origin", otherRemote, isDetached } = repository;
+	const { remoteName = "origin", otherRemote, isDetached, isTracking } = repository;
 	count += 1;
 	const root = join(temporary, `repository-${count}`);
 	for (const [path, content] of Object.entries(files)) {
@@ -67,6 +67,7 @@ function created(repository: Repository): string {
 		git(root, "update-ref", `refs/remotes/${remoteName}/${remoteHead}`, "HEAD");
 		git(root, "symbolic-ref", `refs/remotes/${remoteName}/HEAD`, `refs/remotes/${remoteName}/${remoteHead}`);
 	}
+	if (isTracking === true) git(root, "config", `branch.${head}.remote`, remoteName);
 	if (isDetached === true) git(root, "checkout", "-q", "--detach");
 	return root;
 }
@@ -106,7 +107,7 @@ const commit = (root: string, state: Repository["git"]) => {
 	git(root, "commit", "-qm", "Add the jobs");
 };
 
-describe.each([...REPOSITORIES, ...WORKSPACES, ...PAIRS, ...REMOTES, ...UNLOCKED])(
+describe.each([...REPOSITORIES, ...WORKSPACES, ...PAIRS, ...REMOTES, ...WINDOWS, ...UNLOCKED])(
 	"the jobs for %s",
 	(_, repository, expected) => {
 		const { at = "", words = [], git: state } = repository;
@@ -275,6 +276,18 @@ describe("a repository", () => {
 			}
 			expect(out.includes("gh secret set")).toBe(remote === GITHUB && names.length > 0);
 		}
+	});
+
+	test.each([
+		["workflow:\n  rules:\n    - if: $CI_COMMIT_BRANCH # not merge_request_event\n", true],
+		["workflow:\n  rules:\n    - if: $CI_COMMIT_TAG\n      when: never\n    - when: always\n", false],
+		["workflow:\n  rules:\n    - if: $CI_PIPELINE_SOURCE == 'merge_request_event'\n", false],
+		["workflow:\n  name: Build\n  rules:\n    - if: $CI_MERGE_REQUEST_IID\n", false],
+		["stages: [build, deploy]\n", false],
+	])("with %j is warned about previews that never run: %s", async (text, isWarned) => {
+		const files = project("", { "package-lock.json": "{}", ".gitlab-ci.yml": text });
+		const { out } = await init(created({ files, remote: GITLAB }));
+		expect(out.includes("start no pipelines of merge requests")).toBe(isWarned);
 	});
 
 	test.each(["we ird", "a..b", "feature/*", "-x", "x~1", "release/", "a\\b", "what?"])(

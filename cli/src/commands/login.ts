@@ -5,7 +5,7 @@
 
 import { CapstanError } from "../../../src/client/client";
 import { connect, refuseDown } from "../api";
-import { openBrowser, startHandOver } from "../browser-login";
+import { HAND_OVER_MINUTES, openBrowser, startHandOver } from "../browser-login";
 import { type Command, type Run, text } from "../command";
 import { readCredentials, storeKey } from "../credentials";
 import { EXIT, Failure } from "../failure";
@@ -81,7 +81,12 @@ async function askedKey(run: Run, origin: string): Promise<string> {
 	}
 	const handOver = await startHandOver(origin);
 	run.terminal.note("Open this address in your browser, and confirm there:", `  ${handOver.address}`);
-	if (process.stdin.isTTY !== true) return handOver.key;
+	if (process.stdin.isTTY !== true) {
+		run.terminal.note(
+			`Waiting for ${HAND_OVER_MINUTES} minutes. Without a browser: capstan login --server ${origin} --key - < key.txt`,
+		);
+		return handOver.key;
+	}
 	if (process.stderr.isTTY === true) openBrowser(handOver.address, run.environment);
 	run.terminal.note("From another computer: create a key in the dashboard, and enter it here.");
 	const entered = hiddenLine("Key: ");

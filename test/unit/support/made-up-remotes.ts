@@ -19,6 +19,17 @@ export const REMOTES: readonly Case[] = [
 		{ file: ".gitlab/capstan.yml", build: NPM },
 	],
 	[
+		"two remotes, of which the branch follows one",
+		{
+			files: project("", LOCK),
+			remote: GITLAB,
+			remoteName: "company",
+			otherRemote: ["backup", "git@bitbucket.org:acme/shop.git"],
+			isTracking: true,
+		},
+		{ file: ".gitlab/capstan.yml", build: NPM },
+	],
+	[
 		"GitHub by SSH on the port of HTTPS",
 		{ files: project("", LOCK), remote: "ssh://git@ssh.github.com:443/acme/shop.git" },
 		{ build: NPM },
@@ -38,6 +49,28 @@ export const REMOTES: readonly Case[] = [
 		"a commit without a branch, in a repository with one of its own name",
 		{ files: project("", LOCK), head: "release/2", isDetached: true },
 		{ branch: "release/2", build: NPM },
+	],
+];
+
+/** Written on Windows. */
+export const WINDOWS: readonly Case[] = [
+	[
+		"a build folder with backslashes",
+		{
+			at: "apps/mobile",
+			files: {
+				...project("apps/mobile", { "package.json": "{}", ...LOCK }),
+				"apps/mobile/capacitor.config.json": '{ "appId": "com.acme.shop", "webDir": "..\\\\web\\\\dist" }\r\n',
+				"apps/mobile/package.json": manifest({
+					scripts: { build: "mkdir -p ../web/dist && echo app > ../web/dist/index.html" },
+				}),
+			},
+		},
+		{
+			file: ".github/workflows/capstan-apps-mobile.yml",
+			build: ["|npm ci", "/apps/mobile|npm run build"],
+			publish: ["/apps/mobile", "../web/dist"],
+		},
 	],
 ];
 

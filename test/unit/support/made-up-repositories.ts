@@ -23,6 +23,8 @@ export interface Repository {
 	readonly remoteName?: string;
 	/** Another remote, added first. */
 	readonly otherRemote?: readonly [name: string, address: string];
+	/** The branch that is checked out follows one of the remote. */
+	readonly isTracking?: boolean;
 	/** The branch of the remote's HEAD. */
 	readonly remoteHead?: string;
 	/** A commit is checked out, and no branch. */
