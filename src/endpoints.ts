@@ -87,6 +87,7 @@ import {
 	rotatePreviewHook,
 } from "./features/previews/webhook-settings";
 import { exchangeToken } from "./features/publishers/exchange";
+import { findRepository } from "./features/publishers/repository";
 import { changePublisher, createPublisher, listPublishers, removePublisher } from "./features/publishers/routes";
 import { showRollout } from "./features/rollouts/routes";
 import { commandPackage, newestCommand } from "./features/service/command-package";
@@ -284,6 +285,7 @@ export const allEndpoints = withCapgoForms([
 	createPublisher,
 	changePublisher,
 	removePublisher,
+	findRepository,
 	exchangeToken,
 	...compatEndpoints,
 ]);

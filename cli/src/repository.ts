@@ -5,6 +5,7 @@
  */
 import { type CiSystem, jobClaims } from "../../src/client/ci-workflow";
 import { CapstanError, type RequestOf } from "../../src/client/client";
+import { REPOSITORY_HOSTS, repositoryAddress, repositoryIn } from "../../src/domain/ci/repository";
 import type { Server } from "./api";
 import { FIRST_CHANNEL } from "./channels";
 import type { Run } from "./command";
@@ -27,15 +28,6 @@ export interface Repository {
 	readonly ids: Readonly<Record<string, string>>;
 }
 
-interface Found {
-	readonly id?: number;
-	readonly default_branch?: string;
-	/** GitHub. */
-	readonly owner?: { readonly id?: number };
-	/** GitLab. */
-	readonly namespace?: { readonly id?: number };
-}
-
 /** The token that the provider's own command would send to this host, and to no other. */
 export function tokenFor(system: CiSystem, origin: string, isPublicHost: boolean, environment: Run["environment"]) {
 	const { GH_TOKEN, GITHUB_TOKEN, GH_HOST, GH_ENTERPRISE_TOKEN, GITLAB_TOKEN, GITLAB_HOST } = environment;
@@ -52,11 +44,8 @@ export async function repositoryOf(run: Run, system: CiSystem): Promise<Reposito
 	const place = await placeOf(run.directory);
 	if (place === undefined) return undefined;
 	const { origin, path } = place;
-	const isPublicHost = origin === (system === "github" ? "https://github.com" : "https://gitlab.com");
-	const url =
-		system === "github"
-			? `${isPublicHost ? "https://api.github.com" : `${origin}/api/v3`}/repos/${path}`
-			: `${origin}/api/v4/projects/${encodeURIComponent(path)}`;
+	const isPublicHost = origin === REPOSITORY_HOSTS[system];
+	const url = repositoryAddress(system, origin, path);
 	const token = tokenFor(system, origin, isPublicHost, run.environment);
 	run.terminal.progress(`Asking ${new URL(url).host} for the ids of ${path}`);
 	const headers = {
@@ -64,18 +53,14 @@ export async function repositoryOf(run: Run, system: CiSystem): Promise<Reposito
 		...(token === undefined || token === "" ? {} : { authorization: `Bearer ${token}` }),
 	};
 	const found = await fetch(url, { headers, redirect: "manual", signal: AbortSignal.timeout(TIME_LIMIT_MS) })
-		.then(async (answer) => (answer.ok ? ((await answer.json()) as Found) : undefined))
+		.then(async (answer) => (answer.ok ? repositoryIn(system, path, await answer.json()) : undefined))
 		.catch(() => undefined);
-	const owner = system === "github" ? found?.owner?.id : found?.namespace?.id;
-	if (found?.id === undefined || owner === undefined) return undefined;
+	if (found === undefined) return undefined;
 	return {
 		path,
 		issuer: isPublicHost ? undefined : system === "github" ? `${origin}/_services/token` : origin,
-		branch: found.default_branch ?? "main",
-		ids:
-			system === "github"
-				? { repository_id: String(found.id), repository_owner_id: String(owner) }
-				: { project_id: String(found.id), namespace_id: String(owner) },
+		branch: found.defaultBranch ?? "main",
+		ids: found.claims,
 	};
 }
 
