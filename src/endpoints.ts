@@ -106,7 +106,13 @@ import { chooseChannel, currentChannel, selectableChannels, unsetChannel } from 
 import { checkUpdate, updatesHealth } from "./features/updates/check";
 import { explainDevice } from "./features/updates/explain";
 import { manifestSize } from "./features/updates/manifest-size";
-import { listAttempts, listDeliveries, replayWebhook, testWebhook } from "./features/webhooks/deliveries";
+import {
+	listAttempts,
+	listDeliveries,
+	replayWebhook,
+	stopWebhookDelivery,
+	testWebhook,
+} from "./features/webhooks/deliveries";
 import {
 	changeWebhook,
 	createWebhook,
@@ -114,6 +120,7 @@ import {
 	listWebhooks,
 	rotateWebhookSecret,
 } from "./features/webhooks/routes";
+import { tryAddress } from "./features/webhooks/trial";
 
 export const allEndpoints = withCapgoForms([
 	listOrganizations,
@@ -155,9 +162,11 @@ export const allEndpoints = withCapgoForms([
 	deleteWebhook,
 	rotateWebhookSecret,
 	testWebhook,
+	tryAddress,
 	listAttempts,
 	listDeliveries,
 	replayWebhook,
+	stopWebhookDelivery,
 	listKeys,
 	getKey,
 	createKey,

@@ -100,6 +100,10 @@ describe("changeSentence", () => {
 			"created API key CI",
 		],
 		[
+			{ action: "webhook.stop", target: { type: "webhook", id: "0d9b2f0e", name: "Board" }, before: null, after: null },
+			"stopped a delivery of webhook Board",
+		],
+		[
 			{ action: "bundle.upload", target: { type: "bundle", id: "9", name: "2.4.0" }, before: null, after: {} },
 			"uploaded bundle 2.4.0",
 		],

@@ -110,6 +110,7 @@ const VERBS: Readonly<Record<string, string>> = {
 	open: "opened",
 	reopen: "opened again",
 	replay: "sent again the deliveries of",
+	stop: "stopped a delivery of",
 	test: "tested",
 	disable: "disabled",
 	choose: "chose",
