@@ -216,7 +216,8 @@ CREATE TABLE webhook_deliveries (
   org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
   webhook_id TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
   event_id TEXT NOT NULL REFERENCES webhook_events (id) ON DELETE CASCADE,
-  state TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'failed')),
+  -- Stopped: a person ended its attempts; it is sent again on request only.
+  state TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'failed', 'stopped')),
   attempts INTEGER NOT NULL DEFAULT 0,
   -- While an attempt runs: the end of its lease.
   next_attempt_at_ms INTEGER,

@@ -87,6 +87,7 @@ import {
 	rotatePreviewHook,
 } from "./features/previews/webhook-settings";
 import { exchangeToken } from "./features/publishers/exchange";
+import { findRepository } from "./features/publishers/repository";
 import { changePublisher, createPublisher, listPublishers, removePublisher } from "./features/publishers/routes";
 import { showRollout } from "./features/rollouts/routes";
 import { commandPackage, newestCommand } from "./features/service/command-package";
@@ -105,7 +106,13 @@ import { chooseChannel, currentChannel, selectableChannels, unsetChannel } from 
 import { checkUpdate, updatesHealth } from "./features/updates/check";
 import { explainDevice } from "./features/updates/explain";
 import { manifestSize } from "./features/updates/manifest-size";
-import { listAttempts, listDeliveries, replayWebhook, testWebhook } from "./features/webhooks/deliveries";
+import {
+	listAttempts,
+	listDeliveries,
+	replayWebhook,
+	stopWebhookDelivery,
+	testWebhook,
+} from "./features/webhooks/deliveries";
 import {
 	changeWebhook,
 	createWebhook,
@@ -113,6 +120,7 @@ import {
 	listWebhooks,
 	rotateWebhookSecret,
 } from "./features/webhooks/routes";
+import { tryAddress } from "./features/webhooks/trial";
 
 export const allEndpoints = withCapgoForms([
 	listOrganizations,
@@ -154,9 +162,11 @@ export const allEndpoints = withCapgoForms([
 	deleteWebhook,
 	rotateWebhookSecret,
 	testWebhook,
+	tryAddress,
 	listAttempts,
 	listDeliveries,
 	replayWebhook,
+	stopWebhookDelivery,
 	listKeys,
 	getKey,
 	createKey,
@@ -284,6 +294,7 @@ export const allEndpoints = withCapgoForms([
 	createPublisher,
 	changePublisher,
 	removePublisher,
+	findRepository,
 	exchangeToken,
 	...compatEndpoints,
 ]);

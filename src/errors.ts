@@ -121,6 +121,7 @@ export const ERROR_STATUS = {
 	webhook_limit_reached: 409,
 	webhook_changed: 409,
 	webhook_disabled: 409,
+	delivery_not_waiting: 409,
 	webhook_has_no_secret: 409,
 	upload_offset_conflict: 409,
 	upload_in_progress: 409,

@@ -5,6 +5,13 @@
  */
 import { type CiSystem, jobClaims } from "../../src/client/ci-workflow";
 import { CapstanError, type RequestOf } from "../../src/client/client";
+import {
+	isRegionalCloud,
+	REPOSITORY_HOSTS,
+	repositoryAddress,
+	repositoryIn,
+	tokenIssuerOf,
+} from "../../src/domain/ci/repository";
 import type { Server } from "./api";
 import { FIRST_CHANNEL } from "./channels";
 import type { Run } from "./command";
@@ -27,42 +34,19 @@ export interface Repository {
 	readonly ids: Readonly<Record<string, string>>;
 }
 
-interface Found {
-	readonly id?: number;
-	readonly default_branch?: string;
-	/** GitHub. */
-	readonly owner?: { readonly id?: number };
-	/** GitLab. */
-	readonly namespace?: { readonly id?: number };
-}
-
 /** The token that the provider's own command would send to this host, and to no other. */
 export function tokenFor(system: CiSystem, origin: string, environment: Run["environment"]) {
 	const { GH_TOKEN, GITHUB_TOKEN, GH_HOST, GH_ENTERPRISE_TOKEN, GITLAB_TOKEN, GITLAB_HOST } = environment;
 	if (system === "gitlab") return origin === `https://${GITLAB_HOST || "gitlab.com"}` ? GITLAB_TOKEN : undefined;
 	const cloudToken = GH_TOKEN || GITHUB_TOKEN;
-	if (origin === PUBLIC_ORIGINS.github) return cloudToken;
+	if (origin === REPOSITORY_HOSTS.github) return cloudToken;
 	if (origin !== `https://${GH_HOST}`) return undefined;
-	return CLOUD_OF_REGION.test(origin) ? cloudToken : GH_ENTERPRISE_TOKEN;
+	return isRegionalCloud(origin) ? cloudToken : GH_ENTERPRISE_TOKEN;
 }
-
-const PUBLIC_ORIGINS = { github: "https://github.com", gitlab: "https://gitlab.com" } as const;
-/** GitHub's cloud with the data in a region. */
-const CLOUD_OF_REGION = /^https:\/\/[\w-]+\.ghe\.com$/;
 
 /** A name without a dot is one of the configuration of SSH, which does not say what it stands for. */
 export const isEnterpriseServer = (system: CiSystem, origin: string) =>
-	system === "github" && origin !== PUBLIC_ORIGINS.github && !CLOUD_OF_REGION.test(origin) && /\./.test(origin);
-
-/** The provider's API, and the issuer of its jobs' tokens unless it is that of the public host. */
-function addressesOf(system: CiSystem, origin: string): { readonly api: string; readonly issuer: string | undefined } {
-	const isPublic = origin === PUBLIC_ORIGINS[system];
-	if (system === "gitlab") return { api: `${origin}/api/v4`, issuer: isPublic ? undefined : origin };
-	if (isPublic) return { api: "https://api.github.com", issuer: undefined };
-	if (!CLOUD_OF_REGION.test(origin)) return { api: `${origin}/api/v3`, issuer: `${origin}/_services/token` };
-	const below = (name: string) => origin.replace("://", `://${name}.`);
-	return { api: below("api"), issuer: below("token.actions") };
-}
+	system === "github" && origin !== REPOSITORY_HOSTS.github && !isRegionalCloud(origin) && /\./.test(origin);
 
 /**
  * Asks the provider; undefined if the repository is not public and no token of the environment may
@@ -72,8 +56,7 @@ export async function repositoryOf(run: Run, system: CiSystem): Promise<Reposito
 	const place = await placeOf(run.directory);
 	if (place === undefined) return undefined;
 	const { origin, path } = place;
-	const { api, issuer } = addressesOf(system, origin);
-	const url = system === "github" ? `${api}/repos/${path}` : `${api}/projects/${encodeURIComponent(path)}`;
+	const url = repositoryAddress(system, origin, path);
 	const token = tokenFor(system, origin, run.environment);
 	run.terminal.progress(`Asking ${new URL(url).host} for the ids of ${path}`);
 	const headers = {
@@ -81,18 +64,14 @@ export async function repositoryOf(run: Run, system: CiSystem): Promise<Reposito
 		...(token === undefined || token === "" ? {} : { authorization: `Bearer ${token}` }),
 	};
 	const found = await fetch(url, { headers, redirect: "manual", signal: AbortSignal.timeout(TIME_LIMIT_MS) })
-		.then(async (answer) => (answer.ok ? ((await answer.json()) as Found) : undefined))
+		.then(async (answer) => (answer.ok ? repositoryIn(system, path, await answer.json()) : undefined))
 		.catch(() => undefined);
-	const owner = system === "github" ? found?.owner?.id : found?.namespace?.id;
-	if (found?.id === undefined || owner === undefined) return undefined;
+	if (found === undefined) return undefined;
 	return {
 		path,
-		issuer,
-		branch: found.default_branch ?? "main",
-		ids:
-			system === "github"
-				? { repository_id: String(found.id), repository_owner_id: String(owner) }
-				: { project_id: String(found.id), namespace_id: String(owner) },
+		issuer: tokenIssuerOf(system, origin),
+		branch: found.defaultBranch ?? "main",
+		ids: found.claims,
 	};
 }
 

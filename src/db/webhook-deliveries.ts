@@ -233,17 +233,20 @@ const deliveries = (orgId: string) =>
 		.where("w.org_id", "=", orgId)
 		.where("w.user_id", "is", null);
 
-/** Newest first. */
+/**
+ * Newest first.
+ * @param states empty: all of them
+ */
 export function deliveriesOf(
 	orgId: string,
 	webhookId: string,
-	state: DeliveryRow["state"] | undefined,
+	states: readonly DeliveryRow["state"][],
 	limit: number,
 	offset: number,
 ): CompiledQuery<DeliveryRow> {
 	return deliveries(orgId)
 		.where("d.webhook_id", "=", webhookId)
-		.$if(state !== undefined, (rows) => rows.where("d.state", "=", state ?? "pending"))
+		.$if(states.length > 0, (rows) => rows.where("d.state", "in", states))
 		.orderBy("d.created_at_ms", "desc")
 		.orderBy("d.id", "desc")
 		.limit(limit)
@@ -252,7 +255,8 @@ export function deliveriesOf(
 }
 
 /**
- * Deliveries of a webhook since a time, by their state; no more than `most` of each are counted.
+ * Deliveries of a webhook since a time, by their state, those that were stopped with the failed
+ * ones; no more than `most` of each are counted.
  */
 export function deliveryCounts(
 	orgId: string,
@@ -260,7 +264,7 @@ export function deliveryCounts(
 	sinceMs: number,
 	most: number,
 ): CompiledQuery<{ delivered: number; failed: number; pending: number }> {
-	const count = (state: DeliveryRow["state"]) =>
+	const count = (...states: DeliveryRow["state"][]) =>
 		query
 			.selectFrom(
 				query
@@ -269,7 +273,7 @@ export function deliveryCounts(
 					.where("org_id", "=", orgId)
 					.where("webhook_id", "=", webhookId)
 					.where("created_at_ms", ">=", sinceMs)
-					.where("state", "=", state)
+					.where("state", "in", states)
 					.limit(most)
 					.as("counted"),
 			)
@@ -277,7 +281,7 @@ export function deliveryCounts(
 	return query
 		.selectNoFrom((eb) => [
 			eb.fn.coalesce(count("delivered"), sql<number>`0`).as("delivered"),
-			eb.fn.coalesce(count("failed"), sql<number>`0`).as("failed"),
+			eb.fn.coalesce(count("failed", "stopped"), sql<number>`0`).as("failed"),
 			eb.fn.coalesce(count("pending"), sql<number>`0`).as("pending"),
 		])
 		.compile();
@@ -295,6 +299,24 @@ export function replayDelivery(orgId: OrgId, id: string, nowMs: number): Compile
 		.where("org_id", "=", orgId)
 		.where("id", "=", id)
 		.compile();
+}
+
+/**
+ * Ends the attempts of a delivery. One that runs goes on, and `settleDelivery` leaves the state.
+ */
+export function stopDelivery(orgId: OrgId, id: string): CompiledQuery {
+	return query
+		.updateTable("webhook_deliveries")
+		.set({ state: "stopped", next_attempt_at_ms: null })
+		.where("org_id", "=", orgId)
+		.where("id", "=", id)
+		.where("state", "=", PENDING)
+		.compile();
+}
+
+/** For guards: the delivery waits for an attempt. */
+export function deliveryWaits(orgId: OrgId, id: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM webhook_deliveries WHERE id = ${id} AND org_id = ${orgId} AND state = 'pending')`;
 }
 
 /** For guards: the delivery exists and its webhook takes events. */

@@ -1,30 +1,52 @@
 /**
- * Webhooks from the dashboard in a real browser, with receivers of this process: each attempt with
- * request and response, replays, and changes in place. A receiver's answer is hostile text.
+ * Webhooks from the dashboard in a real browser, with receivers of this process: tests of addresses
+ * before they are saved, each attempt with request and response, replays and stops, and changes in
+ * place. A receiver's answer is hostile text.
  */
+import { execFile } from "node:child_process";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { HOSTILE, newStage, type Stage, type Visitor } from "./support/dashboard";
-import { expectFitsPhone, expectSound } from "./support/dashboard-checks";
+import { expectFitsPhone, expectSound, takePictures } from "./support/dashboard-checks";
 
 if (chromium === undefined) console.log("skipped: webhooks from the dashboard, because no Chromium is installed");
+
+interface Received {
+	readonly path: string;
+	readonly headers: Readonly<Record<string, string>>;
+	readonly text: string;
+}
 
 interface Receiver {
 	readonly origin: string;
 	/** `webhook-id` of each delivery. */
 	readonly received: string[];
+	newest: Received | undefined;
 	status: number;
 }
 
 const servers: Server[] = [];
 
+const shell = (command: string, environment: Readonly<Record<string, string>>) =>
+	new Promise<void>((done, failed) => {
+		const env = { ...process.env, ...environment };
+		execFile("sh", ["-eu", "-c", command], { env }, (error) => (error === null ? done() : failed(error)));
+	});
+
 async function startReceiver(body: string): Promise<Receiver> {
-	const receiver = { origin: "", received: [] as string[], status: 204 };
+	const receiver = { origin: "", received: [] as string[], newest: undefined as Received | undefined, status: 204 };
 	const server = createServer((request, response) => {
 		receiver.received.push(String(request.headers["webhook-id"]));
-		request.resume().on("end", () => {
+		void text(request).then((sent) => {
+			receiver.newest = {
+				path: request.url ?? "",
+				headers: request.headers as Record<string, string>,
+				text: sent,
+			};
 			response.writeHead(receiver.status, { "content-type": "text/html", "set-cookie": "session=secret" });
 			response.end(receiver.status === 204 ? undefined : body.replace("$path", request.url ?? ""));
 		});
@@ -61,9 +83,30 @@ describe.skipIf(chromium === undefined)("webhooks from the dashboard", () => {
 		await page.getByLabel("Only these").check();
 		expect(await button("Add").isDisabled(), "no choice is not all events").toBe(true);
 		await page.getByLabel("Opened previews").check();
+		receiver.status = 401;
+		await button("Test this address").click();
+		await page.getByText(/^The receiver answered 401 after/).waitFor();
+		const tried = await page.getByText("HTTP 401").textContent();
+		expect(tried).toContain("<img src=x onerror=");
+		expect(tried).not.toMatch(/s3cretpath|10\.0\.0\.7|set-cookie/);
+		expect(receiver.newest).toMatchObject({ path: "/hooks/s3cretpath" });
+		expect(JSON.parse(receiver.newest?.text ?? "")).toMatchObject({ type: "webhook.test" });
+		await page.getByText("The event is signed with a secret of this test alone").waitFor();
+		expect((await stage.product.api("GET", `/webhook?orgId=${stage.product.orgId}`)).body).toEqual([]);
 		await expectSound(admin);
+		await expectFitsPhone(admin);
+		await takePictures(admin, "webhook-add");
+		receiver.status = 204;
+		await page.getByLabel("Format").selectOption("slack");
+		await page.getByText(/^The receiver answered 401 after/).waitFor({ state: "detached" });
+		await button("Test this address").click();
+		await page.getByText(/^The receiver answered 204 after/).waitFor();
+		expect(JSON.parse(receiver.newest?.text ?? "")).toHaveProperty("blocks");
+		await page.getByLabel("Format").selectOption("standard");
+		receiver.received.length = 0;
 		await button("Add").click();
-		expect(await page.getByRole("textbox", { name: "Secret" }).inputValue()).toMatch(/^whsec_/);
+		const secret = await page.getByRole("textbox", { name: "Secret" }).inputValue();
+		expect(secret).toMatch(/^whsec_/);
 		await button("I have saved it").click();
 		await page.getByRole("link", { name: "Release log" }).click();
 		await page.getByText("Opened previews of all apps").waitFor();
@@ -91,10 +134,33 @@ describe.skipIf(chromium === undefined)("webhooks from the dashboard", () => {
 		expect(request).not.toContain("s3cretpath");
 		await expectSound(admin);
 		await expectFitsPhone(admin);
+		await takePictures(admin, "webhook-attempt");
+
+		await row.getByRole("button", { name: "Stop trying" }).click();
+		await page.getByText("Stopped. No further attempt is made.").waitFor();
+		await row.getByText("A person stopped the attempts.").waitFor();
+		expect(await row.getByRole("button", { name: "Stop trying" }).count()).toBe(0);
+		await page.getByRole("button", { name: "Stopped" }).click();
+		await row.getByText("Stopped", { exact: true }).waitFor();
+		await expectSound(admin);
+		await takePictures(admin, "webhook-stopped");
+		await page.getByRole("button", { name: "All", exact: true }).click();
+		await row.getByText("Stopped", { exact: true }).waitFor();
 
 		receiver.status = 204;
+		await admin.context.grantPermissions(["clipboard-read", "clipboard-write"]);
+		await row.getByRole("button", { name: "Copy as curl" }).click();
+		await row.getByRole("button", { name: "Copied" }).waitFor();
+		const command = String(await page.evaluate("navigator.clipboard.readText()"));
+		expect(command).not.toContain("s3cretpath");
+		await shell(command, { WEBHOOK_URL: `${receiver.origin}/copied`, WEBHOOK_SECRET: secret });
+		const { headers = {}, text: body = "", path: copiedTo } = receiver.newest ?? {};
+		expect(copiedTo).toBe("/copied");
+		expect(new Webhook(secret).verify(body, { ...headers })).toMatchObject({ type: "webhook.test" });
+		expect(headers).toMatchObject({ "content-type": "application/json", "webhook-id": receiver.received[0] });
+
 		const before = receiver.received.length;
-		await row.getByRole("button", { name: "Retry now" }).click();
+		await row.getByRole("button", { name: "Replay" }).click();
 		await expect.poll(() => receiver.received.length).toBeGreaterThan(before);
 		await row.getByText(/^Delivered: the receiver answered 204/).waitFor();
 		await row.getByText(/^HTTP 204/).waitFor();
@@ -114,6 +180,11 @@ describe.skipIf(chromium === undefined)("webhooks from the dashboard", () => {
 		await card.getByLabel("Opened previews").waitFor();
 		expect(await card.getByRole("button", { name: "Save webhook" }).count()).toBe(0);
 		await card.getByLabel("New address").fill(`${receiver.origin}/other`);
+		await card.getByRole("button", { name: "Test this address" }).click();
+		await card.getByText(/^The receiver answered 204 after/).waitFor();
+		await card.getByText("The event is signed with the webhook's secret.").waitFor();
+		expect(receiver.received).toHaveLength(1);
+		await takePictures(admin, "webhook-settings");
 		await card.getByLabel("Name").fill("Board");
 		await card.getByLabel("Opened previews").uncheck();
 		await card.getByText(/Unsaved: name, address, Opened previews → none yet/).waitFor();
@@ -126,7 +197,7 @@ describe.skipIf(chromium === undefined)("webhooks from the dashboard", () => {
 		await page.getByText("Rollbacks of all apps").waitFor();
 		await expect.poll(() => card.getByRole("button", { name: "Save webhook" }).count()).toBe(0);
 		await button("Send test event").click();
-		await expect.poll(() => receiver.received.length).toBe(1);
+		await expect.poll(() => receiver.received.length).toBe(2);
 		await card.getByLabel("All events").check();
 		await card.getByRole("button", { name: "Discard" }).click();
 		expect(await card.getByLabel("Rollbacks", { exact: true }).isChecked()).toBe(true);

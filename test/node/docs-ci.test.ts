@@ -17,7 +17,7 @@ import { CLI, createCliProject } from "../proof/clients/capgo-cli";
 import { IS_PROOF } from "../proof-sample";
 import { commandOf, runAction, runComponent } from "./support/ci-steps";
 import { difference, examplesOf, jsonValues, runExamples } from "./support/examples";
-import { GITHUB_JOB, type LocalIssuer, startLocalIssuer } from "./support/local-issuer";
+import { GITHUB_JOB, type LocalIssuer, repositoryAnswer, startLocalIssuer } from "./support/local-issuer";
 import { createProductApp, type Product, startProduct } from "./support/product";
 import { writeTools } from "./support/tools";
 
@@ -34,6 +34,8 @@ beforeAll(async () => {
 	issuer = await startLocalIssuer();
 	product = await startProduct({
 		outboundService: ({ url }) => {
+			const repository = repositoryAnswer(url);
+			if (repository !== undefined) return Response.json(repository);
 			const { origin, pathname } = new URL(url);
 			const path = pathname.match(/(\/\.well-known\/.*|\/keys)$/)?.[0] ?? "";
 			const document = issuer.document(url.slice(0, url.length - path.length), path);

@@ -96,7 +96,7 @@ describe("the source tree", () => {
 		expect(broken).toEqual([]);
 	});
 
-	test("the capstan command has only the typed client of src, nothing but Node at run time, and the rules of src for text and versions", () => {
+	test("the capstan command has only the typed client of src, nothing but Node at run time, and the rules of src for text, versions and repositories", () => {
 		const bundled = ["fflate", "semver", "uqr"];
 		const wrong = ({ path, text }: SourceFile) =>
 			importsOf(text)
@@ -104,7 +104,9 @@ describe("the source tree", () => {
 					if (!target.startsWith(".")) return !target.startsWith("node:") && !bundled.includes(packageOf(target));
 					const file = join(path, "..", target);
 					const isShared =
-						/^\.\.\/\.\.\/src\/(client\/|domain\/(defaults$|words\/[a-z]+|updates\/(version|refusals))$)/.test(file);
+						/^\.\.\/\.\.\/src\/(client\/|domain\/(defaults$|ci\/repository$|words\/[a-z]+|updates\/(version|refusals))$)/.test(
+							file,
+						);
 					return file.startsWith("../../src/") && !typeOnly && !isShared;
 				})
 				.map(({ target }) => `${path} imports ${target}`);

@@ -100,6 +100,10 @@ describe("changeSentence", () => {
 			"created API key CI",
 		],
 		[
+			{ action: "webhook.stop", target: { type: "webhook", id: "0d9b2f0e", name: "Board" }, before: null, after: null },
+			"stopped a delivery of webhook Board",
+		],
+		[
 			{ action: "bundle.upload", target: { type: "bundle", id: "9", name: "2.4.0" }, before: null, after: {} },
 			"uploaded bundle 2.4.0",
 		],
@@ -115,6 +119,18 @@ describe("changeSentence", () => {
 		expect(
 			changed.map(({ label, before, after }) => `${label}: ${before} to ${after}`.replaceAll("\u00a0", " ")),
 		).toEqual(["Rollout steps: null to 5 %, 25 %", "Keep unused bundles: 30 days to forever"]);
+	});
+
+	test("names lists and claims without the marks of JSON", () => {
+		const changed = settingChanges({
+			before: { claims: { repository_id: "1", ref: "refs/heads/main" }, channels: ["beta", "dev"], events: [] },
+			after: { claims: { repository_id: "1" }, channels: null, events: ["channel.promoted"] },
+		});
+		expect(changed.map(({ label, before, after }) => `${label}: ${before} to ${after}`)).toEqual([
+			"claims: repository_id 1, ref refs/heads/main to repository_id 1",
+			"channels: beta, dev to null",
+			"events: all to channel.promoted",
+		]);
 	});
 });
 

@@ -60,6 +60,7 @@ const SENTENCES: Readonly<Partial<Record<ErrorCode | ErrorReason, Sentence>>> = 
 	channel_zip_required:
 		"The channel's update format asks for a zip and a bundle on it has none. Upload the bundle with its zip, or choose the update format “Zip and single files”.",
 	delivery_not_found: `The webhook has no such delivery, or it is older than ${DELIVERY_DAYS} days.`,
+	delivery_not_waiting: "The delivery waits for no further attempt any more. Load the page again.",
 	device_not_found: missing("This device"),
 	group_changed: changed("The group, its members or its roles were"),
 	group_not_found: missing("This group"),

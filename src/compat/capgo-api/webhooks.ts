@@ -251,7 +251,8 @@ const list = {
 	},
 };
 
-const STATES = { success: "delivered", failed: "failed", pending: "pending" } as const;
+/** A delivery that a person stopped is a failed one for scripts. */
+const STATES = { success: ["delivered"], failed: ["failed", "stopped"], pending: ["pending"] } as const;
 const STATE_NAMES = Object.keys(STATES) as (keyof typeof STATES)[];
 
 const delivery = v.strictObject({
@@ -302,7 +303,7 @@ const deliveries = {
 		const { limit, offset } = pageBounds(page);
 		return {
 			webhook: webhookById(orgId, id),
-			deliveries: deliveriesOf(orgId, id, status === undefined ? undefined : STATES[status], limit, offset),
+			deliveries: deliveriesOf(orgId, id, status === undefined ? [] : STATES[status], limit, offset),
 			counts: deliveryCounts(orgId, id, 0, MOST_COUNTED),
 		};
 	},
@@ -320,7 +321,7 @@ const deliveries = {
 				org_id: orgId,
 				event_id: own.event_id,
 				event_type: own.type,
-				status: STATE_NAMES.find((name) => STATES[name] === own.state) ?? "pending",
+				status: STATE_NAMES.find((name) => STATES[name].some((state) => state === own.state)) ?? "pending",
 				response_status: own.status_code,
 				error: own.error,
 				attempt_count: own.attempts,

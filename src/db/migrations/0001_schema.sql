@@ -147,7 +147,7 @@ CREATE TABLE webhook_deliveries (
   org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
   webhook_id TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
   event_id TEXT NOT NULL REFERENCES webhook_events (id) ON DELETE CASCADE,
-  state TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'failed')),
+  state TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'failed', 'stopped')),
   attempts INTEGER NOT NULL DEFAULT 0,
   next_attempt_at_ms INTEGER,
   claim TEXT,

@@ -36,7 +36,7 @@ export interface WebhookDeliveriesTable {
 	org_id: string;
 	webhook_id: string;
 	event_id: string;
-	state: "pending" | "delivered" | "failed";
+	state: "pending" | "delivered" | "failed" | "stopped";
 	attempts: number;
 	next_attempt_at_ms: number | null;
 	claim: string | null;

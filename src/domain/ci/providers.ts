@@ -5,7 +5,15 @@
  * Jobs that run a stranger's code with the rights of the repository (`pull_request_target`,
  * `workflow_run`, comments, forks) are refused, and pull requests may open previews only.
  */
-import { type ClaimRules, type Claims, type Mismatch, type RefClaims, textOf, type WantedClaims } from "./claims";
+import {
+	type ClaimRules,
+	type Claims,
+	type Mismatch,
+	namesRef,
+	type RefClaims,
+	textOf,
+	type WantedClaims,
+} from "./claims";
 import type { CiContext, PublisherStage } from "./context";
 
 export const CI_PROVIDERS = ["github", "gitlab", "circleci", "buildkite", "oidc"] as const;
@@ -224,6 +232,15 @@ function gitHubOf(issuer: string): string {
 function numberIn(ref: string | null, pattern: RegExp): number | null {
 	const digits = pattern.exec(ref ?? "")?.[1];
 	return digits === undefined || digits.length > 9 ? null : Number(digits);
+}
+
+/**
+ * Whether jobs of every branch have the wanted claims. False as well for a provider whose claims
+ * are not known.
+ */
+export function acceptsAnyRef(provider: CiProviderName, wanted: WantedClaims): boolean {
+	const { refs, ...rules } = PROVIDERS[provider];
+	return refs !== undefined && !namesRef(wanted, refs, rules);
 }
 
 /** Why a job gets no key although its claims match; undefined: nothing. */

@@ -57,8 +57,18 @@ function shownValue(field: string, value: unknown): string | null {
 		const steps: unknown = typeof value === "string" ? JSON.parse(value) : value;
 		return Array.isArray(steps) ? steps.map((step) => shareText(Number(step))).join(", ") : shareText(Number(steps));
 	}
-	if (typeof value !== "string") return JSON.stringify(value);
+	if (field === "events" && Array.isArray(value) && value.length === 0) return "all";
+	if (typeof value !== "string") return listText(value);
 	return CHOICES.get(field)?.[value] ?? value;
+}
+
+/** Lists and maps, such as the claims of a publisher. */
+function listText(value: unknown): string {
+	if (Array.isArray(value)) return value.map(listText).join(", ");
+	if (typeof value !== "object" || value === null) return String(value);
+	return Object.entries(value)
+		.map(([name, of]) => `${name} ${listText(of)}`)
+		.join(", ");
 }
 
 /** The settings that a change replaced; none for a creation or a deletion. */
@@ -110,6 +120,7 @@ const VERBS: Readonly<Record<string, string>> = {
 	open: "opened",
 	reopen: "opened again",
 	replay: "sent again the deliveries of",
+	stop: "stopped a delivery of",
 	test: "tested",
 	disable: "disabled",
 	choose: "chose",

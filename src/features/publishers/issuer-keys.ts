@@ -11,6 +11,7 @@ import { addressProblem } from "../../domain/ci/issuer-url";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../domain/time";
 import { ApiError, causeText } from "../../errors";
 import { type IssuerKey, invalidIdentityToken, type UnverifiedToken } from "./identity-token";
+import { readJson } from "./read-json";
 
 /** After this time the keys are fetched again, so that a key that the issuer removed ends. */
 const FRESH_MS = HOUR_MS;
@@ -21,7 +22,6 @@ const FETCH_INTERVAL_MS = MINUTE_MS;
 const TIME_LIMIT_MS = 5_000;
 /** A claim without keys ends after this time: its isolate has ended. */
 const CLAIM_LIFETIME_MS = 2 * TIME_LIMIT_MS;
-const MOST_BYTES = 128 * 1024;
 const MOST_KEYS = 32;
 /** Base64url characters of an RSA modulus of 2,048 to 8,192 bits. */
 const MODULUS = /^[\w-]{340,1370}$/;
@@ -185,15 +185,5 @@ async function fetchJson(deps: Deps, url: string, signal: AbortSignal): Promise<
 		await response.body?.cancel();
 		throw new Error(`${url} answered ${response.status}`);
 	}
-	const decoder = new TextDecoder();
-	let text = "";
-	let length = 0;
-	for await (const chunk of response.body as ReadableStream<Uint8Array>) {
-		length += chunk.length;
-		if (length > MOST_BYTES) throw new Error(`${url} answered more than ${MOST_BYTES} bytes`);
-		text += decoder.decode(chunk, { stream: true });
-	}
-	const value: unknown = JSON.parse(text);
-	if (typeof value !== "object" || value === null) throw new Error(`${url} answered no object`);
-	return value as Record<string, unknown>;
+	return readJson(response.body, url);
 }

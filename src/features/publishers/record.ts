@@ -5,10 +5,16 @@
 
 import * as v from "valibot";
 import type { ListedPublisherRow, PublisherRow } from "../../db/publishers";
-import { namesRef, type WantedClaims } from "../../domain/ci/claims";
+import type { WantedClaims } from "../../domain/ci/claims";
 import { type CiContext, PUBLISHER_STAGES, type PublisherStage } from "../../domain/ci/context";
 import { issuerProblem } from "../../domain/ci/issuer-url";
-import { CI_PROVIDERS, type CiProviderName, PROVIDERS, providerOfIssuer } from "../../domain/ci/providers";
+import {
+	acceptsAnyRef,
+	CI_PROVIDERS,
+	type CiProviderName,
+	PROVIDERS,
+	providerOfIssuer,
+} from "../../domain/ci/providers";
 import { UNUSED_DAYS } from "../../domain/defaults";
 import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest, type RequestIssue } from "../../errors";
@@ -186,8 +192,8 @@ export function refuseLooseClaims(provider: CiProviderName, claims: WantedClaims
  * @throws {ApiError} `invalid_request`
  */
 export function refuseAnyRef(provider: CiProviderName, stage: PublisherStage, claims: WantedClaims): void {
-	const { refs, ...rules } = PROVIDERS[provider];
-	if (refs === undefined || (stage !== "promote" && stage !== "propose") || namesRef(claims, refs, rules)) return;
+	const { refs } = PROVIDERS[provider];
+	if (refs === undefined || (stage !== "promote" && stage !== "propose") || !acceptsAnyRef(provider, claims)) return;
 	const names = refs.names.map((name) => (name.includes("workflow_ref") ? `${name} with its ref` : name));
 	const choices = [...names, ...refs.protection.map((name) => `${name}: "true"`)].join(", ");
 	const message = `must name the branch, the tag or the environment of the jobs at the stage ${stage}, because everybody who can push can start jobs of other branches: ${choices}`;

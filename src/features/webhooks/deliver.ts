@@ -24,14 +24,7 @@ import {
 } from "../../db/webhook-deliveries";
 import type { Deps } from "../../deps";
 import { DAY_MS, HOUR_MS } from "../../domain/time";
-import { type KeptAnswer, keptOf, MOST_READ_BYTES, secretsOf } from "../../domain/webhooks/answers";
-import {
-	DISABLED_AFTER_MS,
-	RETRY_DELAYS_MS,
-	retryAfterMs,
-	retryDelayMs,
-	webhookUrlProblem,
-} from "../../domain/webhooks/delivery";
+import { DISABLED_AFTER_MS, RETRY_DELAYS_MS, retryDelayMs } from "../../domain/webhooks/delivery";
 import { eventSentence } from "../../domain/webhooks/events";
 import { choosesRecords } from "../../domain/webhooks/records";
 import { causeText } from "../../errors";
@@ -40,31 +33,16 @@ import type { WebhookDue } from "../../messages";
 import { wakeWebhooks } from "../../queue/webhook-wake";
 import { noticeOfDisabled } from "./disabled-mail";
 import { linkOf, outgoingRequest } from "./formats";
-import { type Format, takesLocalUrls, unseal } from "./record";
+import { type Format, secretsAt, unseal } from "./record";
+import { type Answer, failed, sendTo } from "./sending";
 
 /** Deliveries of one run. */
 const MOST_AT_ONCE = 5;
-/** Standard Webhooks recommends 15 to 30 seconds. */
-export const TIME_LIMIT_MS = 15_000;
-/** A receiver may never end its body. What it sent until then is kept. */
-export const BODY_TIME_LIMIT_MS = 2_000;
 /** The Queue delays no message for longer; clean-up wakes webhooks after longer delays. */
 const LONGEST_DELAY_MS = 12 * HOUR_MS;
 /** The receiver asks to be sent nothing more. */
 const GONE = 410;
 const LONGEST_SUBJECT = 150;
-
-interface Answer {
-	readonly statusCode: number | null;
-	readonly error: string | null;
-	readonly retryAfterMs: number;
-	/** Another attempt would have the same result. */
-	readonly isFinal?: true;
-	/** The part that people see; undefined: the receiver did not answer. */
-	readonly kept?: KeptAnswer;
-	/** When its headers came. */
-	readonly answeredAtMs?: number;
-}
 
 /** @throws {ApiError} `service_unavailable`; the Queue delivers the message again */
 export async function deliverDue(deps: Deps, { webhookId }: WebhookDue): Promise<void> {
@@ -151,70 +129,14 @@ async function attempt(
 async function send(deps: Deps, delivery: ClaimedDelivery): Promise<Answer> {
 	if (delivery.format === "mail") return sendEventMail(deps, delivery);
 	const nowMs = deps.now();
-	const { url, current, previous } = await unseal({ id: delivery.webhook_id, sealed: delivery.sealed }, deps);
-	const isLocal = takesLocalUrls(deps);
-	const problem = webhookUrlProblem(url, isLocal);
-	if (problem !== undefined) return { statusCode: null, error: `the address ${problem}`, retryAfterMs: 0 };
-	const isOverlapping = delivery.previous_until_ms !== null && delivery.previous_until_ms > nowMs;
-	const secrets = [current, isOverlapping ? previous : undefined].filter((each) => each !== undefined);
+	const sealed = await unseal({ id: delivery.webhook_id, sealed: delivery.sealed }, deps);
+	const secrets = secretsAt(sealed, delivery.previous_until_ms, nowMs);
 	const event = { id: delivery.event_id, type: delivery.type, atMs: delivery.at_ms, data: delivery.data };
 	const link = linkOf(event, deps.config.publicUrl);
 	const isOfRecords = choosesRecords(JSON.parse(delivery.events));
 	const shape = { link, isOfRecords };
-	const { headers, body } = await outgoingRequest(delivery.format as Format, event, secrets, nowMs, shape);
-	const aborted = new AbortController();
-	const fetching = (isLocal ? deps.fetchLocally : deps.fetch)(url, {
-		method: "POST",
-		headers,
-		body,
-		redirect: "manual",
-		signal: aborted.signal,
-	});
-	// It loses the race after a timeout, and then rejects with nobody waiting for it.
-	fetching.catch(() => undefined);
-	try {
-		const response = await Promise.race([fetching, deps.deadline(TIME_LIMIT_MS)]);
-		if (response === undefined) return failed(null, `no answer within ${TIME_LIMIT_MS / 1000} seconds`);
-		const answeredAtMs = deps.now();
-		const { headers: answered, status } = response;
-		const kept = keptOf({ headers: answered, ...(await beginningOf(response, deps)) }, secretsOf(url, headers));
-		if (status >= 200 && status < 300) {
-			return { statusCode: status, error: null, retryAfterMs: 0, kept, answeredAtMs };
-		}
-		const isRedirect = status >= 300 && status < 400;
-		const error = isRedirect ? "redirects are not followed" : `the receiver answered ${status}`;
-		return { ...failed(status, error, retryAfterMs(answered.get("retry-after"), nowMs)), kept, answeredAtMs };
-	} catch (error) {
-		deps.log("info", "webhook_unreachable", { delivery: delivery.id, cause: causeText(error) });
-		return failed(null, "the receiver could not be reached");
-	} finally {
-		aborted.abort();
-	}
-}
-
-/** The first bytes of a body, as far as they come in time. Never rejects. */
-async function beginningOf(
-	{ body }: Response,
-	{ deadline }: Pick<Deps, "deadline">,
-): Promise<{ readonly bytes: Uint8Array; readonly isWhole: boolean }> {
-	if (body === null) return { bytes: new Uint8Array(), isWhole: true };
-	const reader: ReadableStreamDefaultReader<Uint8Array> = body.getReader();
-	const bytes = new Uint8Array(MOST_READ_BYTES);
-	let length = 0;
-	const read = async () => {
-		for (;;) {
-			const { done, value } = await reader.read();
-			if (done) return true;
-			const part = value.subarray(0, MOST_READ_BYTES - length);
-			bytes.set(part, length);
-			length += part.length;
-			if (part.length < value.length) return false;
-		}
-	};
-	const isWhole = await Promise.race([read().catch(() => false), deadline(BODY_TIME_LIMIT_MS)]);
-	// Not awaited: the receiver may go on sending.
-	reader.cancel().catch(() => undefined);
-	return { bytes: bytes.slice(0, length), isWhole: isWhole === true };
+	const request = await outgoingRequest(delivery.format as Format, event, secrets, nowMs, shape);
+	return sendTo(deps, sealed.url, request, { delivery: delivery.id });
 }
 
 /** A mail to a person who chose the event, and may still read it. */
@@ -238,9 +160,3 @@ async function sendEventMail(deps: Deps, { org_id, user_id, type, at_ms, data }:
 	const isSent = await sendMail(deps, { to: recipient.email, subject, text });
 	return isSent ? { statusCode: null, error: null, retryAfterMs: 0 } : failed(null, "the mail could not be sent");
 }
-
-const failed = (statusCode: number | null, error: string, waitMs = 0): Answer => ({
-	statusCode,
-	error,
-	retryAfterMs: waitMs,
-});

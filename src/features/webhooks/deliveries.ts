@@ -12,7 +12,9 @@ import {
 	deliveriesOf,
 	deliveryById,
 	deliveryCanRun,
+	deliveryWaits,
 	replayDelivery,
+	stopDelivery,
 	testDelivery,
 } from "../../db/webhook-deliveries";
 import { webhookById, webhookIs } from "../../db/webhooks";
@@ -23,7 +25,7 @@ import { endpoint, Reply } from "../../http/endpoint";
 import { countFetch } from "../../http/limits/requests";
 import { pageBounds, pageReply } from "../../http/paging";
 import { nullableRfc3339, nullableTime, optional, pageNumber, rfc3339, text, time, uuid } from "../../http/schemas";
-import { linkOf, shownRequest } from "./formats";
+import { linkOf, shownRequest, testEventData } from "./formats";
 import {
 	auditedApp,
 	deliveryNotFound,
@@ -36,7 +38,7 @@ import {
 import { webhookChanged } from "./routes";
 import { deliveryAccess, webhookAccess } from "./scope";
 
-const STATES = ["pending", "delivered", "failed"] as const;
+const STATES = ["pending", "delivered", "failed", "stopped"] as const;
 
 const deliverySchema = v.strictObject({
 	id: v.string(),
@@ -115,7 +117,7 @@ export const listDeliveries = endpoint({
 		const { limit, offset } = pageBounds(query.page);
 		return {
 			webhook: webhookById(query.orgId, query.id),
-			deliveries: deliveriesOf(query.orgId, query.id, query.state, limit, offset),
+			deliveries: deliveriesOf(query.orgId, query.id, query.state === undefined ? [] : [query.state], limit, offset),
 		};
 	},
 	async handle(context) {
@@ -231,16 +233,10 @@ export const testWebhook = endpoint({
 		await countFetch(deps, `webhook ${row.id}`, TOO_MANY);
 		const ids = { event: `msg_${deps.newId().replaceAll("-", "")}`, delivery: deps.newId() };
 		const target = { type: "webhook", id: row.id, name: row.description };
-		const data = {
-			organization_id: scope.orgId,
-			app_id: row.public_app_id,
-			action: "webhook.test",
-			actor: { type: actor.type, id: actor.id, name: actor.name },
-			target,
-		};
+		const data = testEventData(actor, scope.orgId, row.public_app_id, target);
 		await db.batch([
 			guard(webhookIs(scope.orgId, row), webhookChanged),
-			...testDelivery(scope.orgId, row.id, ids, nowMs, JSON.stringify(data)),
+			...testDelivery(scope.orgId, row.id, ids, nowMs, data),
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
 				action: "webhook.test",
@@ -286,5 +282,46 @@ export const replayWebhook = endpoint({
 			}),
 		]);
 		return new Reply(202, { status: "ok" as const, delivery_id: row.id });
+	},
+});
+
+const deliveryNotWaiting = () =>
+	new ApiError(
+		"delivery_not_waiting",
+		"The delivery waits for no further attempt: it was delivered, has failed, or was stopped before.",
+	);
+
+export const stopWebhookDelivery = endpoint({
+	method: "POST",
+	path: "/webhook/delivery/stop",
+	tag: TAG,
+	summary: "End the attempts of a delivery",
+	description: "Its state becomes `stopped`. An attempt that runs already may still reach the receiver.",
+	access: deliveryAccess("body"),
+	body: v.object({ orgId: uuid, id: text(64) }),
+	response: v.strictObject({ delivery: deliverySchema }),
+	errors: ["delivery_not_found", "delivery_not_waiting"],
+	example: {
+		body: { orgId: EXAMPLE_ORG_ID, id: EXAMPLE_DELIVERY.id },
+		response: {
+			delivery: { ...EXAMPLE_DELIVERY, state: "stopped", status_code: 503, error: "the receiver answered 503" },
+		},
+	},
+	load: ({ body }) => ({ delivery: deliveryById(body.orgId, body.id) }),
+	async handle({ db, scope, loaded, nowMs, actor }) {
+		const row = loaded.delivery[0];
+		if (row === undefined) throw deliveryNotFound();
+		await db.batch([
+			guard(deliveryWaits(scope.orgId, row.id), deliveryNotWaiting),
+			stopDelivery(scope.orgId, row.id),
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "webhook.stop",
+				target: { type: "webhook", id: row.webhook_id, name: row.description },
+				...auditedApp(row),
+				details: { event: row.event_id, type: row.type },
+			}),
+		]);
+		return { delivery: { ...deliveryAnswer(row), state: "stopped" as const, next_attempt_at: null } };
 	},
 });

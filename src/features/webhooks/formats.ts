@@ -4,6 +4,7 @@
  */
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { hmacSha256, type WebhookSecret, webhookSignature } from "../../authz/webhook-secrets";
+import type { Actor } from "../../db/audit/entries";
 import { type EventData, eventBody, eventSentence, TEST_EVENT, type WebhookEvent } from "../../domain/webhooks/events";
 import { choosesRecords, recordBody } from "../../domain/webhooks/records";
 import { plainText } from "../../domain/words/plain-text";
@@ -14,7 +15,7 @@ interface DeliveredEvent extends WebhookEvent {
 	readonly id: string;
 }
 
-interface OutgoingRequest {
+export interface OutgoingRequest {
 	readonly headers: Readonly<Record<string, string>>;
 	readonly body: string;
 }
@@ -23,6 +24,23 @@ const HEADERS = { "content-type": "application/json", "user-agent": "Capstan-Web
 
 /** Discord's limit of a description is 4,096 characters, Slack's of a section 3,000. */
 const LONGEST_SENTENCE = 1_500;
+
+/** `data` of a test event. */
+export function testEventData(
+	{ type, id, name }: Pick<Actor, "type" | "id" | "name">,
+	orgId: string,
+	publicAppId: string | null,
+	target: { readonly type: string; readonly id: string; readonly name: string },
+): string {
+	const data: EventData = {
+		organization_id: orgId,
+		app_id: publicAppId,
+		action: TEST_EVENT,
+		actor: { type, id, name },
+		target,
+	};
+	return JSON.stringify(data);
+}
 
 interface Shape {
 	readonly link: string | undefined;

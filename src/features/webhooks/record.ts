@@ -40,6 +40,16 @@ export async function unseal({ id, sealed }: Pick<WebhookRow, "id" | "sealed">, 
 	return JSON.parse(await openKey(sealed, webhookPurpose(id), config.secrets)) as Sealed;
 }
 
+/** The secrets that sign now; none in a chat's format. */
+export function secretsAt(
+	{ current, previous }: Sealed,
+	previousUntilMs: number | null,
+	nowMs: number,
+): WebhookSecret[] {
+	const isOverlapping = previousUntilMs !== null && previousUntilMs > nowMs;
+	return [current, isOverlapping ? previous : undefined].filter((each) => each !== undefined);
+}
+
 /**
  * Whether http and private addresses are allowed: `npm start`, reachable from its own machine only.
  */

@@ -38,22 +38,37 @@ function scopeOf(
 	};
 }
 
+const webhookScope = (part: "query" | "body") => scopeOf(part, webhookTarget, webhookNotFound);
+
 /** One webhook, by `orgId` and `id`. */
-export const webhookAccess = (part: "query" | "body") => accessTo(scopeOf(part, webhookTarget, webhookNotFound));
+export const webhookAccess = (part: "query" | "body") => accessTo(webhookScope(part));
 
 /** The webhook of a delivery, by `orgId` and the delivery's `id`. */
 export const deliveryAccess = (part: "query" | "body") =>
 	accessTo(scopeOf(part, webhookTargetOfDelivery, deliveryNotFound));
 
-/** The app that the request names by `app_id`, or its organization without one. */
-export function ownerAccess(part: "query" | "body") {
+function ownerScope(part: "query" | "body"): ScopeSource<WebhookTargetRow> {
 	const appIn = (raw: RawInput) => textAt(raw, `${part}.app_id`);
-	return accessTo({
+	return {
 		statement: (raw) => {
 			const orgId = textAt(raw, `${part}.orgId`);
 			return orgId === undefined ? undefined : webhookTargetOfNew(orgId.toLowerCase(), appIn(raw));
 		},
 		target: targetOf,
 		hidden: (raw) => (raw === undefined || appIn(raw) === undefined ? organizationNotFound() : appNotFound()),
+	};
+}
+
+/** The app that the request names by `app_id`, or its organization without one. */
+export const ownerAccess = (part: "query" | "body") => accessTo(ownerScope(part));
+
+/** The webhook whose address changes, if the request has its `id`, else the owner of a new one. */
+export function addressAccess(part: "body") {
+	const [ofOne, ofNew] = [webhookScope(part), ownerScope(part)];
+	const isOfOne = (raw: RawInput) => textAt(raw, `${part}.id`) !== undefined;
+	return accessTo({
+		statement: (raw) => (isOfOne(raw) ? ofOne : ofNew).statement(raw),
+		target: targetOf,
+		hidden: (raw) => (raw !== undefined && isOfOne(raw) ? ofOne : ofNew).hidden(raw),
 	});
 }

@@ -45,6 +45,23 @@ export async function expectFitsPhone(visitor: Visitor): Promise<void> {
 	if (size !== null) await page.setViewportSize(size);
 }
 
+/** Pictures of the page in both widths and themes, if CAPSTAN_SCREENSHOTS names a directory. */
+export async function takePictures({ page }: Visitor, name: string): Promise<void> {
+	const directory = process.env.CAPSTAN_SCREENSHOTS;
+	if (directory === undefined) return;
+	const size = page.viewportSize();
+	for (const colorScheme of ["light", "dark"] as const) {
+		for (const width of [1280, PHONE_WIDTH]) {
+			await page.emulateMedia({ colorScheme });
+			await page.setViewportSize({ width, height: 900 });
+			await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
+			await page.screenshot({ path: `${directory}/${name}-${width}-${colorScheme}.png`, fullPage: true });
+		}
+	}
+	await page.emulateMedia({ colorScheme: "light" });
+	if (size !== null) await page.setViewportSize(size);
+}
+
 /** Opens the screen, with its dialog, and expects it to be sound. */
 export async function expectSoundScreen(stage: Stage, visitor: Visitor, screen: PicturedScreen): Promise<void> {
 	await visitor.page.goto(`${stage.origin}/dashboard${screen.path(stage)}`);

@@ -6,10 +6,12 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Response } from "miniflare";
 import type { APIRequestContext, BrowserContext, Page } from "playwright-core";
 import { createSignInLink } from "../../../src/operator/local-database";
 import { PATIENCE_MS } from "../../patience";
 import { devtoolsOf as devtoolsOfPage, leave, openPage, type Send } from "./browser";
+import { repositoryAnswer } from "./local-issuer";
 import { createProductApp, type Product, startProduct, uploadProductBundle } from "./product";
 
 export const APP = "com.example.shop";
@@ -86,7 +88,14 @@ export async function newStage(): Promise<Stage> {
  * operator's account holds.
  */
 export async function startStage(): Promise<OwnStage> {
-	const product = await startProduct({ unlimitedRequests: true });
+	const product = await startProduct({
+		unlimitedRequests: true,
+		// No test of a screen reaches the internet.
+		outboundService({ url }) {
+			const repository = repositoryAnswer(url);
+			return repository === undefined ? new Response(null, { status: 404 }) : Response.json(repository);
+		},
+	});
 	const { origin } = new URL(product.running.signInLink ?? "");
 	return { ...(await stageOf(product, APP, origin)), stop: product.stop };
 }

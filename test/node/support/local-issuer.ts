@@ -53,6 +53,18 @@ export async function startLocalIssuer(): Promise<LocalIssuer> {
 	return issuer;
 }
 
+/** Answers of the APIs of GitHub and GitLab about public repositories; undefined: there is none. */
+export function repositoryAnswer(url: string): object | undefined {
+	switch (url) {
+		case "https://api.github.com/repos/octo-org/octo-repo":
+			return { id: 456_789, full_name: "octo-org/octo-repo", owner: { id: 123_456 }, default_branch: "main" };
+		case "https://gitlab.com/api/v4/projects/group%2Fproject":
+			return { id: 20, path_with_namespace: "group/project", namespace: { id: 72 }, default_branch: "trunk" };
+		default:
+			return undefined;
+	}
+}
+
 /** A push to the main branch of a repository at GitHub. */
 export const GITHUB_JOB = {
 	sub: "repo:octo-org@123456/octo-repo@456789:ref:refs/heads/main",

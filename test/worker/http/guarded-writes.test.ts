@@ -26,6 +26,8 @@ import { bundleOf } from "../support/zip";
 /** Endpoints that are no GET and write nothing. */
 const ONLY_READ: readonly RegExp[] = [
 	/^POST \/channel\/what_if$/,
+	/^POST \/webhook\/try$/,
+	/^POST \/publisher\/repository$/,
 	/^POST \/private\/events$/,
 	/^POST \/compat\/capgo-cli\/rest\/v1\/rpc\//,
 ];

@@ -139,6 +139,10 @@ export const APP_REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: "/publisher",
 		query: { app_id: app.appId, id: await madePublisher(world, app) },
 	}),
+	"POST /publisher/repository": async (_, app) => ({
+		path: "/publisher/repository",
+		body: { app_id: app.appId, provider: "github", repository: "octo-org/octo-repo" },
+	}),
 	"GET /device/key": async (_, app) => ({ path: "/device/key", query: { app_id: app.appId } }),
 	"GET /app/:app_id/audit": async (_, app) => ({ path: `/app/${app.appId}/audit` }),
 	"GET /app": async () => ({ path: "/app" }),

@@ -201,6 +201,7 @@ const ABOUT_DELETED_APPS = [
 	"GET /webhook/delivery",
 	"GET /webhook/delivery/attempts",
 	"POST /webhook/delivery/replay",
+	"POST /webhook/delivery/stop",
 ];
 
 async function createGoneApp(world: World): Promise<Gone> {

@@ -83,6 +83,11 @@ async function madeWebhook(world: Scene, app?: TestApp): Promise<string> {
 	return body.id;
 }
 
+async function waitingDelivery(world: Scene, app: TestApp): Promise<string> {
+	const body = { orgId: world.orgId, id: await madeWebhook(world, app) };
+	return (await world.request("POST", "/webhook/test", { key: world.adminKey, body })).body.delivery_id;
+}
+
 /** A delivery that a replay changes, because it is not pending. */
 async function failedDelivery(world: Scene, app?: TestApp): Promise<string> {
 	const body = { orgId: world.orgId, id: await madeWebhook(world, app) };
@@ -150,6 +155,10 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: "/webhook/test",
 		body: { orgId: world.orgId, id: await madeWebhook(world, app) },
 	}),
+	"POST /webhook/try": async (world, app) => ({
+		path: "/webhook/try",
+		body: { orgId: world.orgId, app_id: app.appId, url: "https://hooks.example.com/tried" },
+	}),
 	"GET /webhook/delivery": async (world, app) => ({
 		path: "/webhook/delivery",
 		query: { orgId: world.orgId, id: await madeWebhook(world, app) },
@@ -161,6 +170,10 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"POST /webhook/delivery/replay": async (world, app) => ({
 		path: "/webhook/delivery/replay",
 		body: { orgId: world.orgId, id: await failedDelivery(world, app) },
+	}),
+	"POST /webhook/delivery/stop": async (world, app) => ({
+		path: "/webhook/delivery/stop",
+		body: { orgId: world.orgId, id: await waitingDelivery(world, app) },
 	}),
 	"GET /webhooks": async (world) => ({ path: "/webhooks", query: { orgId: world.orgId } }),
 	"POST /webhooks": async (world) => {

@@ -9,9 +9,11 @@ import {
 	deliveriesOf,
 	deliveryById,
 	deliveryCanRun,
+	deliveryWaits,
 	giveUpDeliveries,
 	LEASE_MS,
 	replayDelivery,
+	stopDelivery,
 } from "../../../src/db/webhook-deliveries";
 import {
 	deleteWebhook,
@@ -62,13 +64,10 @@ const READS: Readonly<Record<string, Read>> = {
 	],
 	"webhookTargetOfNew of a deleted organization": [(of) => webhookTargetOfNew(of.deletedOrg, undefined), () => []],
 	deliveriesOf: [
-		(of) => deliveriesOf(of.org, hook(of), undefined, ...ALL),
+		(of) => deliveriesOf(of.org, hook(of), [], ...ALL),
 		(of) => [{ id: `delivery-${of.name}`, type: "channel.promoted" }],
 	],
-	"deliveriesOf another tenant's webhook": [
-		(of) => deliveriesOf(of.org, hook(otherThan(of)), undefined, ...ALL),
-		() => [],
-	],
+	"deliveriesOf another tenant's webhook": [(of) => deliveriesOf(of.org, hook(otherThan(of)), [], ...ALL), () => []],
 	deliveryById: [(of) => deliveryById(of.org, `delivery-${of.name}`), (of) => [{ id: `delivery-${of.name}` }]],
 	attemptsOf: [(of) => attemptsOf(of.org, `delivery-${of.name}`), (of) => [{ delivery_id: `delivery-${of.name}` }]],
 	"attemptsOf another tenant's delivery": [(of) => attemptsOf(of.org, `delivery-${otherThan(of).name}`), () => []],
@@ -116,6 +115,10 @@ const WRITES: Readonly<Record<string, Change>> = {
 		(of, thing) => replayDelivery(of.org, `delivery-${thing.name}`, 5),
 		["~ webhook_deliveries delivery-b next_attempt_at_ms=5 claim="],
 	],
+	stopDelivery: [
+		(of, thing) => stopDelivery(of.org, `delivery-${thing.name}`),
+		["~ webhook_deliveries delivery-b state=stopped next_attempt_at_ms="],
+	],
 	claimDeliveries: [
 		() => [...claimDeliveries(hook(B), "claim", 5, 10)],
 		[`~ webhook_deliveries delivery-b attempts=1 next_attempt_at_ms=${5 + LEASE_MS} claim=claim last_attempt_at_ms=5`],
@@ -140,6 +143,7 @@ describe("writes to webhooks", () => {
 const GUARDS = {
 	webhookExists: (of: TenantRows, thing: TenantRows) => webhookExists(of.org, hook(thing)),
 	deliveryCanRun: (of: TenantRows, { name }: TenantRows) => deliveryCanRun(of.org, `delivery-${name}`),
+	deliveryWaits: (of: TenantRows, { name }: TenantRows) => deliveryWaits(of.org, `delivery-${name}`),
 };
 
 describe("guards on webhooks", () => {

@@ -5,7 +5,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { LEASE_MS } from "../../../src/db/webhook-deliveries";
 import { MOST_ANSWER_BYTES } from "../../../src/domain/webhooks/answers";
-import { BODY_TIME_LIMIT_MS, deliverDue } from "../../../src/features/webhooks/deliver";
+import { deliverDue } from "../../../src/features/webhooks/deliver";
+import { BODY_TIME_LIMIT_MS } from "../../../src/features/webhooks/sending";
 import { createTestApp, setTestChannel } from "../support/scene";
 import {
 	addWebhook,

@@ -7,7 +7,8 @@ import { webhookSignature } from "../../../src/authz/webhook-secrets";
 import { LEASE_MS } from "../../../src/db/webhook-deliveries";
 import { HOUR_MS } from "../../../src/domain/time";
 import { DISABLED_AFTER_MS, RETRY_DELAYS_MS } from "../../../src/domain/webhooks/delivery";
-import { deliverDue, TIME_LIMIT_MS } from "../../../src/features/webhooks/deliver";
+import { deliverDue } from "../../../src/features/webhooks/deliver";
+import { TIME_LIMIT_MS } from "../../../src/features/webhooks/sending";
 import { wakeDueWebhooks } from "../../../src/queue/webhook-wake";
 import { withFault } from "../support/faults";
 import { isSignedBy, verified } from "../support/receiver";
@@ -244,19 +245,29 @@ describe("a failed delivery", () => {
 	});
 
 	test.each([
-		["a redirect", new Response(null, { status: 302, headers: { location: "https://elsewhere.example.com" } }), 302],
-		["a broken connection", new Error("network"), null],
-		["no answer in time", new Promise<Response>(() => undefined), null],
-	])("is one with %s", async (_, answer, status_code) => {
-		const deadline = async (ms: number) => expect(ms).toBe(TIME_LIMIT_MS);
+		[
+			"a redirect",
+			new Response(null, { status: 302, headers: { location: "https://elsewhere.example.com" } }),
+			{ status_code: 302, error: "redirects are not followed" },
+		],
+		["a broken connection", new Error("network"), { status_code: null, error: "the receiver could not be reached" }],
+		[
+			"no answer in time",
+			new Promise<Response>(() => undefined),
+			{ status_code: null, error: "no answer within 15 seconds" },
+		],
+	])("is one with %s", async (_, answer, shown) => {
+		const deadline = async (ms: number): Promise<void> => {
+			expect(ms).toBe(TIME_LIMIT_MS);
+		};
 		const isSlow = answer instanceof Promise;
-		const { world, receiver, deliver } = await createScene(isSlow ? { bindings: { deadline: deadline as never } } : {});
+		const { world, receiver, deliver } = await createScene(isSlow ? { bindings: { deadline } } : {});
 		const hook = await addWebhook(world);
 		receiver.answers = [answer];
 		await post(world, "/webhook/test", { id: hook.id });
 		await deliver();
 		expect(receiver.received).toHaveLength(1);
-		expect(await deliveriesOf(world, hook.id)).toMatchObject([{ state: "pending", attempts: 1, status_code }]);
+		expect(await deliveriesOf(world, hook.id)).toMatchObject([{ state: "pending", attempts: 1, ...shown }]);
 	});
 
 	test("waits as long as Retry-After says, a day at most", async () => {

@@ -23,6 +23,8 @@ const KINDS = [
 	{ value: "app", label: "App" },
 	{ value: "api_key", label: "Keys" },
 	{ value: "member", label: "Members" },
+	{ value: "publisher", label: "Publishers" },
+	{ value: "webhook", label: "Webhooks" },
 ];
 const RARE = [
 	{ name: "actor", label: "Person or key" },

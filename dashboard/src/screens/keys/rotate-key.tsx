@@ -58,7 +58,7 @@ export function RotateKey({
 	return (
 		<FormDialog
 			title={`Rotate the secret of ${record.name}`}
-			action="Create new secret"
+			action="Rotate secret"
 			isPending={rotate.isPending}
 			error={rotate.error}
 			onSubmit={() =>

@@ -34,7 +34,7 @@ export default function Previews({ appId, orgId }: AppScreenProps) {
 					items.length === 0 ? (
 						<Empty title="No previews yet">
 							Connect your CI to open one for each pull request:{" "}
-							<TextLink to={appPath(appId, "connect")}>Connect</TextLink>
+							<TextLink to={appPath(appId, "connect")}>Setup</TextLink>
 						</Empty>
 					) : (
 						<WholeList

@@ -1,10 +1,15 @@
 /**
- * The fields of the form "Add publisher", in the words of each provider, and the claims that they
- * stand for. test/node/dashboard-publishers.test.ts creates a publisher with them.
+ * The fields of a publisher's form, in the words of each provider, the claims that they stand for,
+ * and a publisher in words. test/node/dashboard-publishers.test.ts creates and changes publishers
+ * with them.
  */
-import type { RequestOf } from "../../api";
+
+import { acceptsAnyRef, PROVIDERS } from "../../../../src/domain/ci/providers";
+import type { RepositoryHost } from "../../../../src/domain/ci/repository";
+import type { AnswerOf, RequestOf } from "../../api";
 
 type Body = RequestOf<"POST /publisher">["body"];
+export type Publisher = AnswerOf<"GET /publisher">[number];
 export type Provider = Body["provider"];
 export type Stage = Body["stage"];
 
@@ -12,6 +17,8 @@ export interface Preset {
 	/** Name of the choice. */
 	readonly label: string;
 	readonly provider: Provider;
+	/** The host whose public repositories the server finds by their names. */
+	readonly host?: RepositoryHost;
 	/** Whether the issuer has to be entered, with an example. */
 	readonly issuer?: {
 		readonly label: string;
@@ -31,13 +38,17 @@ export interface Field {
 	readonly isRequired?: true;
 	/** The id is a number, so that a name in it matches no job. */
 	readonly isNumber?: true;
+	/** A branch is entered by its name; the claim has this before it. */
+	readonly prefix?: string;
 }
+
+const BRANCH = { label: "Branch or tag", placeholder: "main, or refs/tags/v*", prefix: "refs/heads/" } as const;
 
 const GITHUB_FIELDS: readonly Field[] = [
 	{ claim: "repository_id", label: "Repository ID", placeholder: "456789", isRequired: true, isNumber: true },
 	{ claim: "repository_owner_id", label: "Owner ID", placeholder: "123456", isRequired: true, isNumber: true },
 	{ claim: "workflow_ref", label: "Workflow file", placeholder: "release.yml" },
-	{ claim: "ref", label: "Branch or tag", placeholder: "refs/heads/main" },
+	{ claim: "ref", ...BRANCH },
 	{ claim: "environment", label: "Environment", placeholder: "production" },
 ];
 const GITHUB_HELP = "gh api repos/OWNER/REPO --jq '.id, .owner.id'";
@@ -45,14 +56,20 @@ const GITHUB_HELP = "gh api repos/OWNER/REPO --jq '.id, .owner.id'";
 const GITLAB_FIELDS: readonly Field[] = [
 	{ claim: "project_id", label: "Project ID", placeholder: "20", isRequired: true, isNumber: true },
 	{ claim: "namespace_id", label: "Namespace ID", placeholder: "72", isRequired: true, isNumber: true },
-	{ claim: "ref_path", label: "Branch or tag", placeholder: "refs/heads/main" },
+	{ claim: "ref_path", ...BRANCH },
 	{ claim: "ref_protected", label: "Protected ref", placeholder: "true" },
 	{ claim: "environment", label: "Environment", placeholder: "production" },
 ];
 const GITLAB_HELP = "glab api projects/GROUP%2FPROJECT";
 
 export const PRESETS = {
-	github: { label: "GitHub Actions", provider: "github", fields: GITHUB_FIELDS, help: GITHUB_HELP },
+	github: {
+		label: "GitHub Actions",
+		provider: "github",
+		host: "github",
+		fields: GITHUB_FIELDS,
+		help: GITHUB_HELP,
+	},
 	"github-enterprise": {
 		label: "GitHub Enterprise Server",
 		provider: "github",
@@ -60,7 +77,13 @@ export const PRESETS = {
 		fields: GITHUB_FIELDS,
 		help: GITHUB_HELP,
 	},
-	gitlab: { label: "GitLab CI (gitlab.com)", provider: "gitlab", fields: GITLAB_FIELDS, help: GITLAB_HELP },
+	gitlab: {
+		label: "GitLab CI (gitlab.com)",
+		provider: "gitlab",
+		host: "gitlab",
+		fields: GITLAB_FIELDS,
+		help: GITLAB_HELP,
+	},
 	"gitlab-self-managed": {
 		label: "GitLab, self-managed",
 		provider: "gitlab",
@@ -79,7 +102,7 @@ export const PRESETS = {
 		fields: [
 			{ claim: "oidc.circleci.com/project-id", label: "Project ID", placeholder: "5d1e6a3c-…", isRequired: true },
 			{ claim: "oidc.circleci.com/vcs-origin", label: "Repository", placeholder: "github.com/octo-org/octo-repo" },
-			{ claim: "oidc.circleci.com/vcs-ref", label: "Branch or tag", placeholder: "refs/heads/main" },
+			{ claim: "oidc.circleci.com/vcs-ref", ...BRANCH },
 		],
 		help: "Organization settings and project settings, Overview",
 	},
@@ -111,28 +134,101 @@ export const STAGE_TEXTS: Readonly<Record<Stage, string>> = {
 	promote: "Release: bundles, and releases to channels",
 };
 
-interface PublisherForm {
-	readonly appId: string;
-	readonly name: string;
-	readonly preset: PresetName;
-	readonly stage: Stage;
-	readonly issuer: string;
-	readonly texts: Readonly<Record<string, string>>;
+/** The stages whose jobs release, which the API accepts for jobs of a named branch alone. */
+export const isReleasing = (stage: Stage) => stage === "promote" || stage === "propose";
+
+/** The form of an existing publisher: the provider's, and a field for each other claim. */
+export function presetOf({ provider, issuer, claims }: Publisher): Preset {
+	const known: Preset | undefined = Object.values(PRESETS).find((preset) => preset.provider === provider);
+	const fields = known?.fields ?? [];
+	const isPublic = PROVIDERS[provider].issuer === issuer;
+	return {
+		label: isPublic ? (known?.label ?? provider) : `${known?.label ?? "OpenID Connect"}, ${issuer}`,
+		provider,
+		...(isPublic && known?.host !== undefined ? { host: known.host } : {}),
+		fields: [
+			...fields,
+			...Object.keys(claims)
+				.filter((claim) => !fields.some((field) => field.claim === claim))
+				.map((claim) => ({ claim, label: claim, placeholder: "" })),
+		],
+		help: known?.help ?? "",
+	};
 }
 
-/** The request for the filled form; empty fields are left out. */
-export function publisherBody({ appId, name, preset, stage, issuer, texts }: PublisherForm): Body {
-	const { provider, fields, issuer: entered }: Preset = PRESETS[preset];
-	const claims = fields
-		.map(({ claim }) => [claim, (texts[claim] ?? "").trim()] as const)
-		.filter(([, text]) => text !== "");
-	const named = `${entered?.prefix ?? ""}${issuer.trim().replace(/\/+$/, "")}${entered?.suffix ?? ""}`;
-	return {
-		app_id: appId,
-		name,
-		provider,
-		stage,
-		claims: Object.fromEntries(claims),
-		...(entered === undefined ? {} : { issuer: named }),
-	};
+/**
+ * The claims of the filled fields; empty ones are left out.
+ * @param stored a text that is not changed stays as it is
+ */
+export function claimsOf(
+	{ fields }: Preset,
+	texts: Readonly<Record<string, string>>,
+	stored: Readonly<Record<string, string>>,
+): Record<string, string> {
+	return Object.fromEntries(
+		fields.flatMap(({ claim, prefix }) => {
+			const text = (texts[claim] ?? "").trim();
+			if (text === "") return [];
+			const isWhole = prefix === undefined || text.startsWith("refs/") || text === stored[claim];
+			return [[claim, isWhole ? text : `${prefix}${text}`]];
+		}),
+	);
+}
+
+/** The issuer that the entered text stands for; undefined: that of the provider. */
+export function enteredIssuer({ issuer: entered }: Preset, text: string): string | undefined {
+	if (entered === undefined) return undefined;
+	return `${entered.prefix ?? ""}${text.trim().replace(/\/+$/, "")}${entered.suffix ?? ""}`;
+}
+
+/** Whether everybody who can push to the repository can start a job that matches. */
+export const isAnyBranch = (provider: Provider, stage: Stage, claims: Readonly<Record<string, string>>) =>
+	stage !== "preview" && acceptsAnyRef(provider, claims);
+
+const ACTS: Readonly<Record<Stage, string>> = {
+	preview: "open previews of pull requests",
+	upload: "upload bundles",
+	propose: "propose releases",
+	promote: "release",
+};
+
+interface Trust {
+	readonly provider: Provider;
+	readonly stage: Stage;
+	readonly claims: Readonly<Record<string, string>>;
+	/** Null: all of them. */
+	readonly channels: readonly string[] | null;
+	/** The name of the repository, where it is known. */
+	readonly repository: string | undefined;
+}
+
+const shortRef = (ref: string) => ref.replace(/^refs\/(heads|tags)\//, "");
+
+/** E.g. `release.yml on main`; empty: jobs of any kind. */
+function jobText({ provider, stage, claims }: Pick<Trust, "provider" | "stage" | "claims">): string {
+	const { refs, files } = PROVIDERS[provider];
+	const words = (refs?.names ?? []).flatMap((claim) => {
+		const text = claims[claim];
+		if (text === undefined) return [];
+		if (files.includes(claim)) return [text.replace(/@refs\/\w+\//, " on ")];
+		return [claim === "environment" ? `to ${text}` : `on ${shortRef(text)}`];
+	});
+	const isProtected = refs?.protection.some((claim) => claims[claim] === "true") === true;
+	const isAny = isAnyBranch(provider, stage, claims);
+	return [...words, ...(isProtected ? ["on protected refs"] : []), ...(isAny ? ["on any branch"] : [])].join(" ");
+}
+
+/** E.g. `acme/shop: release.yml on main`. */
+export function trustText({ repository, ...trust }: Omit<Trust, "channels">): string {
+	const [id] = PROVIDERS[trust.provider].ids;
+	const name = repository ?? (id === undefined ? "" : `id ${trust.claims[id]}`);
+	return [name, jobText(trust)].filter((text) => text !== "").join(": ");
+}
+
+/** E.g. `Jobs of acme/shop, release.yml on main, may release to beta and dev.` */
+export function trustSentence({ channels, repository, ...trust }: Trust): string {
+	const jobs = jobText(trust);
+	const places = channels === null ? "every channel" : channels.join(" and ");
+	const where = isReleasing(trust.stage) ? ` to ${places}` : "";
+	return `Jobs of ${repository ?? "the repository"}${jobs === "" ? "" : `, ${jobs},`} may ${ACTS[trust.stage]}${where}.`;
 }

@@ -1,45 +1,55 @@
 /**
- * The CI jobs that an app trusts: list with last use, a form in the words of each provider, and
+ * The CI jobs that an app trusts: list with last use, the form that adds and changes one, and
  * deletion.
  */
 
-import { Button, Code, Menu, NativeSelect, Text, TextInput } from "@mantine/core";
-import { useState } from "react";
+import { Button, Menu, Text } from "@mantine/core";
+import { useEffect, useState } from "react";
 import { CI_KEY_MINUTES, UNUSED_DAYS } from "../../../../src/domain/defaults";
-import { type AnswerOf, useAllPages, useChange } from "../../api";
+import { useAllPages, useChange } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
+import { Note } from "../../components/card";
 import { CopyChip } from "../../components/copy-chip";
-import { formErrors } from "../../components/field-errors";
-import { Confirm, FormDialog } from "../../components/form-dialog";
+import { Confirm } from "../../components/form-dialog";
 import { Icon } from "../../components/icon";
-import { InputError } from "../../components/input-error";
+import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
-import { optionsOf } from "../../components/options";
 import { Empty, Screen } from "../../components/screen";
 import { Time } from "../../components/time";
 import { WholeList } from "../../components/whole-list";
-import { IconDotsVertical, IconTrash } from "../../icons";
+import { IconDotsVertical, IconPencil, IconTrash } from "../../icons";
+import { appPath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import type { AppScreenProps } from "../../screen-props";
 import {
-	PRESET_NAMES,
+	isAnyBranch,
+	isReleasing,
 	PRESETS,
 	type Preset,
-	type PresetName,
-	publisherBody,
+	type Publisher,
 	STAGE_NAMES,
-	STAGE_TEXTS,
-	type Stage,
+	trustText,
 } from "./publisher-fields";
+import { PublisherForm } from "./publisher-form";
 
-type Publisher = AnswerOf<"GET /publisher">[number];
+/** While a publisher waits for its first job, the list looks for it more often. */
+const WAITING_EVERY_MS = 5_000;
+
+type Open = { readonly act: "add" } | { readonly act: "edit" | "delete"; readonly publisher: Publisher };
 
 export default function Publishers({ appId, orgId }: AppScreenProps) {
 	const may = useAppMay(appId, orgId);
 	const mayManage = may("app.update_user_roles");
-	const publishers = useAllPages("GET /publisher", { query: { app_id: appId } }, { enabled: mayManage === true });
-	const [dialog, setDialog] = useState<"add" | Publisher | undefined>();
+	const [isWaiting, setWaiting] = useState(false);
+	const publishers = useAllPages(
+		"GET /publisher",
+		{ query: { app_id: appId } },
+		{ enabled: mayManage === true, ...(isWaiting ? { everyMs: WAITING_EVERY_MS } : {}) },
+	);
+	const isAnyWaiting = publishers.data?.some(({ last_used_at }) => last_used_at === null) === true;
+	useEffect(() => setWaiting(isAnyWaiting), [isAnyWaiting]);
+	const [dialog, setDialog] = useState<Open | undefined>();
 	const close = () => setDialog(undefined);
 	return (
 		<Screen
@@ -49,7 +59,9 @@ export default function Publishers({ appId, orgId }: AppScreenProps) {
 					CI jobs that publish without a stored key. <a href="/docs/ci">Set up your CI</a>
 				</>
 			}
-			actions={mayManage === true ? <Button onClick={() => setDialog("add")}>Add publisher</Button> : undefined}
+			actions={
+				mayManage === true ? <Button onClick={() => setDialog({ act: "add" })}>Add publisher</Button> : undefined
+			}
 		>
 			{mayManage === false ? (
 				<Empty title="Only administrators of the app see its publishers">
@@ -63,28 +75,51 @@ export default function Publishers({ appId, orgId }: AppScreenProps) {
 								Add a repository, and its jobs exchange their identity token for a key of {CI_KEY_MINUTES} minutes.
 							</Empty>
 						) : (
-							<WholeList
-								label="Publishers"
-								noun={["publisher", "publishers"]}
-								rows={items}
-								rowKey={({ id }) => id}
-								textOf={({ name, stage, issuer, claims }) => [name, stage, issuer, ...Object.values(claims)].join(" ")}
-								first="name"
-								descending={["used"]}
-								chips={KINDS}
-								columns={columns(setDialog)}
-							/>
+							<>
+								{isAnyWaiting ? <WaitingNote appId={appId} /> : null}
+								<WholeList
+									label="Publishers"
+									noun={["publisher", "publishers"]}
+									rows={items}
+									rowKey={({ id }) => id}
+									textOf={({ name, stage, issuer, claims, last_job }) =>
+										[name, stage, issuer, last_job?.repository ?? "", ...Object.values(claims)].join(" ")
+									}
+									first="name"
+									descending={["used"]}
+									chips={KINDS}
+									columns={columns(setDialog)}
+									factsOf={(publisher) => (
+										<>
+											<span>{stageText(publisher)}</span>
+											<span>{trustOf(publisher)}</span>
+										</>
+									)}
+								/>
+							</>
 						)
 					}
 				</Answer>
 			)}
-			{dialog === "add" ? <AddPublisher appId={appId} onClose={close} /> : null}
-			{typeof dialog === "object" ? <DeletePublisher appId={appId} publisher={dialog} onClose={close} /> : null}
+			{dialog?.act === "add" ? <PublisherForm appId={appId} publisher={undefined} onClose={close} /> : null}
+			{dialog?.act === "edit" ? <PublisherForm appId={appId} publisher={dialog.publisher} onClose={close} /> : null}
+			{dialog?.act === "delete" ? <DeletePublisher appId={appId} publisher={dialog.publisher} onClose={close} /> : null}
 		</Screen>
 	);
 }
 
-const columns = (onDelete: (publisher: Publisher) => void) => [
+function WaitingNote({ appId }: { readonly appId: string }) {
+	return (
+		<Note title="A publisher waits for its first job">
+			<span>
+				This list shows the job by itself. The <TextLink to={appPath(appId, "connect")}>workflow</TextLink> is on the
+				page Setup. A job that is refused prints the claim that differs.
+			</span>
+		</Note>
+	);
+}
+
+const columns = (onOpen: (open: Open) => void) => [
 	{
 		title: "Name",
 		sort: "name",
@@ -103,29 +138,32 @@ const columns = (onDelete: (publisher: Publisher) => void) => [
 		sort: "stage",
 		value: ({ stage }: Publisher) => stage,
 		wideOnly: true as const,
-		width: 84,
-		cell: ({ stage }: Publisher) => STAGE_NAMES[stage],
+		width: 120,
+		cell: (publisher: Publisher) => (
+			<div className="cut" title={stageText(publisher)}>
+				{stageText(publisher)}
+			</div>
+		),
 	},
 	{
 		title: "Trusts",
 		wideOnly: true as const,
-		width: 260,
-		cell: ({ issuer, claims }: Publisher) => {
-			const facts = Object.entries(claims).map(([claim, text]) => `${claimLabel(claim)} ${text}`);
-			const text = [issuer.replace(/^https:\/\//, ""), ...facts].join(", ");
-			return (
-				<div className="cut" title={text}>
-					{text}
-				</div>
-			);
-		},
+		width: 250,
+		cell: (publisher: Publisher) => (
+			<div
+				className={isAnyBranch(publisher.provider, publisher.stage, publisher.claims) ? "cut t-warn" : "cut"}
+				title={allClaims(publisher)}
+			>
+				{trustOf(publisher)}
+			</div>
+		),
 	},
 	{
 		title: "Last job",
 		sort: "used",
 		value: ({ last_used_at }: Publisher) => last_used_at,
 		wideOnly: true as const,
-		width: 250,
+		width: 200,
 		cell: (publisher: Publisher) => <LastUse publisher={publisher} />,
 	},
 	{
@@ -139,7 +177,14 @@ const columns = (onDelete: (publisher: Publisher) => void) => [
 					</button>
 				</Menu.Target>
 				<Menu.Dropdown>
-					<Menu.Item color="red" leftSection={<Icon of={IconTrash} />} onClick={() => onDelete(publisher)}>
+					<Menu.Item leftSection={<Icon of={IconPencil} />} onClick={() => onOpen({ act: "edit", publisher })}>
+						Edit {publisher.name}
+					</Menu.Item>
+					<Menu.Item
+						color="red"
+						leftSection={<Icon of={IconTrash} />}
+						onClick={() => onOpen({ act: "delete", publisher })}
+					>
 						Delete {publisher.name}
 					</Menu.Item>
 				</Menu.Dropdown>
@@ -153,6 +198,18 @@ const KINDS = [
 	{ value: "unused", label: `Not used, ${UNUSED_DAYS} days`, has: ({ unused }: Publisher) => unused },
 	{ value: "inactive", label: "Inactive", has: ({ active }: Publisher) => !active },
 ];
+
+const stageText = ({ stage, channels }: Publisher) =>
+	isReleasing(stage) && channels !== null ? `${STAGE_NAMES[stage]} to ${channels.join(", ")}` : STAGE_NAMES[stage];
+
+const trustOf = ({ last_job, ...publisher }: Publisher) =>
+	trustText({ ...publisher, repository: last_job?.repository ?? undefined });
+
+/** With the ids, which decide. */
+function allClaims({ issuer, claims }: Publisher): string {
+	const facts = Object.entries(claims).map(([claim, text]) => `${claimLabel(claim)} ${text}`);
+	return [issuer.replace(/^https:\/\//, ""), ...facts].join(", ");
+}
 
 function PublisherState({ publisher: { active, unused, last_used_at } }: { readonly publisher: Publisher }) {
 	if (!active) return <Badge tone="bad">Inactive</Badge>;
@@ -181,7 +238,7 @@ function Job({
 }: {
 	readonly job: NonNullable<Publisher["last_job"]>;
 }) {
-	const name = `${repository ?? repository_id ?? "a job"}${run_id === null ? "" : ` run ${run_id}`}`;
+	const name = run_id === null ? (repository ?? repository_id ?? "a job") : `run ${run_id}`;
 	return (
 		<Text size="xs" c="dimmed" truncate>
 			{run_url?.startsWith("https://") ? (
@@ -198,91 +255,6 @@ function Job({
 				</>
 			)}
 		</Text>
-	);
-}
-
-function AddPublisher({ appId, onClose }: { readonly appId: string; readonly onClose: () => void }) {
-	const [name, setName] = useState("");
-	const [presetName, setPreset] = useState<PresetName>("github");
-	const [stage, setStage] = useState<Stage>("promote");
-	const [issuer, setIssuer] = useState("");
-	const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
-	const preset: Preset = PRESETS[presetName];
-	const add = useChange("POST /publisher", ({ name }) => {
-		notify(`Publisher ${name} added. It waits for its first job.`);
-		onClose();
-	});
-	const errors = formErrors(add.error, ["name", "stage", "provider", "issuer", "claims"]);
-	return (
-		<FormDialog
-			title="Add publisher"
-			action="Add publisher"
-			isPending={add.isPending}
-			isReady={
-				!preset.fields.some(({ claim, isNumber }) => isNumber === true && /[^\d*]/.test((texts[claim] ?? "").trim()))
-			}
-			error={errors.rest}
-			onClose={onClose}
-			onSubmit={() => add.mutate({ body: publisherBody({ appId, name, preset: presetName, stage, issuer, texts }) })}
-		>
-			<TextInput
-				label="Name"
-				placeholder="Releases"
-				error={errors.at("name")}
-				required
-				maxLength={128}
-				value={name}
-				onChange={(event) => setName(event.currentTarget.value)}
-			/>
-			<NativeSelect
-				label="Provider"
-				error={errors.at("provider")}
-				value={presetName}
-				onChange={(event) => setPreset(PRESET_NAMES.find((known) => known === event.currentTarget.value) ?? "github")}
-				data={PRESET_NAMES.map((value) => ({ value, label: PRESETS[value].label }))}
-			/>
-			<NativeSelect
-				label="Stage"
-				error={errors.at("stage")}
-				value={stage}
-				onChange={(event) => setStage(event.currentTarget.value as Stage)}
-				data={optionsOf(STAGE_TEXTS)}
-			/>
-			{preset.issuer === undefined ? null : (
-				<TextInput
-					label={preset.issuer.label}
-					placeholder={preset.issuer.placeholder}
-					error={errors.at("issuer")}
-					required
-					value={issuer}
-					onChange={(event) => setIssuer(event.currentTarget.value)}
-				/>
-			)}
-			{preset.fields.map(({ claim, label, placeholder, isRequired, isNumber }) => (
-				<TextInput
-					key={claim}
-					label={isRequired === true ? label : `${label} (optional)`}
-					placeholder={isRequired === true ? placeholder : `any, or e.g. ${placeholder}`}
-					required={isRequired === true}
-					error={
-						isNumber === true && /[^\d*]/.test((texts[claim] ?? "").trim())
-							? `The number of the id, such as ${placeholder}. A name matches no job.`
-							: errors.at(`claims.${claim}`)
-					}
-					value={texts[claim] ?? ""}
-					onChange={(event) => {
-						const { value } = event.currentTarget;
-						setTexts((before) => ({ ...before, [claim]: value }));
-					}}
-				/>
-			))}
-			<InputError
-				error={preset.fields.some(({ claim }) => errors.at(`claims.${claim}`)) ? undefined : errors.at("claims")}
-			/>
-			<Text size="sm" c="dimmed">
-				Ids stay the same when a repository is renamed. Find them with: <Code>{preset.help}</Code>
-			</Text>
-		</FormDialog>
 	);
 }
 

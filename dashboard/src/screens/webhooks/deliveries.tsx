@@ -13,7 +13,7 @@ import { type Entry, Rows } from "../../components/rows";
 import { Empty, Section } from "../../components/screen";
 import { Pager, usePageNumber } from "../../components/table";
 import { Spot } from "../../components/timeline";
-import { IconCheck, IconClock, IconX } from "../../icons";
+import { IconCheck, IconClock, IconPlayerPause, IconX } from "../../icons";
 import { type Delivery, DeliveryAttempts } from "./delivery-attempts";
 
 type State = Delivery["state"];
@@ -23,11 +23,13 @@ const STATES = [
 	{ value: "pending", label: "Waiting" },
 	{ value: "failed", label: "Failed" },
 	{ value: "delivered", label: "Delivered" },
+	{ value: "stopped", label: "Stopped" },
 ] as const;
 const PICTURES = {
 	delivered: <Spot icon={IconCheck} tone="ok" />,
 	pending: <Spot icon={IconClock} tone="warn" />,
 	failed: <Spot icon={IconX} tone="bad" />,
+	stopped: <Spot icon={IconPlayerPause} />,
 } as const;
 
 /** An attempt within this time is worth watching. */
@@ -105,6 +107,8 @@ function entryOf(delivery: Delivery, orgId: string, isEnabled: boolean): Entry {
 			<>
 				{state === "delivered" ? null : state === "failed" ? (
 					<Badge tone="bad">Failed</Badge>
+				) : state === "stopped" ? (
+					<Badge>Stopped</Badge>
 				) : (
 					<Badge tone="warn">{attempts === 0 ? "Waiting" : `Waiting, attempt ${attempts + 1}`}</Badge>
 				)}

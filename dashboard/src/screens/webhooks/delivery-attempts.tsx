@@ -2,15 +2,18 @@
  * One delivery: its result as a sentence, the next attempt, and of each attempt its response and
  * its request. A response is text of a stranger and is shown as text only.
  */
-import { Button } from "@mantine/core";
+import { Button, Code } from "@mantine/core";
 import { useEffect, useState } from "react";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { Note } from "../../components/card";
+import { useCopy } from "../../components/copy-chip";
 import { notify } from "../../components/notify";
 import { CodeBlock } from "../../components/secret";
 import { durationText } from "../../components/size";
 import { clockText, Time } from "../../components/time";
+import { requestText, responseText } from "./attempt-texts";
+import { curlCommand, isSigned } from "./curl-command";
 
 export type Delivery = AnswerOf<"GET /webhook/delivery">[number];
 type Attempt = AnswerOf<"GET /webhook/delivery/attempts">["attempts"][number];
@@ -36,6 +39,7 @@ export function DeliveryAttempts({
 		if (isBehind) void refetch();
 	}, [isBehind, refetch]);
 	const replay = useChange("POST /webhook/delivery/replay", () => notify("The event is queued again."));
+	const stop = useChange("POST /webhook/delivery/stop", () => notify("Stopped. No further attempt is made."));
 	return (
 		<Answer query={answer} what="the attempts">
 			{({ attempts, delivery: known }) => (
@@ -44,6 +48,7 @@ export function DeliveryAttempts({
 						<Result delivery={isBehind ? delivery : known} />
 					</strong>
 					{replay.error === null ? null : <Problem error={replay.error} />}
+					{stop.error === null ? null : <Problem error={stop.error} />}
 					<div className="row wrap">
 						<Button
 							size="xs"
@@ -54,6 +59,16 @@ export function DeliveryAttempts({
 						>
 							{state === "pending" ? "Retry now" : "Replay"}
 						</Button>
+						{state === "pending" ? (
+							<Button
+								size="xs"
+								variant="subtle"
+								loading={stop.isPending}
+								onClick={() => stop.mutate({ body: { orgId, id } })}
+							>
+								Stop trying
+							</Button>
+						) : null}
 						<span className="muted">
 							{isEnabled
 								? "The receiver gets the same webhook-id, so it can tell a repetition."
@@ -80,6 +95,7 @@ function Result({ delivery }: { readonly delivery: Delivery }) {
 	}
 	const failure = error === null ? "" : `${error.slice(0, 1).toUpperCase()}${error.slice(1)}. `;
 	if (state === "failed") return <>{failure}There is no further attempt.</>;
+	if (state === "stopped") return <>{failure}A person stopped the attempts.</>;
 	const isDue = next_attempt_at === null || Date.parse(next_attempt_at) <= Date.now();
 	return (
 		<>
@@ -121,33 +137,32 @@ function Attempts({ attempts }: { readonly attempts: readonly Attempt[] }) {
 			)}
 			<CodeBlock label={`Response, ${resultText(attempt)}`} text={responseText(attempt)} />
 			{attempt.response?.truncated === true ? <span className="muted">The response is longer than this.</span> : null}
-			<CodeBlock label="Request" text={requestText(attempt)} />
-			<span className="muted">Signatures and the path of the address are not shown.</span>
+			<CodeBlock label="Request" text={requestText(attempt.request)} />
+			<Curl request={attempt.request} />
 		</>
+	);
+}
+
+function Curl({ request }: Pick<Attempt, "request">) {
+	const { isCopied, copy } = useCopy(curlCommand(request));
+	return (
+		<div className="row wrap">
+			<Button size="xs" variant="default" disabled={false} aria-live="polite" onClick={copy}>
+				{isCopied ? "Copied" : "Copy as curl"}
+			</Button>
+			<span className="muted">
+				Signatures and the path of the address are not shown. The command takes the address from{" "}
+				<Code>WEBHOOK_URL</Code>
+				{isSigned(request) ? (
+					<>
+						, and signs again with <Code>WEBHOOK_SECRET</Code>
+					</>
+				) : null}
+				.
+			</span>
+		</div>
 	);
 }
 
 const resultText = ({ status_code, duration_ms }: Attempt) =>
 	`${status_code === null ? "none" : status_code} after ${durationText(duration_ms)}`;
-
-const headerLines = (headers: Readonly<Record<string, string>>) =>
-	Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-
-function responseText({ status_code, response, error }: Attempt): string {
-	if (response === null) return error ?? "no response";
-	const body = response.body === "" ? "(no body)" : response.body;
-	return [`HTTP ${status_code}`, ...headerLines(response.headers), "", body].join("\n");
-}
-
-function requestText({ request: { method, url, headers, body } }: Attempt): string {
-	return [`${method} ${url}`, ...headerLines(headers), "", indented(body)].join("\n");
-}
-
-/** The body is JSON in each format. */
-function indented(body: string): string {
-	try {
-		return JSON.stringify(JSON.parse(body), null, 2);
-	} catch {
-		return body;
-	}
-}

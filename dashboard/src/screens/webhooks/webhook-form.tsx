@@ -6,6 +6,7 @@ import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { useAppsOfOrganization } from "../../organizations";
+import { TryAddress } from "./try-address";
 import { type ChosenEvents, EventsField, isComplete, sentEvents } from "./webhook-events";
 
 const FORMATS = [
@@ -80,6 +81,10 @@ export function AddWebhook({
 				maxLength={2048}
 				value={url}
 				onChange={(event) => setUrl(event.currentTarget.value)}
+			/>
+			<TryAddress
+				body={{ orgId, url, format, ...(appId === "" ? {} : { app_id: appId }) }}
+				isSigned={format === "standard" ? "trial" : "no"}
 			/>
 			<TextInput
 				label="Name"

@@ -11,6 +11,7 @@ import { Copyable } from "../../components/secret";
 import { SettingsAct, SettingsCard, SettingsFacts } from "../../components/settings-card";
 import { Time } from "../../components/time";
 import { webhookPath } from "../../paths";
+import { TryAddress } from "./try-address";
 import { chosenOf, EventsField, eventsText, isComplete, sentEvents } from "./webhook-events";
 import { type Webhook, WebhookSecret } from "./webhooks";
 
@@ -98,6 +99,9 @@ function Target({ orgId, webhook }: Props) {
 				value={url}
 				onChange={(event) => setUrl(event.currentTarget.value)}
 			/>
+			{url === "" ? null : (
+				<TryAddress body={{ orgId, id: webhook.id, url }} isSigned={webhook.format === "standard" ? "own" : "no"} />
+			)}
 			{events === undefined ? (
 				<Text size="sm">
 					Gets {eventsText(webhook.events)}, in the form of Capgo's API. Change them there, with PUT /webhooks.

@@ -74,7 +74,7 @@ function WebhookScreen({ orgId, appId, webhook }: WebhookOwner & { readonly webh
 			{enabled && webhook.failing_since !== null ? (
 				<Note tone="warn" title="No attempt has succeeded lately">
 					<span>
-						Attempts fail since <Time value={webhook.failing_since} />. After five days the webhook is disabled.
+						The first of them failed <Time value={webhook.failing_since} />. After five days the webhook is disabled.
 					</span>
 				</Note>
 			) : null}
