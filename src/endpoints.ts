@@ -65,7 +65,7 @@ import { revokeKey } from "./features/keys/revoke";
 import { updateOrganization } from "./features/organizations/change";
 import { createOrganization } from "./features/organizations/creation";
 import { deleteOrganization, restoreOrganization } from "./features/organizations/deletion";
-import { acceptInvitation, showInvitation } from "./features/organizations/invitations";
+import { acceptInvitation, declineInvitation, showInvitation } from "./features/organizations/invitations";
 import { inviteMember } from "./features/organizations/invite";
 import { grantMemberBinding, listMemberBindings, revokeMemberBinding } from "./features/organizations/member-bindings";
 import { updateMember } from "./features/organizations/member-change";
@@ -145,6 +145,7 @@ export const allEndpoints = withCapgoForms([
 	showInvitation,
 	acceptInvitation,
 	organizationAudit,
+	declineInvitation,
 	listSigningKeys,
 	createSigningKey,
 	deleteSigningKey,
