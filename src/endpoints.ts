@@ -44,6 +44,7 @@ import { tusAppend, tusStatus } from "./features/bundles/tus-append";
 import { tusCapabilities, tusCreate } from "./features/bundles/tus-create";
 import { uploadOnce } from "./features/bundles/upload-once";
 import { approveProposal, rejectProposal } from "./features/channels/approvals";
+import { listApprovers } from "./features/channels/approvers";
 import { deleteChannel } from "./features/channels/delete";
 import { showChannelHistory } from "./features/channels/history";
 import { listProposals } from "./features/channels/proposals";
@@ -144,8 +145,8 @@ export const allEndpoints = withCapgoForms([
 	deleteRole,
 	showInvitation,
 	acceptInvitation,
-	organizationAudit,
 	declineInvitation,
+	organizationAudit,
 	listSigningKeys,
 	createSigningKey,
 	deleteSigningKey,
@@ -185,6 +186,7 @@ export const allEndpoints = withCapgoForms([
 	deleteChannel,
 	showRollout,
 	showChannelHistory,
+	listApprovers,
 	listReleases,
 	showRelease,
 	listBundles,

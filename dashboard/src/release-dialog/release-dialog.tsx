@@ -19,6 +19,7 @@ import { countOf, percentText } from "../components/size";
 import { IconRocket } from "../icons";
 import { useBundleUpload, useVerdict } from "../upload/bundle-upload";
 import { UploadControl, UploadProgress } from "../upload/zip-parts";
+import { Approvers } from "./approvers";
 import { BundleField, FileField } from "./bundle-field";
 import { HowField } from "./how-field";
 import {
@@ -209,7 +210,7 @@ export default function ReleaseDialog({
 				<>
 					{isPhone && shownPlan !== undefined ? <b className="strong">{leadText(shownPlan)}</b> : null}
 					{needsApproval ? (
-						<span className="soft small">{name} is protected: another person has to approve the release.</span>
+						<Approvers appId={appId} name={name} />
 					) : file !== null && !isUploaded ? (
 						<span className="muted small">Uploaded when you release</span>
 					) : null}
@@ -235,6 +236,7 @@ export default function ReleaseDialog({
 						fate
 					) : (
 						<WhoChanges
+							appId={appId}
 							plan={shownPlan}
 							staged={isStaged ? (preview.plan ?? preview.lastPlan) : undefined}
 							isOld={whole.plan === undefined || (isStaged && preview.plan === undefined)}
