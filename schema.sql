@@ -494,6 +494,8 @@ CREATE TABLE invitations (
   role_name TEXT NOT NULL,
   token_hash TEXT NOT NULL UNIQUE,
   invited_by TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  -- The inviter's words to the invited person.
+  note TEXT,
   expires_at_ms INTEGER NOT NULL,
   created_at_ms INTEGER NOT NULL,
   UNIQUE (org_id, email)

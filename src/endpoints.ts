@@ -44,6 +44,7 @@ import { tusAppend, tusStatus } from "./features/bundles/tus-append";
 import { tusCapabilities, tusCreate } from "./features/bundles/tus-create";
 import { uploadOnce } from "./features/bundles/upload-once";
 import { approveProposal, rejectProposal } from "./features/channels/approvals";
+import { listApprovers } from "./features/channels/approvers";
 import { deleteChannel } from "./features/channels/delete";
 import { showChannelHistory } from "./features/channels/history";
 import { listProposals } from "./features/channels/proposals";
@@ -65,7 +66,7 @@ import { revokeKey } from "./features/keys/revoke";
 import { updateOrganization } from "./features/organizations/change";
 import { createOrganization } from "./features/organizations/creation";
 import { deleteOrganization, restoreOrganization } from "./features/organizations/deletion";
-import { acceptInvitation, showInvitation } from "./features/organizations/invitations";
+import { acceptInvitation, declineInvitation, showInvitation } from "./features/organizations/invitations";
 import { inviteMember } from "./features/organizations/invite";
 import { grantMemberBinding, listMemberBindings, revokeMemberBinding } from "./features/organizations/member-bindings";
 import { updateMember } from "./features/organizations/member-change";
@@ -152,6 +153,7 @@ export const allEndpoints = withCapgoForms([
 	deleteRole,
 	showInvitation,
 	acceptInvitation,
+	declineInvitation,
 	organizationAudit,
 	listSigningKeys,
 	createSigningKey,
@@ -194,6 +196,7 @@ export const allEndpoints = withCapgoForms([
 	deleteChannel,
 	showRollout,
 	showChannelHistory,
+	listApprovers,
 	listReleases,
 	showRelease,
 	listBundles,

@@ -4,8 +4,9 @@
  */
 import { type ComponentType, lazy, Suspense } from "react";
 import { Redirect, Route, Switch, useLocation } from "wouter";
-import { CapstanError, useAsk } from "./api";
+import { CapstanError, useAllPages, useAsk } from "./api";
 import { Answer, Loading } from "./components/answer";
+import { isMissing, Missing } from "./components/missing";
 import { Empty, Screen } from "./components/screen";
 import { useLeaving } from "./components/unsaved";
 import { useIdentityRequest } from "./identity";
@@ -188,6 +189,21 @@ function OrganizationFrame({
 	const Item = ORGANIZATION_ITEMS.find(([name]) => name === screen)?.[1];
 	const isKnown = item === undefined ? List !== undefined : Item !== undefined;
 	const [location] = useLocation();
+	const organizations = useOrganizations();
+	const others = organizations.data?.map(({ id, name }) => ({ name, to: organizationPath(id) })) ?? [];
+	if (!organizations.isFetching && organizations.data?.every(({ id }) => id !== orgId) === true) {
+		return (
+			<Plain>
+				<Missing
+					kind="organization"
+					name={orgId}
+					because="It was deleted, or you are not a member of it."
+					others={others}
+					list={{ to: "/organizations", label: "All organizations" }}
+				/>
+			</Plain>
+		);
+	}
 	return (
 		<Shell orgId={orgId} screen={screen} item={item === undefined ? undefined : decoded(item)}>
 			<Boundary key={location}>
@@ -222,6 +238,7 @@ function AppFrame({
 	if (isHidden && screen === "channels" && item !== undefined) {
 		return <ChannelFrame key={location} appId={appId} item={decoded(item)} />;
 	}
+	if (isMissing(app.error)) return <MissingApp appId={decoded(appId)} />;
 	return (
 		<Shell
 			orgId={app.data?.owner_org}
@@ -251,6 +268,31 @@ function AppFrame({
 				</Suspense>
 			</Boundary>
 		</Shell>
+	);
+}
+
+/** In the frame of the organization that was open last: an app that does not exist has no places. */
+function MissingApp({ appId }: { readonly appId: string }) {
+	const organizations = useOrganizations();
+	const last = lastOrganization();
+	const orgId = (organizations.data?.find(({ id }) => id === last) ?? organizations.data?.[0])?.id;
+	const apps = useAllPages("GET /app", {});
+	return (
+		<Plain>
+			<Missing
+				kind="app"
+				name={appId}
+				others={apps.data?.flatMap(({ app_id, name }) => [
+					{ name: app_id, to: appPath(app_id) },
+					...(name === null || name === app_id ? [] : [{ name, to: appPath(app_id) }]),
+				])}
+				list={
+					orgId === undefined
+						? { to: "/organizations", label: "All organizations" }
+						: { to: organizationPath(orgId), label: "All apps" }
+				}
+			/>
+		</Plain>
 	);
 }
 

@@ -149,7 +149,7 @@ export function onlyProposes(principal: Principal, target: Target): boolean {
 }
 
 /** Whether the principal has one of the roles on the target or above it, not suspended. */
-export function holdsRole(principal: Principal, roles: readonly string[], target: Target): boolean {
+export function holdsRole(principal: Pick<Principal, "bindings">, roles: readonly string[], target: Target): boolean {
 	return principal.bindings.some((binding) => grants(binding, target) && roles.includes(binding.role.name));
 }
 

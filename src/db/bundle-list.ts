@@ -177,6 +177,32 @@ export function foundBundles(publicAppId: string, filter: BundleFilter, by: Bund
 		FROM ${candidates(publicAppId, filter, by, most)} AS bundles`.compile(query);
 }
 
+/** Bundles of an app whose states are counted. */
+export const MOST_COUNTED = 100;
+
+/** Bundles of each state that a search finds; null: the app has had too many deleted ones. */
+export type StateCounts = Readonly<Record<"all" | Exclude<BundleState, "deleted">, number>> & {
+	readonly deleted: number | null;
+};
+
+/** `states` is JSON of `StateCounts`; null: the app has too many bundles, of which none is read. */
+export function bundleCounts(
+	publicAppId: string,
+	search: string | undefined,
+): CompiledQuery<{ readonly states: string | null }> {
+	const app = appIdOf(publicAppId);
+	const count = (state: BundleState | undefined, more = sql`true`) =>
+		sql`count(*) FILTER (WHERE ${condition(publicAppId, { search, state })} AND ${more})`;
+	const isServed = sql`bundles.id IN ${servedBundles(app, MOST_COUNTED + 1)}`;
+	const deleted = sql`(SELECT CASE WHEN count(*) <= ${MOST_COUNTED} THEN ${count("deleted")} END FROM (SELECT * FROM bundles
+		WHERE bundles.app_id = ${app} AND bundles.deleted_at_ms IS NOT NULL LIMIT ${MOST_COUNTED + 1}) AS bundles)`;
+	return sql<{ readonly states: string | null }>`SELECT CASE WHEN apps.bundle_count <= ${MOST_COUNTED} THEN (
+			SELECT json_object('all', ${count(undefined)}, 'live', ${count("live", isServed)}, 'unused', ${count("unused")},
+				'preview', ${count("preview")}, 'unfinished', ${count("unfinished")}, 'deleted', ${deleted})
+			FROM bundles WHERE bundles.app_id = apps.id AND bundles.deleted_at_ms IS NULL) END AS states
+		FROM apps WHERE apps.id = ${app}`.compile(query);
+}
+
 const LOOKED_AT = 100;
 
 /** Keys of the newest bundles' objects, of all apps: for the operator. */

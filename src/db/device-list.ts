@@ -5,6 +5,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
+import { PLATFORMS, type Platform } from "../domain/updates/model";
 import { query } from "./client";
 import { conditionsOf, type DeviceFilter, idsFrom, MOST_SEARCHED, type ReportedRow } from "./devices";
 
@@ -45,6 +46,22 @@ export type ListedRow = (ReportedRow | { readonly device_id: null }) & {
 	readonly total: number;
 	/** 0: the app has more devices than were read. */
 	readonly is_complete: 0 | 1;
+	/** JSON of `PlatformCounts`; null: the app has more devices than were counted. */
+	readonly platforms: string | null;
+};
+
+/** Devices that the filter finds with any platform, and with each. */
+export interface PlatformCounts {
+	readonly all: number;
+	readonly ios: number;
+	readonly android: number;
+	readonly electron: number;
+}
+
+const platformCounts = (condition: RawBuilder<unknown>) => {
+	const of = (platform: Platform) =>
+		sql`${sql.lit(platform)}, count(*) FILTER (WHERE ${condition} AND d.platform = ${sql.lit(platform)})`;
+	return sql`json_object('all', count(*) FILTER (WHERE ${condition}), ${sql.join(PLATFORMS.map(of))})`;
 };
 
 /**
@@ -59,12 +76,16 @@ export function listedDevices(
 	limit: number,
 	offset: number,
 ): CompiledQuery<ListedRow> {
-	const conditions = [
-		conditionsOf("d", filter),
-		...(filter.customId === undefined ? [] : [sql`d.custom_id = ${filter.customId}`]),
-		...(filter.version === undefined ? [] : [sql`d.version_name = ${filter.version}`]),
-		...(channelId === undefined ? [] : [sql`d.channel_id = ${channelId}`]),
-	];
+	const conditionWith = (platform: string | undefined) =>
+		sql.join(
+			[
+				conditionsOf("d", { ...filter, platform }),
+				...(filter.customId === undefined ? [] : [sql`d.custom_id = ${filter.customId}`]),
+				...(filter.version === undefined ? [] : [sql`d.version_name = ${filter.version}`]),
+				...(channelId === undefined ? [] : [sql`d.channel_id = ${channelId}`]),
+			],
+			sql` AND `,
+		);
 	const direction = order === "desc" ? sql`DESC` : sql`ASC`;
 	const isAll =
 		channelId === undefined &&
@@ -75,12 +96,13 @@ export function listedDevices(
 			: filtered(app, filter, channelId, {
 					direction,
 					isByLastSeen: sort === "last_seen",
-					condition: sql.join(conditions, sql` AND `),
+					condition: conditionWith(filter.platform),
+					ofAnyPlatform: conditionWith(undefined),
 					key: sql`${columnOf(sort, filter.searchesCustomIds)} ${direction}, d.device_id`,
 					skipped: offset,
 				});
 	return sql<ListedRow>`WITH found AS MATERIALIZED (${found})
-		SELECT d.*, 0 AS custom_id_devices, found.total, found.is_complete
+		SELECT d.*, 0 AS custom_id_devices, found.total, found.is_complete, found.platforms
 		FROM found LEFT JOIN (SELECT key, value FROM json_each((SELECT ids FROM found)) ORDER BY key LIMIT ${limit}
 				OFFSET (SELECT skipped FROM found)) AS place ON true
 			LEFT JOIN devices d ON d.app_id = ${app} AND d.device_id = place.value
@@ -94,8 +116,12 @@ export function listedDevices(
 function counted(app: AppId, direction: RawBuilder<unknown>, limit: number, offset: number): RawBuilder<unknown> {
 	const page = sql`(SELECT device_id FROM devices INDEXED BY devices_by_last_seen WHERE app_id = ${app}
 		ORDER BY last_seen_at_ms ${direction}, device_id LIMIT ${limit} OFFSET ${offset})`;
+	// Read only if the app has so few devices that a list of one platform is complete as well.
+	const platforms = sql`CASE WHEN count(*) + ${offset} < ${sql.lit(MOST_FILTERED)} THEN (SELECT ${platformCounts(sql`true`)}
+		FROM devices d INDEXED BY devices_by_last_seen WHERE d.app_id = ${app}) END`;
 	return sql`SELECT (SELECT json_group_array(device_id) FROM ${page}) AS ids, 0 AS skipped,
-			CASE WHEN count(*) = 0 THEN 0 ELSE count(*) + ${offset} END AS total, count(*) < ${sql.lit(MOST_COUNTED)} AS is_complete
+			CASE WHEN count(*) = 0 THEN 0 ELSE count(*) + ${offset} END AS total,
+			count(*) < ${sql.lit(MOST_COUNTED)} AS is_complete, ${platforms} AS platforms
 		FROM (SELECT 1 FROM devices INDEXED BY devices_by_last_seen WHERE app_id = ${app}
 			LIMIT ${sql.lit(MOST_COUNTED)} OFFSET ${offset})`;
 }
@@ -105,6 +131,8 @@ interface Filtered {
 	readonly isByLastSeen: boolean;
 	/** On `d`. */
 	readonly condition: RawBuilder<unknown>;
+	/** The condition without that of a platform. */
+	readonly ofAnyPlatform: RawBuilder<unknown>;
 	readonly key: RawBuilder<unknown>;
 	readonly skipped: number;
 }
@@ -113,7 +141,7 @@ function filtered(
 	app: AppId,
 	{ customId, version, keyId, search, searchesCustomIds }: DeviceFilter,
 	channelId: number | null | undefined,
-	{ direction, isByLastSeen, condition, key, skipped }: Filtered,
+	{ direction, isByLastSeen, condition, ofAnyPlatform, key, skipped }: Filtered,
 ): RawBuilder<unknown> {
 	const most = sql.lit(search === undefined ? MOST_FILTERED : MOST_SEARCHED);
 	const by = (index: string, narrowed: RawBuilder<unknown>, ordered = sql``) =>
@@ -139,6 +167,7 @@ function filtered(
 			: sql` UNION SELECT d.* FROM devices d WHERE d.app_id = ${app} AND d.device_id IN ${idsFrom(app, column, search)}`;
 	const begins = sql`${prefixed("device_id")}${searchesCustomIds ? prefixed("custom_id") : sql``}`;
 	return sql`SELECT json_group_array(d.device_id ORDER BY ${key}) FILTER (WHERE ${condition}) AS ids, ${skipped} AS skipped,
-			count(*) FILTER (WHERE ${condition}) AS total, count(*) < ${most} AS is_complete
+			count(*) FILTER (WHERE ${condition}) AS total, count(*) < ${most} AS is_complete,
+			CASE WHEN count(*) < ${most} THEN ${platformCounts(ofAnyPlatform)} END AS platforms
 		FROM (SELECT * FROM (${read})${begins}) AS d`;
 }

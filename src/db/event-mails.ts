@@ -38,6 +38,19 @@ export function mayHaveMails(userId: string, orgId: string, roles: readonly stri
 	return holds(sql`${userId}`, sql`${orgId}`, roles, nowMs);
 }
 
+/** For SELECT: the person has a verified address and chose mails about the event. */
+export function getsMailsAbout(
+	user: { readonly id: RawBuilder<unknown>; readonly emailVerifiedAt: RawBuilder<unknown> },
+	orgId: string,
+	event: string,
+	roles: readonly string[],
+	nowMs: number,
+): RawBuilder<0 | 1> {
+	return sql<0 | 1>`(${user.emailVerifiedAt} IS NOT NULL AND ${holds(user.id, sql`${orgId}`, roles, nowMs)}
+		AND EXISTS (SELECT 1 FROM webhooks w CROSS JOIN json_each(w.events) AS chosen
+			WHERE w.user_id = ${user.id} AND w.org_id = ${orgId} AND w.disabled_at_ms IS NULL AND chosen.value = ${event}))`;
+}
+
 /** Replaces the choice; no events remove it with what waits. */
 export function chooseEventMails(
 	userId: string,

@@ -19,6 +19,7 @@ const INVITATION_COLUMNS = [
 	"invitations.email",
 	"invitations.role_name",
 	"invitations.invited_by",
+	"invitations.note",
 	"invitations.expires_at_ms",
 	"invitations.created_at_ms",
 ] as const;

@@ -69,7 +69,7 @@ function showWelcome({ email: joinedAs, role }) {
 	element("passkey").textContent = withoutPasskey();
 	element("add-passkey").hidden = !hasPasskeys;
 	element("command").textContent = `npx --yes ${location.origin}/capstan.tgz login --server ${location.origin}`;
-	for (const id of ["offer", "foot", "join", "avatar"]) element(id).hidden = true;
+	for (const id of ["offer", "note", "foot", "sure", "join", "avatar"]) element(id).hidden = true;
 	element("result").hidden = false;
 }
 
@@ -87,6 +87,29 @@ async function join(withPasskey) {
 	globalThis.sessionStorage?.removeItem(STORED_TOKEN);
 	showWelcome(joined);
 	if (withPasskey) await createPasskey();
+}
+
+/** Asks once, because the link does not work afterwards. */
+function askToDecline(isAsked) {
+	element("foot").hidden = isAsked;
+	element("sure").hidden = !isAsked;
+	if (isAsked) element("decline-now").focus();
+	else element("decline").focus();
+}
+
+async function decline({ invited_by, organization }) {
+	showProblem("");
+	try {
+		await send("POST", "/invitation/decline", { token });
+	} catch (error) {
+		return showProblem(error.message);
+	}
+	globalThis.sessionStorage?.removeItem(STORED_TOKEN);
+	element("title").textContent = "You declined";
+	showMessage(
+		`You did not join ${organization}, and the link no longer works. ${invited_by} can see it in the activity of the organization.`,
+	);
+	for (const id of ["offer", "note", "foot", "sure", "join", "sign-in", "avatar"]) element(id).hidden = true;
 }
 
 const hasPasskeys = browserSupportsWebAuthn();
@@ -134,6 +157,13 @@ try {
 	element("denied").textContent = denied.length === 0 ? "" : `Not part of it: ${permissionTexts(denied)}.`;
 	element("expiry").textContent = `For ${offer.email} only. Expires on ${date(offer.expires_at)}.`;
 	element("offer").hidden = false;
+	element("note").textContent = offer.note === null ? "" : `“${offer.note}”`;
+	element("note").hidden = offer.note === null;
+	element("foot").hidden = false;
+	element("sure-text").textContent = `Decline the invitation of ${offer.invited_by}? The link stops working.`;
+	element("decline").addEventListener("click", () => askToDecline(true));
+	element("keep").addEventListener("click", () => askToDecline(false));
+	element("decline-now").addEventListener("click", () => decline(offer));
 	element("join-passkey").hidden = !hasPasskeys;
 	if (!hasPasskeys) element("join-plain").className = "button primary";
 	element("passkey-hint").hidden = !hasPasskeys;

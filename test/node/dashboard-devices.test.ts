@@ -52,9 +52,7 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 		await expect.poll(() => rows.nth(1).innerText()).toContain(deviceId(1));
 		expect(new URL(admin.page.url()).search).toContain("sort=name");
 		await button("Forget the view Phones of Apple").click();
-		await admin.page.getByText("Open a device that is not listed").click();
-		await admin.page.getByLabel("Device id", { exact: true }).fill(deviceId(0));
-		await button("Open device").click();
+		await admin.open(`/apps/${APP}/devices/${deviceId(0)}`, "Device");
 		await admin.page.getByText("At its next check, the device gets no update").waitFor();
 		// There is no override to remove.
 		expect(await pageButton("Remove override").count()).toBe(0);
@@ -169,9 +167,17 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 		expect(await pageButton("Remove override").count()).toBe(0);
 	});
 
-	test("lists the possible actions for a device that was never seen", async () => {
-		await admin.open(`/apps/${APP}/devices/${deviceId(9)}`, "Device");
-		await admin.page.getByText("This device has not checked for updates yet").waitFor();
+	test("an override is set before the first check of a device, from the list", async () => {
+		await admin.open(`/apps/${APP}/devices`, "Devices");
+		await admin.page.getByText("Set an override before the first check of a device").click();
+		await admin.page.getByLabel("Device id", { exact: true }).fill(deviceId(9).toUpperCase());
+		await button("Set override…").click();
+		await admin.page.getByRole("dialog").getByRole("textbox", { name: "Channel" }).fill("beta");
+		await dialogButton("Set override").click();
+		await admin.page.getByRole("heading", { level: 1, name: "Device" }).waitFor();
+		expect(new URL(admin.page.url()).pathname).toMatch(new RegExp(`/devices/${deviceId(9)}$`));
+		await pageButton("Remove override").waitFor();
 		await expectSound(admin);
+		await stage.product.api("DELETE", `/device?app_id=${APP}&device_id=${deviceId(9)}`);
 	});
 });

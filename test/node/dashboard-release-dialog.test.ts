@@ -248,15 +248,28 @@ describe.skipIf(chromium === undefined)("the release dialog", () => {
 		await dialog().getByText("No device will change version").waitFor();
 		await dialog().getByText("the channel allows no new major version").waitFor();
 		await screenshot("release-refused");
+		await dialog().getByRole("link", { name: "Change settings of production" }).click();
+		await dialog().getByRole("heading", { name: "Edit production" }).waitFor();
 		await admin.page.keyboard.press("Escape");
 		await closed();
+		await set(many, { disableAutoUpdate: "none" });
 	});
 
 	test("proposes on a protected channel, where devices keep what they run", async () => {
 		await set(many, { protected: true, requires_approval: true, promoters: ["org_super_admin", "app_admin"] });
 		await openAt(many, "/bundles/1.3.0");
 		await dialog().getByRole("heading", { name: "Propose release to production" }).waitFor();
-		await dialog().getByText("production is protected: another person has to approve").waitFor();
+		// Nobody but the administrator is in the organization yet.
+		await dialog().getByText("Nobody else may approve releases to production.").waitFor();
+		await screenshot("release-no-approver");
+		await admin.page.keyboard.press("Escape");
+		await closed();
+		const approver = await stage.member("org_super_admin", "jonas.weber@example.com");
+		await openAt(many, "/bundles/1.3.0");
+		await dialog().getByText("jonas.weber@example.com").first().waitFor();
+		await dialog().getByText("has to approve it.").waitFor();
+		await dialog().getByText("No mail goes out; send the link of the channel. They need a passkey first.").waitFor();
+		approver.leave();
 		await way(/^Every device at once/).check();
 		await dialog().getByText("60 of 60 devices will change version").waitFor();
 		await expectSound(admin);

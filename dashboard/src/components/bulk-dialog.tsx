@@ -45,12 +45,18 @@ interface Refusal {
 }
 type Planned = string | Refusal;
 
+/** A longer selection is folded, and takes long enough to say how many are checked. */
+const SEEN_AT_ONCE = 20;
+
 /** Dry runs at the same time. */
 const AT_ONCE = 4;
 
 const reasonOf = (error: unknown) => problemText(error instanceof Error ? error : new Error(String(error)));
 
-async function planAll<Item>({ items, keyOf, plan }: Pick<BulkProps<Item>, "items" | "keyOf" | "plan">) {
+async function planAll<Item>(
+	{ items, keyOf, plan }: Pick<BulkProps<Item>, "items" | "keyOf" | "plan">,
+	onPlanned: (count: number) => void,
+) {
 	const planned = new Map<Key, Planned>();
 	const left = [...items];
 	const work = async () => {
@@ -62,6 +68,7 @@ async function planAll<Item>({ items, keyOf, plan }: Pick<BulkProps<Item>, "item
 				if (mayAnswerLater(error)) throw error;
 				planned.set(keyOf(item), { refusal: reasonOf(error) });
 			}
+			onPlanned(planned.size);
 		}
 	};
 	await Promise.all(Array.from({ length: AT_ONCE }, work));
@@ -73,9 +80,10 @@ export function BulkDialog<Item>(props: BulkProps<Item>) {
 	const [one, many] = noun;
 	// The selection shrinks with each item that is done; the dialog stays about all of them.
 	const [{ title, chosen }] = useState({ title: props.title, chosen: items });
+	const [checked, setChecked] = useState(0);
 	const plan = useQuery({
 		queryKey: ["dry run", "bulk", title, chosen.map(keyOf)],
-		queryFn: () => planAll({ ...props, items: chosen }),
+		queryFn: () => planAll({ ...props, items: chosen }, setChecked),
 		staleTime: Number.POSITIVE_INFINITY,
 		gcTime: 0,
 		retry: false,
@@ -88,6 +96,7 @@ export function BulkDialog<Item>(props: BulkProps<Item>) {
 		const planned = plan.data?.get(keyOf(item));
 		return typeof planned === "object" ? planned.refusal : undefined;
 	};
+	const of = { keyOf, nameOf, many };
 	const possible = chosen.filter((item) => refusalOf(item) === undefined);
 	const left = possible.filter((item) => !finished.has(keyOf(item)));
 	const run = async () => {
@@ -137,6 +146,11 @@ export function BulkDialog<Item>(props: BulkProps<Item>) {
 			onSubmit={() => void run()}
 		>
 			{props.children}
+			{plan.isPending && chosen.length > SEEN_AT_ONCE ? (
+				<p className="soft small" role="status">
+					Checking {countText(checked)} of {countOf(chosen.length, one, many)}. Nothing is changed yet.
+				</p>
+			) : null}
 			<Answer query={plan} what={`the ${many}`}>
 				{(planned) => (
 					<>
@@ -146,39 +160,27 @@ export function BulkDialog<Item>(props: BulkProps<Item>) {
 								isAlert
 								title={`${countText(finished.size)} of ${countOf(possible.length, one, many)} ${done}`}
 							>
-								<ul className="plain bulk">
-									{left.map((item) => (
-										<BulkItem key={keyOf(item)} name={nameOf(item)}>
-											{failures.get(keyOf(item)) ?? "Not tried yet."}
-										</BulkItem>
-									))}
-								</ul>
+								<BulkList {...of} items={left} textOf={(item) => failures.get(keyOf(item)) ?? "Not tried yet."} />
 							</Note>
 						)}
 						{failures.size > 0 || left.length === 0 ? null : (
-							<ul className="plain bulk" aria-label={`${countOf(left.length, one, many)} of the selection`}>
-								{left.map((item) => {
+							<BulkList
+								{...of}
+								label={`${countOf(left.length, one, many)} of the selection`}
+								items={left}
+								textOf={(item) => {
 									const text = planned.get(keyOf(item));
-									return (
-										<BulkItem key={keyOf(item)} name={nameOf(item)}>
-											{typeof text === "string" ? text : null}
-										</BulkItem>
-									);
-								})}
-							</ul>
+									return typeof text === "string" ? text : null;
+								}}
+							/>
 						)}
 						{possible.length === chosen.length ? null : (
 							<Note tone="warn" title={`${countOf(chosen.length - possible.length, one, many)} cannot be ${done}`}>
-								<ul className="plain bulk">
-									{chosen.map((item) => {
-										const refusal = refusalOf(item);
-										return refusal === undefined ? null : (
-											<BulkItem key={keyOf(item)} name={nameOf(item)}>
-												{refusal}
-											</BulkItem>
-										);
-									})}
-								</ul>
+								<BulkList
+									{...of}
+									items={chosen.filter((item) => refusalOf(item) !== undefined)}
+									textOf={(item) => refusalOf(item) ?? null}
+								/>
 							</Note>
 						)}
 					</>
@@ -188,13 +190,38 @@ export function BulkDialog<Item>(props: BulkProps<Item>) {
 	);
 }
 
-function BulkItem({ name, children }: { readonly name: string; readonly children: ReactNode }) {
+/** Each by name. Those beyond the first are folded, so that the button stays in sight. */
+function BulkList<Item>({
+	label,
+	items,
+	keyOf,
+	nameOf,
+	textOf,
+	many,
+}: Pick<BulkProps<Item>, "items" | "keyOf" | "nameOf"> & {
+	readonly label?: string;
+	readonly textOf: (item: Item) => string | null;
+	readonly many: string;
+}) {
+	const [isUnfolded, setUnfolded] = useState(false);
+	const shown = isUnfolded ? items : items.slice(0, SEEN_AT_ONCE);
 	return (
-		<li>
-			<strong>
-				<bdi>{name}</bdi>
-			</strong>{" "}
-			{children}
-		</li>
+		<>
+			<ul className="plain bulk" {...(label === undefined ? {} : { "aria-label": label })}>
+				{shown.map((item) => (
+					<li key={keyOf(item)}>
+						<strong>
+							<bdi>{nameOf(item)}</bdi>
+						</strong>{" "}
+						{textOf(item)}
+					</li>
+				))}
+			</ul>
+			{shown.length === items.length ? null : (
+				<Button size="xs" variant="default" onClick={() => setUnfolded(true)}>
+					Show {countText(items.length - shown.length)} more {many}
+				</Button>
+			)}
+		</>
 	);
 }

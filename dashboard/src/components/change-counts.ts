@@ -41,15 +41,37 @@ export function movesOf({ outcomes }: Plan) {
 	return [...moves.values()].sort((left, right) => right.devices - left.devices);
 }
 
-/** Devices of the channel that a rule or an error keeps from its bundle, by reason. */
-export function unreachedOf({ outcomes }: Plan, channel: string) {
-	const reasons = new Map<string, number>();
-	for (const { after, devices } of outcomes) {
-		if (after.channel !== channel || (after.kind !== "blocked" && after.kind !== "failed")) continue;
-		const reason = refusalWords(after.error ?? "");
-		reasons.set(reason, (reasons.get(reason) ?? 0) + devices);
+/** A group of devices that do not get the bundle. */
+export interface Unreached {
+	/** The refusal; `pinned`: another bundle is set for these devices. */
+	readonly code: string;
+	readonly reason: string;
+	readonly devices: number;
+	/** The ids of some of them. */
+	readonly examples: readonly string[];
+}
+
+const PINNED = "pinned";
+const wordsOf = (code: string) => (code === PINNED ? "a bundle is set for the device itself" : refusalWords(code));
+
+/**
+ * Devices of the channel that do not get its bundle, by reason: a rule or an error keeps them from
+ * it.
+ * @param version of the bundle that is released; with it also devices for which another one is set
+ */
+export function unreachedOf({ outcomes }: Plan, channel: string, version?: string): readonly Unreached[] {
+	const groups = new Map<string, { devices: number; readonly examples: string[] }>();
+	for (const { after, devices, examples } of outcomes) {
+		const isRefused = after.kind === "blocked" || after.kind === "failed";
+		const isPinned = version !== undefined && after.pinned && after.version !== version;
+		if (after.channel !== channel || !(isRefused || isPinned)) continue;
+		const code = isRefused ? (after.error ?? "") : PINNED;
+		const group = groups.get(code) ?? { devices: 0, examples: [] };
+		group.devices += devices;
+		group.examples.push(...examples);
+		groups.set(code, group);
 	}
-	return [...reasons]
-		.map(([reason, devices]) => ({ reason, devices }))
+	return [...groups]
+		.map(([code, group]) => ({ code, reason: wordsOf(code), ...group }))
 		.sort((left, right) => right.devices - left.devices);
 }

@@ -131,6 +131,19 @@ export function FilterBar<Name extends string>({
 	);
 }
 
+/**
+ * The choices with the numbers that the server counted, of which it leaves out what it would have
+ * to read too much for. The choice of all has the empty value.
+ */
+export const withCounts = (
+	choices: readonly Choice[],
+	counts: Readonly<Record<string, number | null>>,
+): readonly Choice[] =>
+	choices.map((choice) => {
+		const count = counts[choice.value === "" ? "all" : choice.value];
+		return typeof count === "number" ? { ...choice, count } : choice;
+	});
+
 /** A value from elsewhere, such as a link, is a choice of its own. */
 const withOwn = (choices: readonly Choice[], value: string): readonly Choice[] =>
 	choices.some((choice) => choice.value === value) ? choices : [...choices, { value, label: value }];

@@ -1,8 +1,9 @@
 /**
  * Rows of a list that are selected, across its pages, and the bar with the acts for them. The bar
  * stays at the bottom of the window while its list is longer. A checkbox selects one row, and with
- * Shift all from the last one.
+ * Shift all from the last one; after a whole page, the bar offers all rows that match.
  */
+import { useMutation } from "@tanstack/react-query";
 import { type ReactNode, useRef, useState } from "react";
 import { IconX } from "../icons";
 import { Icon } from "./icon";
@@ -22,8 +23,25 @@ export interface Selection<Row> {
 	readonly clear: () => void;
 }
 
-/** Acts send a request for each row. */
-const MOST_AT_ONCE = 100;
+/** Acts send a dry run and a request for each row, of which a session may send 1,000 in 10 seconds. */
+const MOST_AT_ONCE = 500;
+
+/** Every row that the filter finds, of which the page shows a part. */
+export interface AllRows<Row> {
+	readonly total: number;
+	readonly load: () => Promise<readonly Row[]>;
+}
+
+/** Loads the pages of a list one after the other, until there are as many rows as it has. */
+export async function loadPages<Row>(total: number, page: (number: number) => Promise<readonly Row[]>) {
+	const rows: Row[] = [];
+	for (let number = 0; rows.length < total; number++) {
+		const more = await page(number);
+		if (more.length === 0) break;
+		rows.push(...more);
+	}
+	return rows;
+}
 
 export function useSelection<Row>(rowKey: (row: Row) => Key): Selection<Row> {
 	const [selected, setSelected] = useState<ReadonlyMap<Key, Row>>(new Map());
@@ -56,10 +74,16 @@ export function useSelection<Row>(rowKey: (row: Row) => Key): Selection<Row> {
 /** Renders nothing while no row is selected. */
 export function SelectionBar<Row>({
 	selection,
+	shown,
+	all,
 	noun: [one, many],
 	children,
 }: {
 	readonly selection: Selection<Row>;
+	/** Rows of the page. */
+	readonly shown: readonly Row[];
+	/** Undefined: the page has all of them, or their number is not known. */
+	readonly all: AllRows<Row> | undefined;
 	readonly noun: readonly [one: string, many: string];
 	/** Buttons, at most three. */
 	readonly children: ReactNode;
@@ -71,11 +95,44 @@ export function SelectionBar<Row>({
 			<strong className="num" role="status">
 				{countText(count)} <span className="sr">{count === 1 ? one : many} </span>selected
 			</strong>
+			{all !== undefined && all.total > count && shown.every(selection.isSelected) ? (
+				<SelectAll selection={selection} all={all} many={many} />
+			) : null}
 			{count > MOST_AT_ONCE ? <span>Select at most {countOf(MOST_AT_ONCE, one, many)}</span> : children}
 			<button type="button" data-clear-selection aria-label="Clear the selection" onClick={selection.clear}>
 				<Icon of={IconX} />
 			</button>
 		</div>
+	);
+}
+
+/** After a whole page: the rows of the other pages as well. */
+function SelectAll<Row>({
+	selection,
+	all: { total, load },
+	many,
+}: {
+	readonly selection: Selection<Row>;
+	readonly all: AllRows<Row>;
+	readonly many: string;
+}) {
+	const loading = useMutation({ mutationFn: load, onSuccess: (rows) => selection.chooseAll(rows, true) });
+	if (total > MOST_AT_ONCE) {
+		return (
+			<span className="selection-note">
+				{countText(total)} match; filter to {countText(MOST_AT_ONCE)} to select all
+			</span>
+		);
+	}
+	return (
+		<button type="button" className="selection-all" aria-busy={loading.isPending} onClick={() => loading.mutate()}>
+			{loading.isPending
+				? "Loading…"
+				: loading.isError
+					? `Not loaded; select all ${countText(total)} again`
+					: `Select all ${countText(total)}`}
+			<span className="sr"> {many} that match</span>
+		</button>
 	);
 }
 

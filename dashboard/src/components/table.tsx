@@ -9,7 +9,7 @@ import type { MouseEvent, ReactNode } from "react";
 import { useSearchParams } from "wouter";
 import { IconArrowDown, IconArrowUp } from "../icons";
 import { Icon } from "./icon";
-import { PickPage, PickRow, type Selection, SelectionBar } from "./selection";
+import { type AllRows, PickPage, PickRow, type Selection, SelectionBar } from "./selection";
 
 export interface Column<Row> {
 	readonly title: string;
@@ -36,6 +36,8 @@ export interface Pick<Row> {
 	readonly noun: readonly [one: string, many: string];
 	/** Buttons, at most three. */
 	readonly acts: ReactNode;
+	/** Undefined: the page has all rows, or their number is not known. */
+	readonly all?: AllRows<Row> | undefined;
 }
 
 /** The order of a list. */
@@ -174,7 +176,7 @@ export function DataTable<Row>({
 	return (
 		<div>
 			{table}
-			<SelectionBar selection={pick.selection} noun={pick.noun}>
+			<SelectionBar selection={pick.selection} shown={rows} all={pick.all} noun={pick.noun}>
 				{pick.acts}
 			</SelectionBar>
 		</div>

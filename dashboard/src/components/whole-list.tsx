@@ -67,15 +67,19 @@ export function WholeList<Row>({
 	const wanted = address.get("q") ?? "";
 	const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
 	const kind = chips.find(({ value }) => value === address.get("kind"));
-	const found = rows.filter((row) => {
+	const matching = rows.filter((row) => {
 		const text = textOf(row).toLowerCase();
-		return words.every((word) => text.includes(word)) && kind?.has(row) !== false;
+		return words.every((word) => text.includes(word));
 	});
+	const found = matching.filter((row) => kind?.has(row) !== false);
+	// Numbers of a list that was cut would be those of its part.
+	const isCut = rows.length >= MOST_ROWS;
+	const countBy = (has: (row: Row) => boolean) => (isCut ? {} : { count: matching.filter(has).length });
 	const fieldOf = columns.find((column) => column.sort === sorting.by)?.value;
 	const sorted = fieldOf === undefined ? found : sortedBy(found, fieldOf, sorting.isDescending);
 	const { page, items, hasNext } = pageOf(sorted, requested);
 	const [one, many] = noun;
-	const total = `${countOf(rows.length, one, many)}${rows.length >= MOST_ROWS ? " or more" : ""}`;
+	const total = `${countOf(rows.length, one, many)}${isCut ? " or more" : ""}`;
 	const filter = (name: "q" | "kind", text: string) =>
 		setAddress(
 			(before) => {
@@ -113,8 +117,8 @@ export function WholeList<Row>({
 						label={`Kinds of ${many}`}
 						value={kind?.value ?? ""}
 						choices={[
-							{ value: "", label: "All", count: rows.length },
-							...chips.map(({ value, label: name, has }) => ({ value, label: name, count: rows.filter(has).length })),
+							{ value: "", label: "All", ...countBy(() => true) },
+							...chips.map(({ value, label: name, has }) => ({ value, label: name, ...countBy(has) })),
 						]}
 						onChoose={(value) => filter("kind", value)}
 					/>
@@ -130,7 +134,7 @@ export function WholeList<Row>({
 					rowKey={rowKey}
 					columns={columns}
 					factsOf={factsOf}
-					pick={pick}
+					pick={pick && { ...pick, all: { total: found.length, load: async () => found } }}
 					sorting={sorting}
 					onSort={sort}
 				/>

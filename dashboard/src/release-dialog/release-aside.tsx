@@ -33,6 +33,7 @@ export function ReleaseAside({ choice, plans }: { readonly choice: ReleaseChoice
 				fate
 			) : (
 				<WhoChanges
+					appId={choice.appId}
 					plan={shown}
 					staged={how.isStaged ? (preview.plan ?? preview.lastPlan) : undefined}
 					isOld={whole.plan === undefined || (how.isStaged && preview.plan === undefined)}

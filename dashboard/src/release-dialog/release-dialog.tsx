@@ -11,6 +11,7 @@ import { Icon } from "../components/icon";
 import { useIsPhone } from "../components/phone";
 import { IconRocket } from "../icons";
 import { UploadControl, UploadProgress } from "../upload/zip-parts";
+import { Approvers } from "./approvers";
 import { type ReleaseAct, useReleaseAct } from "./release-act";
 import { ReleaseAside } from "./release-aside";
 import { type Plans, type ReleaseChoice, type ReleaseSubject, usePlans, useReleaseChoice } from "./release-choice";
@@ -91,7 +92,7 @@ function StopUpload({ onStop }: { readonly onStop: () => void }) {
 }
 
 function Footnote({
-	choice: { needsApproval, bundle, target },
+	choice: { appId, needsApproval, bundle, target },
 	plans,
 	isUploaded,
 }: {
@@ -104,7 +105,7 @@ function Footnote({
 		<>
 			{isPhone && plans.shown !== undefined ? <b className="strong">{leadText(plans.shown)}</b> : null}
 			{needsApproval ? (
-				<span className="soft small">{target.name} is protected: another person has to approve the release.</span>
+				<Approvers appId={appId} name={target.name} />
 			) : bundle.file !== null && !isUploaded ? (
 				<span className="muted small">Uploaded when you release</span>
 			) : null}

@@ -13,15 +13,19 @@ import { Misfits } from "../components/native-packages";
 import { countOf, countText, percentText } from "../components/size";
 import { IconDeviceMobile } from "../icons";
 import type { Way } from "./release-plan";
+import { Remedies } from "./remedy";
 
 const MOST_ROWS = 6;
 
 interface Row {
 	readonly name: string;
 	readonly devices: number;
+	/** Links below the name. */
+	readonly remedies?: ReactNode;
 }
 
 export function WhoChanges({
+	appId,
 	plan,
 	staged,
 	isOld,
@@ -32,6 +36,7 @@ export function WhoChanges({
 	live,
 	fate,
 }: {
+	readonly appId: string;
 	/** The plan for every device. */
 	readonly plan: Plan;
 	/** The plan of the first step, for a release in steps. */
@@ -50,7 +55,7 @@ export function WhoChanges({
 	const moving = sumOf(moves);
 	const gets = sumOf(ofChannel(plan, name).filter(({ before, after }) => isGiven(before, after, version)));
 	const others = movesOf({ ...plan, outcomes: plan.outcomes.filter(({ after }) => after.version !== version) });
-	const unreached = unreachedOf(plan, name);
+	const unreached = unreachedOf(plan, name, version);
 	const builds = plan.store_builds
 		.map(({ version_build, offered }) => ({ name: version_build, devices: offered[version] ?? 0 }))
 		.filter(({ devices }) => devices > 0);
@@ -75,7 +80,11 @@ export function WhoChanges({
 			<Rows title="Get another bundle" rows={others.map(({ text, devices }) => ({ name: text, devices }))} />
 			<Rows
 				title="Do not get it"
-				rows={unreached.map(({ reason, devices }) => ({ name: reason, devices }))}
+				rows={unreached.map((group) => ({
+					name: group.reason,
+					devices: group.devices,
+					remedies: <Remedies group={group} at={{ appId, name, version }} />,
+				}))}
 				sum={{ name: `Devices on ${name}`, devices: plan.channel_devices }}
 				between={[
 					{ name: `already run ${version}`, devices: upToDate(plan, name) },
@@ -101,7 +110,7 @@ const ofChannel = ({ outcomes }: Plan, name: string) => outcomes.filter(({ after
 const isGiven = (before: Outcome["before"], after: Outcome["after"], version: string) =>
 	after.outcome === "update" && after.version === version && !isSameVersion(before, after);
 const upToDate = (plan: Plan, name: string) =>
-	sumOf(ofChannel(plan, name).filter(({ after }) => after.kind === "up_to_date"));
+	sumOf(ofChannel(plan, name).filter(({ after }) => after.kind === "up_to_date" && !after.pinned));
 const offeredBefore = (plan: Plan, name: string, version: string) =>
 	sumOf(
 		ofChannel(plan, name).filter(
@@ -145,14 +154,20 @@ function Rows({
 	if (rows.length === 0 && (sum === undefined || also.length === 0)) return null;
 	const shown = rows.slice(0, MOST_ROWS);
 	const rest = sumOf(rows.slice(MOST_ROWS));
-	const all = [...shown, ...(rest === 0 ? [] : [{ name: `${rows.length - MOST_ROWS} smaller groups`, devices: rest }])];
+	const all: readonly Row[] = [
+		...shown,
+		...(rest === 0 ? [] : [{ name: `${rows.length - MOST_ROWS} smaller groups`, devices: rest }]),
+	];
 	return (
 		<div className="stack">
 			<h3>{title}</h3>
 			<ul className="plain release-tally">
-				{[...all, ...also].map(({ name, devices }) => (
+				{[...all, ...also].map(({ name, devices, remedies }) => (
 					<li key={name}>
-						<span>{name}</span>
+						<span className="stack">
+							<span>{name}</span>
+							{remedies}
+						</span>
 						<b className="num">{countText(devices)}</b>
 					</li>
 				))}

@@ -196,6 +196,7 @@ export interface InvitationsTable {
 	role_name: string;
 	token_hash: string;
 	invited_by: string;
+	note: string | null;
 	expires_at_ms: number;
 	created_at_ms: number;
 }

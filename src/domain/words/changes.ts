@@ -106,6 +106,7 @@ const VERBS: Readonly<Record<string, string>> = {
 	add: "added",
 	remove: "removed",
 	accept: "accepted",
+	decline: "declined",
 	transfer: "transferred",
 	transfer_offer: "offered",
 	transfer_withdraw: "withdrew the offer of",

@@ -7,10 +7,13 @@ import { holds } from "../../authz/decide";
 import {
 	BUNDLE_ORDERS,
 	BUNDLE_STATES,
+	bundleCounts,
 	bundlesPage,
 	foundBundles,
+	MOST_COUNTED,
 	MOST_FILTERED,
 	MOST_SEARCHED,
+	type StateCounts,
 } from "../../db/bundle-list";
 import { type BundleListRow, keptUntilMs, MOST_DEVICES_READ } from "../../db/bundles";
 import type { NamedRows } from "../../db/named-reads";
@@ -124,6 +127,17 @@ export const bundleListSchema = v.array(v.strictObject(listedFields));
 export const bundleTotalsSchema = v.strictObject({
 	total: v.number(),
 	complete: v.boolean(),
+	/** By state, whichever one is asked for. */
+	states: v.nullable(
+		v.strictObject({
+			all: v.number(),
+			live: v.number(),
+			unused: v.number(),
+			preview: v.number(),
+			unfinished: v.number(),
+			deleted: v.nullable(v.number()),
+		}),
+	),
 	bundles: v.array(
 		v.strictObject({
 			...listedFields,
@@ -143,6 +157,7 @@ function load(query: Query) {
 	return {
 		bundles: bundlesPage(app_id, query, query, bounds),
 		found: totals ? foundBundles(app_id, query, query) : undefined,
+		states: totals && page === 0 ? bundleCounts(app_id, query.search) : undefined,
 	};
 }
 type Loaded = NamedRows<ReturnType<typeof load>>;
@@ -161,7 +176,7 @@ const shownFor =
 /** The answer with the total. */
 function totalsOf(
 	query: Query,
-	{ found: [found] }: Loaded,
+	{ found: [found], states: [counted] }: Loaded,
 	rows: readonly BundleListRow[],
 	names: ReadonlyMap<string, string>,
 ): v.InferOutput<typeof bundleTotalsSchema> {
@@ -176,7 +191,12 @@ function totalsOf(
 			},
 		};
 	});
-	return { total: found?.total ?? 0, complete: found?.complete !== 0, bundles };
+	return {
+		total: found?.total ?? 0,
+		complete: found?.complete !== 0,
+		states: counted == null || counted.states === null ? null : (JSON.parse(counted.states) as StateCounts),
+		bundles,
+	};
 }
 
 export const listBundles = endpoint({
@@ -199,9 +219,11 @@ export const listBundles = endpoint({
 		"`unfinished` (its upload is not complete) or `deleted`.",
 		"Without `state` the list has every bundle that is complete.",
 		"`sort` is created, version or size, `order` asc or desc.",
-		"With `totals=true` the answer is `{total, complete, bundles}`, and each bundle has `deleted_at` and",
+		"With `totals=true` the answer is `{total, complete, states, bundles}`, and each bundle has `deleted_at` and",
 		"`uploaded_by`, whose `name` is null for callers without app.read_audit.",
 		"`total` is the number of bundles that the filters find.",
+		"`states` are the numbers of bundles in each state that the search finds; null for an app with more",
+		`than ${MOST_COUNTED} bundles, and on later pages.`,
 		"",
 		`A filter looks at the first ${MOST_FILTERED} bundles of the order, a search at`,
 		`${MOST_SEARCHED.toLocaleString("en-US")}; \`complete\` is false if the app has more.`,
@@ -237,6 +259,7 @@ export const findBundles = endpoint({
 		response: {
 			total: 1,
 			complete: true,
+			states: { all: 1, live: 1, unused: 0, preview: 1, unfinished: 0, deleted: 0 },
 			bundles: [
 				{ ...EXAMPLE_BUNDLE, deleted_at: null, uploaded_by: { type: "api_key" as const, name: "CI of the shop" } },
 			],

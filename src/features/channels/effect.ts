@@ -42,6 +42,8 @@ const answer = v.strictObject({
 	channel: v.nullable(v.string()),
 	/** Form of the offered update. */
 	package: v.nullable(v.picklist(["all", "zip", "delta"])),
+	/** The bundle is set for the device, so no channel decides it. */
+	pinned: v.boolean(),
 });
 type Answer = v.InferOutput<typeof answer>;
 export const outcomesSchema = v.array(
@@ -355,5 +357,6 @@ function answerOf(decision: Decision): Answer {
 		kind: decision.outcome === "none" ? decision.kind : null,
 		channel: decision.resolved?.name ?? null,
 		package: decision.outcome === "update" ? decision.form : null,
+		pinned: decision.targetBy === "override",
 	};
 }

@@ -28,6 +28,7 @@ export const whatIf = endpoint({
 		"The body is that of POST /channel, with `days`: each device that was seen in the last `days`",
 		`(${EFFECT_DAYS} by default) is decided with the channels as they are and as they would be, and`,
 		"counted under both answers.",
+		"`pinned`: an override sets its bundle.",
 		"An answer without an update has its `error` and `kind`: `up_to_date`, `blocked` by a rule of",
 		"the channel, or `failed`.",
 		"Nothing is written.",
@@ -132,6 +133,7 @@ export const whatIf = endpoint({
 						kind: "up_to_date",
 						channel: "production",
 						package: null,
+						pinned: false,
 					},
 					after: {
 						outcome: "update",
@@ -140,6 +142,7 @@ export const whatIf = endpoint({
 						kind: null,
 						channel: "production",
 						package: "zip",
+						pinned: false,
 					},
 					changed: true,
 					devices: 1100,

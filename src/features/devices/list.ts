@@ -70,6 +70,10 @@ export const deviceListSchema = v.union([v.array(deviceSchema), deviceSchema]);
 export const deviceTotalsSchema = v.strictObject({
 	total: v.number(),
 	complete: v.boolean(),
+	/** With any platform and with each. */
+	platforms: v.nullable(
+		v.strictObject({ all: v.number(), ios: v.number(), android: v.number(), electron: v.number() }),
+	),
 	devices: v.array(listedDeviceSchema),
 });
 
@@ -104,6 +108,8 @@ const shownIn =
 	(row: DeviceRow) =>
 		deviceAnswer(app_id, hidesCustomIds(loaded) ? { ...row, custom_id: null } : row);
 
+const NONE = { all: 0, ios: 0, android: 0, electron: 0 };
+
 /** No device is found by a custom id that is hidden. */
 const findsNone = ({ custom_id }: Query, loaded: Loaded) => custom_id !== undefined && hidesCustomIds(loaded);
 
@@ -124,14 +130,14 @@ async function totalsOf(
 	loaded: Loaded,
 	scopeRow: AppScopeRow,
 ): Promise<v.InferOutput<typeof deviceTotalsSchema>> {
-	if (findsNone(query, loaded)) return { total: 0, complete: true, devices: [] };
+	if (findsNone(query, loaded)) return { total: 0, complete: true, platforms: NONE, devices: [] };
 	const channelId = query.channel === undefined ? undefined : (loaded.channel[0]?.id ?? null);
 	const offset = query.page * PAGE_SIZE;
 	const found = await readListedDevices(reading, filterOf(query, loaded), channelId, query, PAGE_SIZE, offset);
-	const { total, isComplete, devices } = found;
+	const { total, isComplete, platforms, devices } = found;
 	const shown = shownIn(scopeRow, loaded);
 	const listed = devices.map((row) => ({ ...shown(row), last_failure: lastFailure(row) }));
-	return { total, complete: isComplete, devices: listed };
+	return { total, complete: isComplete, platforms, devices: listed };
 }
 
 export const listDevices = endpoint({
@@ -152,10 +158,11 @@ export const listDevices = endpoint({
 		"any case: among the 2,500 devices that reported last, and those whose id begins with it.",
 		"`last_seen_at` may be up to 7 days before the last report of a device that changes nothing.",
 		"",
-		"With `totals=true` the answer is `{total, complete, devices}`, in the order of `last_seen_at`,",
+		"With `totals=true` the answer is `{total, complete, platforms, devices}`, in the order of `last_seen_at`,",
 		"newest first, unless `sort` (and `order`) says otherwise: `name` is the custom id, or the id",
 		"of a device without one.",
-		"`total` is the number of devices that the filters find.",
+		"`total` is the number of devices that the filters find, and `platforms` the number with each platform,",
+		"whatever `platform` asks for; null if the app has more devices than are read.",
 		`Without a filter, \`total\` counts up to ${MOST_COUNTED} devices from the page on.`,
 		`With filters or another order, this form reads at most ${MOST_FILTERED} devices of the channel,`,
 		"version, key or custom id, or those seen last; with `search` at most",
@@ -196,7 +203,12 @@ export const listRecentDevices = endpoint({
 	errors: [],
 	example: {
 		query: { app_id: "com.example.app", search: "b5a3" },
-		response: { total: 1, complete: true, devices: [{ ...EXAMPLE_DEVICE_RECORD, last_failure: null }] },
+		response: {
+			total: 1,
+			complete: true,
+			platforms: { all: 1, ios: 0, android: 1, electron: 0 },
+			devices: [{ ...EXAMPLE_DEVICE_RECORD, last_failure: null }],
+		},
 	},
 	load: ({ query }) => load({ ...query, totals: true }),
 	async handle({ deps, db, loaded, input: { query }, scope, scopeRow }) {

@@ -3,7 +3,7 @@
  */
 import type { AppId } from "../../authz/decide";
 import type { Database } from "../../db/client";
-import { type DeviceOrder, type ListedRow, listedDevices } from "../../db/device-list";
+import { type DeviceOrder, type ListedRow, listedDevices, type PlatformCounts } from "../../db/device-list";
 import type { OverrideRow } from "../../db/device-overrides";
 import {
 	type ChannelPlaces,
@@ -48,6 +48,14 @@ export async function readDevices(
 	return joined(reading, rows);
 }
 
+interface Listed {
+	readonly devices: readonly DeviceRow[];
+	readonly total: number;
+	readonly isComplete: boolean;
+	/** Null: too many to count. */
+	readonly platforms: PlatformCounts | null;
+}
+
 /**
  * Devices that `listedDevices` finds, the number of all that it finds, and whether it read all of
  * the app.
@@ -59,13 +67,18 @@ export async function readListedDevices(
 	order: DeviceOrder,
 	limit: number,
 	offset: number,
-): Promise<{ readonly devices: readonly DeviceRow[]; readonly total: number; readonly isComplete: boolean }> {
+): Promise<Listed> {
 	const { deps, binding, appId } = reading;
 	const page = listedDevices(appId, filter, channelId, order, limit, offset);
 	const [{ rows }] = await openTelemetry(deps, binding).batch([page]);
-	const { total = 0, is_complete = 1 } = rows[0] ?? {};
+	const { total = 0, is_complete = 1, platforms = null } = rows[0] ?? {};
 	const found = rows.filter((row): row is ListedRow & ReportedRow => row.device_id !== null);
-	return { devices: await joined(reading, found), total, isComplete: is_complete === 1 };
+	return {
+		devices: await joined(reading, found),
+		total,
+		isComplete: is_complete === 1,
+		platforms: platforms === null ? null : JSON.parse(platforms),
+	};
 }
 
 async function joined({ db, appId }: Reading, devices: readonly ReportedRow[]): Promise<DeviceRow[]> {

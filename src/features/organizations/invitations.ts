@@ -1,8 +1,8 @@
 /**
- * Shows and accepts invitations. The token is the credential of a new account; the owner of an
- * existing account must also sign in or enter a code. One batch accepts an invitation: it creates
- * the account, the membership and, unless the request wants none, a first API key, and deletes the
- * invitation. Every invalid invitation gets the same error.
+ * Shows, accepts and declines invitations. The token is the credential of a new account; the owner
+ * of an existing account must also sign in or enter a code. One batch accepts an invitation: it
+ * creates the account, the membership and, unless the request wants none, a first API key, and
+ * deletes the invitation. Every invalid invitation gets the same error.
  */
 import { type CompiledQuery, sql } from "kysely";
 import * as v from "valibot";
@@ -33,7 +33,7 @@ import { DAY_MS } from "../../domain/time";
 import { ApiError, serviceUnavailable } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";
-import { label, optional, rfc3339, text, time } from "../../http/schemas";
+import { acknowledgement, label, OK, optional, rfc3339, text, time } from "../../http/schemas";
 import {
 	currentTokenHash,
 	newSession,
@@ -65,6 +65,7 @@ export const showInvitation = endpoint({
 		role: v.string(),
 		permissions: v.array(v.string()),
 		invited_by: v.string(),
+		note: v.nullable(v.string()),
 		expires_at: time,
 	}),
 	errors: ["invitation_not_found"],
@@ -76,6 +77,7 @@ export const showInvitation = endpoint({
 			role: WEAKEST_MEMBER_ROLE,
 			permissions: ["org.read"],
 			invited_by: "grace@example.com",
+			note: "Welcome",
 			expires_at: "2026-11-28T08:00:00.000Z",
 		},
 	},
@@ -88,8 +90,42 @@ export const showInvitation = endpoint({
 			role: role.name,
 			permissions: [...role.permissions],
 			invited_by: invitation.inviter_email,
+			note: invitation.note,
 			expires_at: rfc3339(invitation.expires_at_ms),
 		};
+	},
+});
+
+export const declineInvitation = endpoint({
+	method: "POST",
+	path: "/invitation/decline",
+	tag: "Members",
+	summary: "Decline an invitation, whose link stops working",
+	description: "The activity of the organization says so.",
+	access: { public: WHY_PUBLIC },
+	body: v.object({ token: tokenField }),
+	response: acknowledgement,
+	errors: ["invitation_not_found", "too_many_requests"],
+	example: { body: { token: EXAMPLE_TOKEN }, response: OK },
+	load: ({ body }, nowMs) => ({ invitation: invitationByToken(hashKey(body.token), nowMs) }),
+	async handle({ db, input, loaded, actor, nowMs }) {
+		const { invitation, role } = validInvitation(loaded.invitation[0]);
+		const { id, email, user_id } = invitation;
+		const orgId = invitation.org_id as OrgId;
+		await db.batch([
+			guard(
+				invitationIsGood(invitation, hashKey(input.body.token), role, neededToInvite(role), nowMs),
+				invitationNotFound,
+			),
+			deleteInvitation(orgId, email),
+			auditStatement({ ...actor, type: "user", id: user_id, name: email }, nowMs, {
+				orgId,
+				action: "invitation.decline",
+				target: { type: "invitation", id, name: email },
+				before: shownInvitation(role.name, invitation.expires_at_ms),
+			}),
+		]);
+		return OK;
 	},
 });
 

@@ -20,7 +20,7 @@ import { DAY_MS } from "../../domain/time";
 import { ApiError, fieldError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";
-import { optional, personsAddress, rfc3339, time, uuid } from "../../http/schemas";
+import { optional, personsAddress, rfc3339, text, time, uuid } from "../../http/schemas";
 import { orgScope } from "../../http/scope";
 import { promoterGuards } from "../keys/promoter-guards";
 import { changeMemberRole } from "./member-change";
@@ -41,6 +41,8 @@ import {
 } from "./member-rules";
 
 const INVITATION_LIFETIME_MS = INVITATION_DAYS * DAY_MS;
+
+const MOST_NOTE_LETTERS = 500;
 
 /** Values of `invite_type`, an alternative to `role`: role names that similar services use. */
 export const INVITE_TYPES: ReadonlyMap<string, RoleName> = new Map(
@@ -69,12 +71,14 @@ export const inviteMember = endpoint({
 		"A second invitation of the same address replaces the first.",
 		"For somebody who is a member the request changes the role as PUT /organization/members does, with",
 		"its permission, and answers 200 with `uid` and `lowered_api_keys`.",
+		"The page of the link shows `note`.",
 		"`invite_type` is an alternative to `role`.",
 	],
 	body: v.object({
 		orgId: uuid,
 		email: personsAddress,
 		role: optional(memberRole),
+		note: optional(text(MOST_NOTE_LETTERS)),
 		invite_type: optional(v.picklist([...INVITE_TYPES.keys()], `must be one of ${MEMBER_ROLES.join(", ")}`)),
 	}),
 	load: ({ body }, nowMs) => ({
@@ -189,6 +193,7 @@ export const inviteMember = endpoint({
 					role_name: role.name,
 					token_hash: token.hash,
 					invited_by: principal.userId,
+					note: input.body.note?.trim() || null,
 					expires_at_ms: expiresAtMs,
 					created_at_ms: nowMs,
 				}),

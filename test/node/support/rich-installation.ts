@@ -230,6 +230,7 @@ const QUERIES: Readonly<Record<string, string>> = {
 	"/bundle/download": "version=1.1.0",
 	"/bundle/files": "version=1.3.0",
 	"/bundle/list": "app_id=$app",
+	"/channel/approvers": "channel=production",
 	"/channel/history": "channel=production",
 	"/channel/rollout": "channel=production",
 	"/channel_self": "platform=ios",

@@ -258,6 +258,17 @@ describe("GET /bundle?totals=true", () => {
 			query: { app_id: app.appId, version: "1.2.0" },
 		});
 		expect(removed.status).toBe(200);
+		// The number beside each state is what its list has, whichever state is asked for.
+		for (const search of [{}, { search: "1." }]) {
+			const { states } = (await get("/bundle", { totals: "true", state: "live", ...search })).body;
+			const kinds = Object.keys(states);
+			expect(kinds.sort()).toEqual(["all", "deleted", "live", "preview", "unfinished", "unused"]);
+			for (const kind of kinds) {
+				const of = kind === "all" ? {} : { state: kind };
+				const { total } = (await get("/bundle", { totals: "true", ...of, ...search })).body;
+				expect(states[kind], `${kind} ${JSON.stringify(search)}`).toBe(total);
+			}
+		}
 		expect(await names({ state: "live" })).toEqual([1, "1.1.0"]);
 		// 1.0.0 is kept for a rollback.
 		expect(await names({ state: "unused" })).toEqual([2, "2.0.0-pr.1", "1.3.0"]);

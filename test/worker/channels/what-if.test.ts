@@ -331,6 +331,7 @@ describe("the devices of POST /channel/what_if", () => {
 					kind: "up_to_date",
 					channel: "production",
 					package: null,
+					pinned: false,
 				},
 				after: {
 					outcome: "none",
@@ -339,6 +340,7 @@ describe("the devices of POST /channel/what_if", () => {
 					kind: "failed",
 					channel: null,
 					package: null,
+					pinned: false,
 				},
 				changed: true,
 				devices: 5000,

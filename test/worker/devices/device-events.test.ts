@@ -270,7 +270,14 @@ describe("GET /device?totals=true", () => {
 		}
 		await deliver();
 		const first = await list();
-		expect(first).toMatchObject({ total: 55, complete: true });
+		const platforms = { all: 55, ios: 0, android: 55, electron: 0 };
+		expect(first).toMatchObject({ total: 55, complete: true, platforms });
+		// The numbers of the other platforms stay while one is chosen.
+		expect(await list({ platform: "ios" })).toMatchObject({ total: 0, platforms });
+		expect(await list({ sort: "name" })).toMatchObject({ platforms });
+		expect(await list({ search: "ada@", platform: "ios" })).toMatchObject({
+			platforms: { ...platforms, all: 1, android: 1 },
+		});
 		const second = await list({ page: "1" });
 		expect([...first.devices, ...second.devices].map(({ device_id }) => device_id)).toEqual(ids.toReversed());
 		expect(await list({ search: "ada@" })).toMatchObject({
@@ -292,13 +299,14 @@ describe("GET /device?totals=true", () => {
 		expect(byName).toEqual(
 			ids.toSorted((one, other) => (nameOf(one) < nameOf(other) ? 1 : -1)).slice(0, byName.length),
 		);
-		expect(await list({ platform: "ios" })).toEqual({ total: 0, complete: true, devices: [] });
+		expect(await list({ platform: "ios" })).toEqual({ total: 0, complete: true, platforms, devices: [] });
 
+		const none = { total: 0, complete: true, platforms: { all: 0, ios: 0, android: 0, electron: 0 }, devices: [] };
 		const named = { totals: "true", custom_id: "Ada@Example.com" };
 		expect((await get("/device", named)).body).toMatchObject({ total: 1, devices: [{ device_id: ids[3] }] });
 		await world.request("PUT", `/app/${app.appId}`, { key: world.adminKey, body: { allow_device_custom_id: false } });
-		expect((await get("/device", named)).body).toEqual({ total: 0, complete: true, devices: [] });
-		expect(await list({ search: "ada@" })).toEqual({ total: 0, complete: true, devices: [] });
+		expect((await get("/device", named)).body).toEqual(none);
+		expect(await list({ search: "ada@" })).toEqual(none);
 		expect((await list({ sort: "name" })).devices.map(({ device_id }) => device_id)).toEqual(
 			ids.toSorted().slice(0, 50),
 		);

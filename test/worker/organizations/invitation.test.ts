@@ -195,8 +195,42 @@ describe("an invitation", () => {
 			role: "org_admin",
 			permissions: expect.arrayContaining(["org.invite_user"]),
 			invited_by: expect.stringContaining("@"),
+			note: null,
 			expires_at: "2026-11-28T08:00:00.000Z",
 		});
+	});
+
+	test("has the words of the inviter, and a change of the role keeps them", async () => {
+		const note = "  Welcome. Start with the beta channel.  ";
+		const token = await invitedToken({ role: "org_member", note });
+		expect((await show(token)).body).toMatchObject({ note: note.trim() });
+		expect((await show(await invitedToken({ role: "org_member", note: "   " }))).body).toMatchObject({ note: null });
+		await invitedToken({ role: "org_member", note });
+		const changed = await world.request("PUT", "/organization/members", {
+			key: world.adminKey,
+			body: { orgId: world.orgId, email, role: "org_admin" },
+		});
+		const link = String(changed.body.link).replace(/.*token=/, "");
+		expect((await show(link)).body).toMatchObject({ role: "org_admin", note: note.trim() });
+		const long = { orgId: world.orgId, email, role: "org_member", note: "a".repeat(501) };
+		expect(await world.request("POST", "/organization/members", { key: world.adminKey, body: long })).toMatchObject({
+			status: 400,
+			body: { moreInfo: { issues: [{ path: "note" }] } },
+		});
+	});
+
+	test("is declined by its token once: it is gone, no account begins, and the activity says so", async () => {
+		const token = await invitedToken();
+		const decline = () => world.request("POST", "/invitation/decline", { body: { token } });
+		const answers = await Promise.all([decline(), decline()]);
+		expect(answers.map(({ status }) => status).sort()).toEqual([200, 404]);
+		expect(await show(token)).toMatchObject({ status: 404, body: { error: "invitation_not_found" } });
+		expect(await membersOf()).toHaveLength(1);
+		const audit = await world.request("GET", "/organization/audit", {
+			key: world.adminKey,
+			query: { orgId: world.orgId },
+		});
+		expect(audit.body[0]).toMatchObject({ action: "invitation.decline", target: { name: email } });
 	});
 });
 

@@ -156,7 +156,7 @@ describe("a page of members", () => {
 		const whole = await page({});
 		expect([whole.body.length, next(whole)]).toEqual([1000, null]);
 		await testEnv.DB.prepare(
-			"INSERT INTO invitations SELECT id || 'x', org_id, 'b@example.com', role_name, token_hash || 'x', invited_by, expires_at_ms, 0 FROM invitations WHERE org_id = ? LIMIT 1",
+			"INSERT INTO invitations (id, org_id, email, role_name, token_hash, invited_by, expires_at_ms, created_at_ms) SELECT id || 'x', org_id, 'b@example.com', role_name, token_hash || 'x', invited_by, expires_at_ms, 0 FROM invitations WHERE org_id = ? LIMIT 1",
 		)
 			.bind(world.orgId)
 			.run();

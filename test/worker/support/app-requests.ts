@@ -194,6 +194,11 @@ export const APP_REQUESTS: Readonly<Record<string, Prepare>> = {
 		await madeChannel(world, app, channel, creators);
 		return { path: "/channel/history", query: { app_id: app.appId, channel } };
 	},
+	"GET /channel/approvers": async (world, app, creators) => {
+		const channel = fresh("pr-approved");
+		await madeChannel(world, app, channel, creators);
+		return { path: "/channel/approvers", query: { app_id: app.appId, channel } };
+	},
 	"GET /release": async (world, app, creators) => {
 		const channel = fresh("pr-released");
 		await madeChannel(world, app, channel, creators);

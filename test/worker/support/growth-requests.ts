@@ -23,6 +23,14 @@ const devicesOfChannels: Prepare = async (world, app) => {
 	return { path: `/statistics/app/${app.appId}/channels`, query: { channel_ids: ids } };
 };
 
+/** The approvers of a channel that requires approval, of whom an organization has many. */
+const approvers: Prepare = async (world, app) => {
+	const query = { app_id: app.appId, channel: "channel-7" };
+	const body = { ...query, protected: true, requires_approval: true, promoters: ["org_member", "org_super_admin"] };
+	await world.request("POST", "/channel", { key: world.adminKey, body });
+	return { path: "/channel/approvers", query };
+};
+
 /** The newest release of a channel. */
 const release =
 	(channel: string): Prepare =>
@@ -166,6 +174,7 @@ const LISTS = [
 		["/channel/rollout", { channel: "channel-7" }],
 		["/publisher", {}],
 	]),
+	["GET /channel/approvers", { channel: "channel-7" }, approvers] as const,
 	["GET /release", { id: "2.0.8" }, list("/release", { channel: "channel-7", id: "2.0.8" })] as const,
 	...["channel-7", "channel-99", "channel-100"].map(
 		(channel) => ["GET /release", { channel }, release(channel)] as const,

@@ -24,6 +24,7 @@ export const PUBLIC_ENDPOINTS: readonly string[] = [
 	"POST /oidc/token",
 	"POST /invitation/show",
 	"POST /invitation/accept",
+	"POST /invitation/decline",
 	"PUT /files/upload/one/:id",
 	"OPTIONS /files/upload/attachments",
 	"GET /files/download/:app/:upload/:part",
@@ -142,6 +143,10 @@ export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
 	}),
 	"POST /invitation/accept": async (world) => ({
 		path: "/invitation/accept",
+		body: { token: await invitationToken(world) },
+	}),
+	"POST /invitation/decline": async (world) => ({
+		path: "/invitation/decline",
 		body: { token: await invitationToken(world) },
 	}),
 	"GET /private/config": async () => ({ path: "/private/config" }),

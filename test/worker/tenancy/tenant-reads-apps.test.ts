@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, test } from "vitest";
 import { cliChannels, deltaObject, missingDeltaPaths } from "../../../src/compat/capgo-cli/queries";
-import { type BUNDLE_STATES, bundlesPage, foundBundles } from "../../../src/db/bundle-list";
+import { type BUNDLE_STATES, bundleCounts, bundlesPage, foundBundles } from "../../../src/db/bundle-list";
 import {
 	bundleById,
 	bundleByName,
@@ -114,6 +114,13 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 			[(of) => bundlesPage(of.publicAppId, { state: state as BundleState }, {}, ALL), expected],
 		]),
 	),
+	bundleCounts: [
+		(of) => bundleCounts(of.publicAppId, undefined),
+		(of) => {
+			const states = Object.entries(FOUND).map(([state, rows]) => [state, rows(of).length] as const);
+			return [{ states: JSON.stringify(Object.fromEntries([["all", 3], ...states])) }];
+		},
+	],
 	foundBundles: [(of) => foundBundles(of.publicAppId, {}, {}), () => [{ total: 3, complete: 1 }]],
 	"foundBundles of a version": [
 		(of) => foundBundles(of.publicAppId, { version: "1.0.0" }, {}),

@@ -15,6 +15,7 @@ import {
 	policiesElsewhere,
 	sealedKeyText,
 } from "../../../src/db/api-keys";
+import { namedKeys, promotersOf } from "../../../src/db/approvers";
 import {
 	type AppFilter,
 	appByPublicId,
@@ -45,6 +46,9 @@ import { NOW_MS } from "../support/world";
 const INVITER_ROLES = JSON.stringify(["org_admin", "app_reader"].map((role) => ({ role, customPermissions: null })));
 const ALL = { limit: 100, offset: 0 } as const;
 const KEYS: ApiKeyFilter = { orgIds: [], ownKeyId: "absent", orgId: undefined, unusedSinceMs: undefined };
+
+const APPROVAL = { promoters: JSON.stringify(["org_admin"]), mailed: ["org_admin"] };
+const placeOf = ({ org, app, channel }: TenantRows) => ({ orgId: org, appId: app, channelId: channel });
 
 const keys = (filter: (of: TenantRows) => Partial<ApiKeyFilter>) => (of: TenantRows) =>
 	apiKeysPage({ ...KEYS, ...filter(of) }, ALL.limit, ALL.offset);
@@ -194,6 +198,24 @@ const PEOPLE: Readonly<Record<string, Read>> = {
 		() => [],
 	],
 	"invitationByToken of an expired invitation": [(of) => invitationByToken(`token-${of.name}-late`, NOW_MS), () => []],
+	promotersOf: [
+		(of) => promotersOf({ ...APPROVAL, ...placeOf(of), except: "absent" }, NOW_MS, ALL.limit),
+		(of) => [{ id: of.user, email: of.email, has_passkey: 0, is_mailed: 0 }],
+	],
+	"promotersOf but the own account": [
+		(of) => promotersOf({ ...APPROVAL, ...placeOf(of), except: of.user }, NOW_MS, ALL.limit),
+		() => [],
+	],
+	"promotersOf by the account of another tenant": [
+		(of) =>
+			promotersOf(
+				{ ...APPROVAL, ...placeOf(of), promoters: JSON.stringify([otherThan(of).user]), except: "absent" },
+				NOW_MS,
+				ALL.limit,
+			),
+		() => [],
+	],
+	namedKeys: [(of) => namedKeys(of.org, JSON.stringify([of.key, otherThan(of).key]), "absent"), () => [{ keys: 1 }]],
 	membersOf: [
 		(of) => membersOf(of.org, undefined, NOW_MS, ALL.limit, ALL.offset),
 		(of) => [

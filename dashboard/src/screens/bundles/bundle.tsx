@@ -6,7 +6,7 @@ import { Button, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { ask, useAsk, useChange } from "../../api";
+import { ask, useAsk, useChange, usePage } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { KeyValues } from "../../components/card";
@@ -17,8 +17,9 @@ import { Confirm } from "../../components/form-dialog";
 import { Icon } from "../../components/icon";
 import { KeptUntil, runningText } from "../../components/kept-until";
 import { ButtonLink, TextLink } from "../../components/link";
+import { Found, isMissing, Missing } from "../../components/missing";
 import { notify } from "../../components/notify";
-import { Empty, Screen } from "../../components/screen";
+import { Screen } from "../../components/screen";
 import { countOf, sizeText } from "../../components/size";
 import { Time } from "../../components/time";
 import { useBundleDeletionPlan } from "../../dry-runs";
@@ -38,21 +39,21 @@ import "./bundles.css";
 
 export default function Bundle({ appId, orgId, item }: AppItemProps) {
 	const bundles = useAsk("GET /bundle", { query: { app_id: appId, version: item } });
+	const isNone = isMissing(bundles.error) || bundles.data?.length === 0;
+	const others = usePage("GET /bundle", { query: { app_id: appId } }, 0, { enabled: isNone });
+	const missing = {
+		kind: "bundle",
+		name: item,
+		because: "It was deleted, its upload never finished, or the app never had it.",
+		others: others.data?.items.map(({ name }) => ({ name, to: bundlePath(appId, name) })),
+		list: { to: appPath(appId, "bundles"), label: "All bundles" },
+	};
 	return (
-		<Answer query={bundles} what={`the bundle ${item}`}>
+		<Found query={bundles} {...missing}>
 			{([bundle]) =>
-				bundle === undefined ? (
-					<Screen title={item}>
-						<Empty title="Bundle not found">
-							It was deleted, or its upload never finished.{" "}
-							<TextLink to={appPath(appId, "bundles")}>View all bundles</TextLink>
-						</Empty>
-					</Screen>
-				) : (
-					<Details appId={appId} orgId={orgId} bundle={bundle} />
-				)
+				bundle === undefined ? <Missing {...missing} /> : <Details appId={appId} orgId={orgId} bundle={bundle} />
 			}
-		</Answer>
+		</Found>
 	);
 }
 

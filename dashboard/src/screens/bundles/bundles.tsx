@@ -5,18 +5,18 @@
 import { Button } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
-import { type AnswerOf, ask, type RequestOf, useAllPages } from "../../api";
+import { type AnswerOf, ask, type RequestOf, useAllPages, useAsk } from "../../api";
 import { Answer, Loading } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import type { Channel } from "../../components/channel-badges";
 import { useDo } from "../../components/do";
 import { type Attempts, FailureRate, failedText, useAttempts } from "../../components/failure-rate";
-import { FilterBar } from "../../components/filter-bar";
+import { FilterBar, withCounts } from "../../components/filter-bar";
 import { givenFilters, useFilters } from "../../components/filters";
 import { KeptUntil } from "../../components/kept-until";
 import { TextLink } from "../../components/link";
 import { Empty, Screen } from "../../components/screen";
-import { useSelection } from "../../components/selection";
+import { loadPages, useSelection } from "../../components/selection";
 import { countOf, sizeText } from "../../components/size";
 import { type Column, DataTable, Pager, usePageNumber, useSorting } from "../../components/table";
 import { Time } from "../../components/time";
@@ -46,17 +46,22 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
 	const [filters, setFilters] = useFilters(FILTERS);
 	const [sorting, sort] = useSorting("created", ORDERS);
-	const query = {
+	const queryOf = (number: number) => ({
 		app_id: appId,
-		page: String(page),
+		page: String(number),
 		...givenFilters(filters),
 		...(isOrder(sorting.by) ? { sort: sorting.by, order: sorting.isDescending ? "desc" : "asc" } : {}),
-	};
+	});
+	const query = queryOf(page);
+	const ofPage = (number: number) =>
+		ask("GET /bundle?totals=true", { query: queryOf(number) } as RequestOf<"GET /bundle?totals=true">);
 	const bundles = useQuery<AnswerOf<"GET /bundle?totals=true">, Error>({
-		queryKey: ["GET /bundle?totals=true", query],
-		queryFn: () => ask("GET /bundle?totals=true", { query } as RequestOf<"GET /bundle?totals=true">),
+		queryKey: ["GET /bundle?totals=true", { query }],
+		queryFn: () => ofPage(page),
 		placeholderData: keepPreviousData,
 	});
+	// The first page has the numbers of the states.
+	const first = useAsk("GET /bundle?totals=true", { query: queryOf(0) } as RequestOf<"GET /bundle?totals=true">);
 	const may = useAppMay(appId, orgId);
 	const [dialog, setDialog] = useState<"upload" | "clean" | "selected" | undefined>();
 	const selection = useSelection<ListedBundle>(({ id }) => id);
@@ -86,7 +91,7 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 				filters={filters}
 				onFilter={setFilters}
 				search={{ name: "search", label: "Find bundles" }}
-				chips={{ name: "state", label: "State", choices: STATES }}
+				chips={{ name: "state", label: "State", choices: withCounts(STATES, first.data?.states ?? {}) }}
 			/>
 			<Answer query={bundles} what="bundles">
 				{({ bundles: items, total, complete }) =>
@@ -127,6 +132,12 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 												selection,
 												nameOf,
 												noun: NOUN,
+												all: complete
+													? {
+															total,
+															load: () => loadPages(total, async (number) => (await ofPage(number)).bundles),
+														}
+													: undefined,
 												acts: (
 													<button type="button" onClick={() => setDialog("selected")}>
 														Delete…

@@ -2,18 +2,19 @@
 import { Button } from "@mantine/core";
 import { useState } from "react";
 import { FIELD_LABELS } from "../../../../src/domain/updates/channel-fields";
-import { type AnswerOf, useAsk } from "../../api";
-import { Answer } from "../../components/answer";
+import { type AnswerOf, useAllPages, useAsk } from "../../api";
 import { Card, Properties } from "../../components/card";
 import { ChannelBadges, type Channel as ChannelOf, platformsOf } from "../../components/channel-badges";
 import { ChannelProblems } from "../../components/channel-problems";
 import { useDo } from "../../components/do";
 import { Icon } from "../../components/icon";
+import { Found, isMissing } from "../../components/missing";
 import type { Outcome } from "../../components/release-timeline";
 import { RolloutNotice } from "../../components/rollout-notice";
 import { Screen } from "../../components/screen";
 import { Time, utcDay } from "../../components/time";
 import { IconRocket } from "../../icons";
+import { appPath, channelPath } from "../../paths";
 import { useChannelMay } from "../../permissions";
 import { actorOf, useReleases } from "../../releases";
 import type { AppItemProps } from "../../screen-props";
@@ -29,12 +30,23 @@ type Dialog = ChannelDialog | "delete";
 
 export default function Channel({ appId, orgId, item }: AppItemProps) {
 	const channel = useAsk("GET /channel", { query: { app_id: appId, channel: item } });
+	const others = useAllPages(
+		"GET /channel",
+		{ query: { app_id: appId, limit: "1000" } },
+		{ enabled: isMissing(channel.error) },
+	);
 	return (
-		<Answer query={channel} what={`the channel ${item}`}>
+		<Found
+			query={channel}
+			kind="channel"
+			name={item}
+			others={others.data?.map(({ name }) => ({ name, to: channelPath(appId, name) }))}
+			list={{ to: appPath(appId, "channels"), label: "All channels" }}
+		>
 			{(answer) =>
 				Array.isArray(answer) ? null : <Details appId={appId} orgId={orgId} channel={answer as ChannelOf} />
 			}
-		</Answer>
+		</Found>
 	);
 }
 
@@ -73,6 +85,8 @@ function Details({
 	const [mayPromote, maySet] = [may("channel.promote_bundle") === true, may("channel.update_settings") === true];
 	useDo("release", () => setDialog("release"), mayPromote);
 	useDo("rollback", () => setDialog("rollback"), mayPromote);
+	const mayEdit = maySet && (!channel.protected || may("app.update_user_roles") === true);
+	useDo("edit", () => setDialog("edit"), mayEdit);
 	const outcomes = useOutcomes(appId, channel.name);
 	const history = useReleases(appId, { channel: channel.name });
 	const releases = history.data?.pages.flat() ?? [];
@@ -119,7 +133,7 @@ function Details({
 							Release
 						</Button>
 					) : null}
-					{maySet && (!channel.protected || may("app.update_user_roles") === true) ? (
+					{mayEdit ? (
 						<Button variant="default" onClick={() => setDialog("edit")}>
 							Edit channel
 						</Button>

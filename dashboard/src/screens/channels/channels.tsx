@@ -277,6 +277,7 @@ function Previews({
 		selection,
 		nameOf: (channel) => channel.name,
 		noun: NOUN,
+		all: { total: previews.length, load: async () => previews },
 		acts: (
 			<button type="button" onClick={() => setDeleting(true)}>
 				Delete…

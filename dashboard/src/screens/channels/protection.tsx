@@ -67,6 +67,7 @@ export function ChannelProtection({
 	readonly maySet: boolean;
 }) {
 	const [isEditing, setEditing] = useState(false);
+	useDo("protect", () => setEditing(true), maySet);
 	const named = channel.promoters.filter(isRole);
 	// Readers of a channel with built-in promoters need no list of roles.
 	const needsRoles = isEditing || named.some((promoter) => !isBuiltIn(promoter));

@@ -6,14 +6,15 @@
 import { Button } from "@mantine/core";
 import { useState } from "react";
 import { useAsk } from "../../api";
-import { Answer } from "../../components/answer";
 import { Card, Properties } from "../../components/card";
 import { type Channel, ChannelBadges } from "../../components/channel-badges";
 import { Icon } from "../../components/icon";
+import { Found } from "../../components/missing";
 import { Screen } from "../../components/screen";
 import { percentText } from "../../components/size";
 import { Time } from "../../components/time";
 import { IconRocket } from "../../icons";
+import { organizationPath } from "../../paths";
 import { useChannelMay } from "../../permissions";
 import type { AppItemProps } from "../../screen-props";
 import { type ChannelDialog, ChannelDialogs } from "./channel-dialogs";
@@ -21,9 +22,15 @@ import { type ChannelDialog, ChannelDialogs } from "./channel-dialogs";
 export default function SingleChannel({ appId, orgId, item }: AppItemProps) {
 	const channel = useAsk("GET /channel", { query: { app_id: appId, channel: item } });
 	return (
-		<Answer query={channel} what={`the channel ${item}`}>
+		<Found
+			query={channel}
+			kind="channel"
+			name={item}
+			because={`It does not exist in ${appId}, or you may not see it.`}
+			list={orgId === undefined ? { to: "/", label: "All apps" } : { to: organizationPath(orgId), label: "All apps" }}
+		>
 			{(answer) => (Array.isArray(answer) ? null : <Details appId={appId} orgId={orgId} channel={answer as Channel} />)}
-		</Answer>
+		</Found>
 	);
 }
 

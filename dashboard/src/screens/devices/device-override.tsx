@@ -29,10 +29,12 @@ const WAITING = "Waiting until the change is live everywhere, about four seconds
 export function Override({
 	appId,
 	deviceId,
+	onSet,
 	onClose,
 }: {
 	readonly appId: string;
 	readonly deviceId: string;
+	readonly onSet?: () => void;
 	readonly onClose: () => void;
 }) {
 	const [channel, setChannel] = useState("");
@@ -41,6 +43,7 @@ export function Override({
 	const done = () => {
 		notify("Override set. It applies at the next check.");
 		onClose();
+		onSet?.();
 	};
 	const set = useChange("POST /device", done, { waitsUntilVisible: true });
 	const submit = async () => {

@@ -1,22 +1,23 @@
 /** One device: which update it gets and why, what happened on it, its reports, and its override. */
 
-import { Alert, Button, List, Stack } from "@mantine/core";
+import { Button, List, Stack } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { NO_OBJECTION } from "../../../../src/domain/updates/model";
 import { refusalWords } from "../../../../src/domain/updates/refusals";
 import { ruleLabel } from "../../../../src/domain/updates/rule-names";
-import { type AnswerOf, CapstanError, useAsk } from "../../api";
+import { type AnswerOf, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Card, KeyValues, Note } from "../../components/card";
 import { CopyChip } from "../../components/copy-chip";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
+import { Found } from "../../components/missing";
 import { Empty, Screen, Section } from "../../components/screen";
 import { remedyWords } from "../../components/setting-words";
 import { Time } from "../../components/time";
 import { Spot } from "../../components/timeline";
 import { IconAlertTriangle, IconCheck, IconChevronRight, IconCircleCheck, IconDownload } from "../../icons";
-import { bundlePath, channelPath } from "../../paths";
+import { appPath, bundlePath, channelPath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import type { AppItemProps } from "../../screen-props";
 import { type DeviceRecord, Override, Unset } from "./device-override";
@@ -25,22 +26,44 @@ import { platformName } from "./platforms";
 
 type Explained = AnswerOf<"GET /device/explain">;
 
-const isUnknown = (error: unknown) => error instanceof CapstanError && error.code === "device_not_found";
-
 export default function Device({ appId, orgId, item }: AppItemProps) {
 	const device = useAsk("GET /device", { query: { app_id: appId, device_id: item } });
+	return (
+		<Found
+			query={device}
+			kind="device"
+			name={item}
+			because="No device with this id has checked for updates or sent a report, and none has an override."
+			list={{ to: appPath(appId, "devices"), label: "All devices" }}
+		>
+			{(answer) =>
+				Array.isArray(answer) ? null : <Details appId={appId} orgId={orgId} record={answer as DeviceRecord} />
+			}
+		</Found>
+	);
+}
+
+function Details({
+	appId,
+	orgId,
+	record,
+}: {
+	readonly appId: string;
+	readonly orgId: string | undefined;
+	readonly record: DeviceRecord;
+}) {
+	const { device_id: id } = record;
 	const may = useAppMay(appId, orgId);
 	const [dialog, setDialog] = useState<"override" | "unset" | undefined>();
-	const record = device.data === undefined || Array.isArray(device.data) ? undefined : (device.data as DeviceRecord);
 	return (
 		<Screen
-			title={record?.custom_id ?? "Device"}
-			note={<CopyChip value={item} isWhole />}
+			title={record.custom_id ?? "Device"}
+			note={<CopyChip value={id} isWhole />}
 			actions={
 				may("app.manage_devices") === true ? (
 					<>
 						<Button onClick={() => setDialog("override")}>Set override</Button>
-						{record !== undefined && isSet(record) ? (
+						{isSet(record) ? (
 							<Button variant="default" onClick={() => setDialog("unset")}>
 								Remove override
 							</Button>
@@ -49,29 +72,15 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 				) : undefined
 			}
 		>
-			{record === undefined ? null : <Explanation appId={appId} device={record} />}
-			{isUnknown(device.error) ? (
-				<Alert color="gray" title="This device has not checked for updates yet">
-					You can already set an override. It applies from the first check.
-				</Alert>
-			) : (
-				<Answer query={device} what="the device">
-					{() =>
-						record === undefined ? null : (
-							<div className="cols">
-								<Story appId={appId} deviceId={item} />
-								<Section title="Properties">
-									<Record appId={appId} device={record} />
-								</Section>
-							</div>
-						)
-					}
-				</Answer>
-			)}
-			{dialog === "override" ? <Override appId={appId} deviceId={item} onClose={() => setDialog(undefined)} /> : null}
-			{dialog === "unset" && record !== undefined ? (
-				<Unset appId={appId} device={record} onClose={() => setDialog(undefined)} />
-			) : null}
+			<Explanation appId={appId} device={record} />
+			<div className="cols">
+				<Story appId={appId} deviceId={id} />
+				<Section title="Properties">
+					<Record appId={appId} device={record} />
+				</Section>
+			</div>
+			{dialog === "override" ? <Override appId={appId} deviceId={id} onClose={() => setDialog(undefined)} /> : null}
+			{dialog === "unset" ? <Unset appId={appId} device={record} onClose={() => setDialog(undefined)} /> : null}
 		</Screen>
 	);
 }

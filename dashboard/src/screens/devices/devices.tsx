@@ -5,15 +5,15 @@
 import { Button, Code, Group, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { useAsk } from "../../api";
+import { ask, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import type { Channel } from "../../components/channel-badges";
-import { FilterBar } from "../../components/filter-bar";
+import { FilterBar, withCounts } from "../../components/filter-bar";
 import { givenFilters, isFiltered, useFilters } from "../../components/filters";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
 import { Empty, Screen, Section } from "../../components/screen";
-import { useSelection } from "../../components/selection";
+import { loadPages, useSelection } from "../../components/selection";
 import { countOf, countText } from "../../components/size";
 import { type Column, DataTable, Pager, usePageNumber, useSorting } from "../../components/table";
 import { Time } from "../../components/time";
@@ -22,6 +22,7 @@ import { appPath, devicePath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import type { AppScreenProps } from "../../screen-props";
 import { useChannelFilter } from "./channel-filter";
+import { Override } from "./device-override";
 import { type ListedDevice, StateBadges, StateDot, statesOf } from "./device-state";
 import { OverrideDevices } from "./override-devices";
 import { PLATFORMS, platformName } from "./platforms";
@@ -41,15 +42,16 @@ export default function Devices({ appId, orgId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
 	const [filters, setFilters] = useFilters(FILTERS);
 	const [sorting, sort] = useSorting("last_seen", ["last_seen"]);
-	const query = {
+	const queryOf = (number: number) => ({
 		app_id: appId,
-		page: String(page),
+		page: String(number),
 		...givenFilters(filters),
 		...(isOrder(sorting.by)
 			? { sort: sorting.by, order: sorting.isDescending ? ("desc" as const) : ("asc" as const) }
 			: {}),
-	};
-	const devices = useAsk("GET /device?totals=true", { query });
+	});
+	const devices = useAsk("GET /device?totals=true", { query: queryOf(page) });
+	const ofPage = async (number: number) => (await ask("GET /device?totals=true", { query: queryOf(number) })).devices;
 	const { channels, filter: channelFilter } = useChannelFilter(appId);
 	const may = useAppMay(appId, orgId);
 	const selection = useSelection<ListedDevice>(({ device_id }) => device_id);
@@ -62,7 +64,11 @@ export default function Devices({ appId, orgId }: AppScreenProps) {
 				filters={filters}
 				onFilter={setFilters}
 				search={{ name: "search", label: "Id or custom id contains" }}
-				chips={{ name: "platform", label: "Platform", choices: PLATFORMS }}
+				chips={{
+					name: "platform",
+					label: "Platform",
+					choices: withCounts(PLATFORMS, devices.data?.platforms ?? {}),
+				}}
 				menus={[channelFilter]}
 				more={RARE}
 			/>
@@ -99,6 +105,7 @@ export default function Devices({ appId, orgId }: AppScreenProps) {
 												selection,
 												nameOf,
 												noun: ["device", "devices"],
+												all: complete ? { total, load: () => loadPages(total, ofPage) } : undefined,
 												acts: (
 													<>
 														<button type="button" onClick={() => setDialog("set")}>
@@ -136,7 +143,7 @@ export default function Devices({ appId, orgId }: AppScreenProps) {
 					onClose={() => setDialog(undefined)}
 				/>
 			)}
-			<FindDevice appId={appId} />
+			{mayManage ? <FirstOverride appId={appId} /> : null}
 			<DeviceKeys appId={appId} onFilter={(key_id) => setFilters({ ...filters, key_id })} />
 		</Screen>
 	);
@@ -217,23 +224,22 @@ function Cut({ text }: { readonly text: string }) {
 	);
 }
 
-/**
- * A device that never checked for updates has a page as well, where its override can be set before
- * its first check.
- */
-function FindDevice({ appId }: { readonly appId: string }) {
+/** A device that never checked for updates is not listed, and its override can be set already. */
+function FirstOverride({ appId }: { readonly appId: string }) {
 	const [, navigate] = useLocation();
-	const [id, setId] = useState("");
+	const [typed, setId] = useState("");
+	const id = typed.trim().toLowerCase();
+	const [isSetting, setSetting] = useState(false);
 	return (
 		<details className="fold">
 			<summary>
 				<Icon of={IconChevronRight} />
-				Open a device that is not listed
+				Set an override before the first check of a device
 			</summary>
 			<form
 				onSubmit={(event) => {
 					event.preventDefault();
-					navigate(devicePath(appId, id.trim().toLowerCase()));
+					setSetting(true);
 				}}
 			>
 				<Group align="flex-end" gap="sm">
@@ -242,14 +248,22 @@ function FindDevice({ appId }: { readonly appId: string }) {
 						description="Your app gets it from CapacitorUpdater.getDeviceId()."
 						placeholder="b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61"
 						w="min(100%, 24rem)"
-						value={id}
+						value={typed}
 						onChange={(event) => setId(event.currentTarget.value)}
 					/>
-					<Button type="submit" {...(id.trim() === "" ? { disabled: true } : {})}>
-						Open device
+					<Button type="submit" variant="default" {...(id === "" ? { disabled: true } : {})}>
+						Set override…
 					</Button>
 				</Group>
 			</form>
+			{isSetting ? (
+				<Override
+					appId={appId}
+					deviceId={id}
+					onSet={() => navigate(devicePath(appId, id))}
+					onClose={() => setSetting(false)}
+				/>
+			) : null}
 		</details>
 	);
 }

@@ -6,10 +6,11 @@ import { Button, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, useChange } from "../../api";
-import { Answer, Problem } from "../../components/answer";
+import { Problem } from "../../components/answer";
 import { KeyValues } from "../../components/card";
 import { useDo } from "../../components/do";
 import { Confirm } from "../../components/form-dialog";
+import { Found } from "../../components/missing";
 import { notify } from "../../components/notify";
 import { Screen } from "../../components/screen";
 import { SecretDialog } from "../../components/secret";
@@ -26,9 +27,15 @@ import { RotateKey, useMayChangeKey } from "./rotate-key";
 export default function Key({ orgId, item }: OrganizationItemProps) {
 	const key = useAsk("GET /apikey/:id", { params: { id: item } });
 	return (
-		<Answer query={key} what="the API key">
+		<Found
+			query={key}
+			kind="API key"
+			name={item}
+			because="It was revoked, or you may not see it."
+			list={{ to: organizationPath(orgId, "keys"), label: "All keys" }}
+		>
 			{(record) => <Details orgId={orgId} record={record} />}
-		</Answer>
+		</Found>
 	);
 }
 

@@ -8,9 +8,10 @@ import { useLocation } from "wouter";
 import { useChange } from "../../api";
 import { Answer } from "../../components/answer";
 import { Confirm, FormDialog } from "../../components/form-dialog";
+import { Found, Missing } from "../../components/missing";
 import { notify } from "../../components/notify";
 import { LoweredKeys } from "../../components/role-effects";
-import { Empty, Screen } from "../../components/screen";
+import { Screen } from "../../components/screen";
 import { countOf } from "../../components/size";
 import { useGroupDeletionPlan } from "../../dry-runs";
 import { organizationPath } from "../../paths";
@@ -23,19 +24,19 @@ import { GroupFields, type GroupRecord, groupErrors, useGroups } from "./groups"
 
 export default function Group({ orgId, item }: OrganizationItemProps) {
 	const groups = useGroups(orgId);
+	const missing = {
+		kind: "group",
+		name: item,
+		because: "It was deleted, or it belongs to another organization.",
+		list: { to: organizationPath(orgId, "groups"), label: "All groups" },
+	};
 	return (
-		<Answer query={groups} what="the group">
+		<Found query={groups} {...missing}>
 			{(all) => {
 				const group = all.find(({ id }) => id === item);
-				return group === undefined ? (
-					<Screen title="Group">
-						<Empty title="Group not found">It was deleted, or it belongs to another organization.</Empty>
-					</Screen>
-				) : (
-					<Details orgId={orgId} group={group} />
-				);
+				return group === undefined ? <Missing {...missing} /> : <Details orgId={orgId} group={group} />;
 			}}
-		</Answer>
+		</Found>
 	);
 }
 

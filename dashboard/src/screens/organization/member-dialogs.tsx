@@ -2,7 +2,7 @@
  * Dialogs of the member list: invite a person, change a role, remove a member. What a change takes
  * away is shown before it.
  */
-import { Checkbox, NativeSelect, Text, TextInput } from "@mantine/core";
+import { Checkbox, NativeSelect, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { administersOrganization } from "../../../../src/authz/permissions";
 import { type AnswerOf, type RequestOf, useAsk, useChange } from "../../api";
@@ -63,15 +63,18 @@ export function Invite({
 }) {
 	const [email, setEmail] = useState("");
 	const [role, setRole] = useState<MemberRole>("org_member");
+	const [note, setNote] = useState("");
 	const invite = useChange("POST /organization/members", onDone);
-	const errors = formErrors(invite.error, [...ADDRESS_ERRORS, ...ROLE_ERRORS]);
+	const errors = formErrors(invite.error, [...ADDRESS_ERRORS, ...ROLE_ERRORS, "note"]);
 	return (
 		<FormDialog
 			title="Invite member"
 			action="Create invite link"
 			isPending={invite.isPending}
 			error={errors.rest}
-			onSubmit={() => invite.mutate({ body: { orgId, email, role } })}
+			onSubmit={() =>
+				invite.mutate({ body: { orgId, email, role, ...(note.trim() === "" ? {} : { note: note.trim() }) } })
+			}
 			onClose={onClose}
 		>
 			<TextInput
@@ -85,6 +88,17 @@ export function Invite({
 				onChange={(event) => setEmail(event.currentTarget.value)}
 			/>
 			<RoleSelect orgId={orgId} value={role} error={errors.at(...ROLE_ERRORS)} onChange={setRole} />
+			<Textarea
+				label="Note (optional)"
+				description="They read it on the page of the link."
+				error={errors.at("note")}
+				autosize
+				minRows={1}
+				maxRows={5}
+				maxLength={500}
+				value={note}
+				onChange={(event) => setNote(event.currentTarget.value)}
+			/>
 		</FormDialog>
 	);
 }

@@ -7,16 +7,16 @@ import { Button } from "@mantine/core";
 import { useEffect, useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk } from "../../api";
-import { Answer } from "../../components/answer";
 import { Badge, Dot } from "../../components/badge";
 import type { Channel } from "../../components/channel-badges";
 import { useCopy } from "../../components/copy-chip";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
+import { Found, isMissing } from "../../components/missing";
 import { RolloutNotice } from "../../components/rollout-notice";
 import { Screen } from "../../components/screen";
 import { IconAlertTriangle, IconCheck, IconLink } from "../../icons";
-import { channelPath, releasePath } from "../../paths";
+import { appPath, channelPath, releasePath } from "../../paths";
 import { useChannelMay } from "../../permissions";
 import { ReleaseDialog } from "../../release-dialog";
 import type { AppReleaseProps } from "../../screen-props";
@@ -44,7 +44,17 @@ export default function ReleasePage({ appId, orgId, channel: name, release: id }
 		if (found !== undefined && String(found) !== id) navigate(releasePath(appId, name, found), { replace: true });
 	}, [found, id, appId, name, navigate]);
 	return (
-		<Answer query={release} what="the release">
+		<Found
+			query={release}
+			kind="release"
+			name={`${id} on ${name}`}
+			because="The channel has no such release, or it is older than the newest 1,000 entries of its history."
+			list={
+				isMissing(channel.error)
+					? { to: appPath(appId), label: "All releases" }
+					: { to: channelPath(appId, name), label: "Open the channel" }
+			}
+		>
 			{(answer) => (
 				<Details
 					appId={appId}
@@ -53,7 +63,7 @@ export default function ReleasePage({ appId, orgId, channel: name, release: id }
 					channel={channel.data === undefined || Array.isArray(channel.data) ? undefined : (channel.data as Channel)}
 				/>
 			)}
-		</Answer>
+		</Found>
 	);
 }
 
