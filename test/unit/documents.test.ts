@@ -13,7 +13,8 @@ import { DELIVERY_DAYS, PREVIEW_DAYS, RESTORABLE_DAYS, RETENTION_DAYS, UNUSED_DA
 import { ACCEPTANCE_FIELDS, type ChannelField, DELIVERY_FIELDS } from "../../src/domain/updates/channel-fields";
 import { REFUSAL_CODES, refusalOf, UNDECIDED, UNDECIDED_CODES } from "../../src/domain/updates/refusals";
 import { EVENT_TYPES, EVENTS } from "../../src/domain/webhooks/event-types";
-import { anchorOf } from "../../src/operator/docs-pages";
+import { anchorOf, GUIDE_NAMES } from "../../src/operator/docs-pages";
+import { guideText } from "../node/support/guide-blocks";
 import { explained, refusalSections } from "./support/refusal-scenes";
 
 const tableOf = (head: readonly string[], rows: readonly (readonly string[])[]) =>
@@ -107,6 +108,28 @@ test("each refusal has a scene, which the product refuses with its code", () => 
 	expect(REFUSAL_CODES.map((code) => explained(code).code)).toEqual(REFUSAL_CODES);
 });
 
+const fileText = (path: string) => readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), "utf8");
+/** Entries and tabs of the dashboard. Their module has drawings, which this project does not read. */
+const PLACES = [...fileText("dashboard/src/shell/places.ts").matchAll(/(?:\blabel: |\["[a-z]+", )"([^"]+)"/g)].map(
+	([, label]) => label,
+);
+/** Names that guides quote: pages and switches of the dashboard, and what other products call theirs. */
+const QUOTED = [
+	...PLACES,
+	...Object.values({ ...DELIVERY_FIELDS, ...ACCEPTANCE_FIELDS }).map(({ label }) => label),
+	...["Your account", "The app has no report of …", "Capstan"],
+	// Cloudflare, GitHub and GitLab.
+	...["Eligible for cache", "Pull requests", "Report a vulnerability", "Merge request events"],
+];
+
+test.each(GUIDE_NAMES)("%s.md names the dashboard as it is", (name) => {
+	const prose = guideText(name)
+		.replaceAll(/^```[\s\S]*?^```/gm, "")
+		.replaceAll(/`[^`]*`/g, "");
+	const named = [...prose.matchAll(/"([A-Z][^"\n]{1,40})"/g)].map(([, quoted]) => quoted);
+	expect(named.filter((each) => !QUOTED.includes(each))).toEqual([]);
+});
+
 const { AUDIT_DAYS, DEVICE_DAYS } = RETENTION_DAYS;
 const gigabytes = (deviceDays: number) => gigabytesOfMillion(MEASURED, deviceDays).toFixed(1);
 const retention = (name: keyof typeof RETENTION_DAYS) => {
@@ -140,6 +163,6 @@ const SENTENCES: Readonly<Record<string, readonly string[]>> = {
 };
 
 test.each(Object.entries(SENTENCES))("%s has the numbers of the code", (path, sentences) => {
-	const text = readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), "utf8").replaceAll(/\s+/g, " ");
+	const text = fileText(path).replaceAll(/\s+/g, " ");
 	expect(sentences.filter((sentence) => !text.includes(sentence))).toEqual([]);
 });
