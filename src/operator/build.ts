@@ -6,7 +6,7 @@
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { basename, dirname, join, relative, sep } from "node:path";
-import { build } from "esbuild";
+import { build, type Plugin } from "esbuild";
 import { withMark } from "../domain/words/mark";
 import { cliPackage } from "./cli-package";
 import { dashboardBuild } from "./dashboard";
@@ -156,6 +156,23 @@ const ENTRY = "worker.js";
 export const WORKER_DIRECTORY = join(PROJECT_DIRECTORY, "dist/worker");
 export const WORKER_ENTRY = join(WORKER_DIRECTORY, ENTRY);
 
+/** A description of an endpoint in several sentences. */
+const PROSE = /^\tdescription: \[\n(?:\t\t.*\n)+?\t\],$/gm;
+
+/**
+ * Leaves the descriptions of endpoints out of the Worker, because only the documents of the API read
+ * them, and these are written here. Lines keep their numbers.
+ */
+const withoutProse: Plugin = {
+	name: "without prose",
+	setup({ onLoad }) {
+		onLoad({ filter: /[\\/]src[\\/](features|compat)[\\/].*\.ts$/ }, async ({ path }) => ({
+			contents: (await readFile(path, "utf8")).replace(PROSE, (text) => text.replace(/.+/g, "")),
+			loader: "ts",
+		}));
+	},
+};
+
 /**
  * The Worker as ES modules, bundled with the same conditions as wrangler. Code that is imported on
  * demand is in separate modules. Names of functions are not kept, because keeping them takes 7 % of
@@ -176,6 +193,7 @@ export async function buildWorker(options: { readonly minify?: boolean } = {}): 
 		target: "es2024",
 		conditions: ["workerd", "worker", "browser"],
 		external: ["node:*", "cloudflare:*"],
+		plugins: [withoutProse],
 		minify: options.minify ?? false,
 		logLevel: "silent",
 		outdir: ".",

@@ -167,6 +167,11 @@ describe("openapi.json", () => {
 		const script = textOf(modules);
 		expect(script).not.toContain("to-json-schema");
 		expect(script).not.toContain("x-capstan-permission");
+		const prose = allEndpoints.flatMap(({ description = "" }) => (typeof description === "string" ? [] : description));
+		expect(prose.length).toBeGreaterThan(100);
+		// The few that several endpoints share, or that a form of another client adds, are left.
+		const kept = prose.filter((sentence) => script.includes(JSON.stringify(sentence)));
+		expect(kept.length).toBeLessThan(prose.length / 10);
 		// The object identifier of RSA keys, which any reader of certificates knows.
 		expect(script).not.toContain("1.2.840.113549.1.1.1");
 		const { gzipSync } = await import("node:zlib");

@@ -47,6 +47,8 @@ test("the bounds in the documentation", () => {
 		`later ones wait up to 20 s | ${size(ANSWER_BYTES_A_SECOND)} |`,
 		`| Fetches of \`external_url\`, per key and minute | ${fetches.limit} |`,
 		`| Tests and replays, per webhook and minute | ${fetches.limit} |`,
+		`| Addresses tried for webhooks, per app or organization and minute | ${fetches.limit} |`,
+		`| Repositories looked up for publishers, per key and minute | ${fetches.limit} |`,
 		`sends nothing for ${SILENCE_MS / 1_000} to ${(2 * SILENCE_MS) / 1_000} seconds`,
 	];
 	const text = textOf("src/docs/security.md");
