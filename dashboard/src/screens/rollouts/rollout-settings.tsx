@@ -3,7 +3,7 @@
  * rollout.
  */
 
-import { NativeSelect, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { NativeSelect, Stack, Switch, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { FIELD_LABELS, ROLLOUT_RULE_FIELDS } from "../../../../src/domain/updates/channel-fields";
 import { useChange } from "../../api";
@@ -11,10 +11,12 @@ import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
 import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
+import { Icon } from "../../components/icon";
 import { notify } from "../../components/notify";
 import { NumberField } from "../../components/number-field";
 import { optionsOf } from "../../components/options";
 import { countOf } from "../../components/size";
+import { IconChevronRight } from "../../icons";
 
 type Rule = (typeof ROLLOUT_RULE_FIELDS)[keyof typeof ROLLOUT_RULE_FIELDS];
 type Settings = Pick<Channel, Rule["field"]>;
@@ -40,10 +42,11 @@ const limitText = (bps: number | null) => (bps === null ? "Never stop a rollout"
 export function RolloutSettingsList({ channel }: { readonly channel: Channel }) {
 	const stops = channel.autoPauseEnabled || channel.rolloutSteps !== null;
 	return (
-		<details>
-			<Text component="summary" size="sm">
+		<details className="fold">
+			<summary>
+				<Icon of={IconChevronRight} />
 				Rollout settings of this channel
-			</Text>
+			</summary>
 			<KeyValues
 				items={[
 					["New devices", channel.rolloutCountNewDevices ? "Count" : "Do not count"],

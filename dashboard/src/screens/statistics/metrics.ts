@@ -66,6 +66,10 @@ export interface MetricView {
 	readonly before?: readonly (number | null)[];
 }
 
+/** Neither a line at zero nor "as many as before" tells anything, so the chart is left out. */
+export const hasNothing = ({ chart, before = [] }: MetricView): boolean =>
+	[...chart.series.flatMap(({ values }) => values), ...before].every((value) => value === null || value === 0);
+
 type Counted = "get" | "install" | "fail" | "bandwidth";
 
 const sum = (values: readonly (number | null)[]) => values.reduce<number>((total, value) => total + (value ?? 0), 0);

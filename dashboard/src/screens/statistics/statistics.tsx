@@ -25,6 +25,7 @@ import {
 	countMetric,
 	devicesMetric,
 	failedMetric,
+	hasNothing,
 	lostEvents,
 	type MetricView,
 	type Period,
@@ -251,6 +252,7 @@ function MetricCard({
 	const set = (change: Readonly<Record<string, string | undefined>>) =>
 		setAddress((current) => withView(current, change), { replace: true });
 	const lost = lostEvents(now);
+	const isNothing = hasNothing(view);
 	return (
 		<div className="card">
 			<div className={`stats statistics-tabs of-${views.length}`} role="tablist" aria-label="Figures">
@@ -280,10 +282,10 @@ function MetricCard({
 				))}
 			</div>
 			<div className="pad sec" role="tabpanel" id="figure" aria-labelledby={`figure-${view.name}`}>
-				<p className="statistics-answer">{view.sentence}</p>
+				{isNothing ? null : <p className="statistics-answer">{view.sentence}</p>}
 				<Suspense fallback={<Loading what="the chart" />}>
 					<Chart
-						data={data}
+						data={isNothing ? { ...data, series: [] } : data}
 						emptyText={view.emptyText}
 						fileName={`${fileName}-${view.name}-${range.from}-${range.to}`.replaceAll(/[^\w.-]/g, "_")}
 						heightPx={280}
