@@ -95,7 +95,7 @@ const isOwnPreview = ({ userId, keyId, publisher }: Caller) =>
 const bundleOfAnotherPreview = () =>
 	new ApiError(
 		"bundle_of_another_preview",
-		"The bundle belongs to another preview, and would be deleted with it; promote it to the channel of its own preview, which GET /preview names, or upload a bundle for this channel.",
+		"The bundle belongs to another preview, and would be deleted with it; release it to the channel of its own preview, which GET /preview names, or upload a bundle for this channel.",
 	);
 
 /**

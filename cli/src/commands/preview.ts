@@ -230,7 +230,7 @@ async function uploadTo(
 	if (channel === null) throw closed(previewEnded(`of ${titleOf(pull)}`));
 	try {
 		const result = await bundleOf(run, settings, preview, content);
-		run.terminal.progress(`Promoting ${result.version} to ${channel}`);
+		run.terminal.progress(`Releasing ${result.version} to ${channel}`);
 		await changeChannel(server, { app_id: appId, channel, version: result.version });
 		return result;
 	} catch (error) {

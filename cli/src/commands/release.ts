@@ -87,7 +87,7 @@ export const release: Command = {
 		const content = await contentOf(run, project, build, target.channel?.updatePackage ?? "all");
 		const [builds, commit] = await Promise.all([reportedStoreBuilds(settings), commitOf(run)]);
 		const { version, uploaded } = await bundleOf(run, settings, app, target, content, builds ?? [], commit);
-		run.terminal.progress(`Promoting ${version} to ${target.name}`);
+		run.terminal.progress(`Releasing ${version} to ${target.name}`);
 		const { waiting, rolloutEnded } = await changeChannel(server, {
 			app_id: appId,
 			channel: target.name,

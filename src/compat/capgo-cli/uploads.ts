@@ -255,7 +255,7 @@ function noStartPage(): ApiError {
 function manifestAlreadySet(): ApiError {
 	return new ApiError(
 		"bundle_already_ready",
-		"The bundle already has another manifest, or was promoted, set for a device or proposed without one; upload another version.",
+		"The bundle already has another manifest, or was released, set for a device or proposed without one; upload another version.",
 	);
 }
 

@@ -271,7 +271,7 @@ function obstacleToNamed(channel: Channel | undefined, device: Asking): Obstacle
 	if (channel.preview !== null && channel.bundle === null) {
 		return {
 			finding: `${name} is a preview without a bundle`,
-			remedy: `Promote a bundle to ${name}.`,
+			remedy: `Release a bundle to ${name}.`,
 		};
 	}
 	if (!channel.platforms[device.platform]) {
@@ -296,7 +296,7 @@ function unreadyStable(channel: Channel | undefined): Obstacle | undefined {
 		? undefined
 		: {
 				finding: `bundle ${bundle.version} of channel ${channel.name} is not ready`,
-				remedy: `Finish the upload of bundle ${bundle.version}, or promote another one to channel ${channel.name}.`,
+				remedy: `Finish the upload of bundle ${bundle.version}, or release another one to channel ${channel.name}.`,
 			};
 }
 

@@ -343,7 +343,7 @@ function noChannelRemedy({ channels, device: { defaultChannel, platform } }: Ref
 		({ bundle, name, public: isPublic }) => bundle?.ready === false && (isPublic || name === defaultChannel),
 	);
 	if (unready !== undefined) {
-		return `finish the upload of bundle ${unready.bundle?.version}, or promote another one to channel ${unready.name}.`;
+		return `finish the upload of bundle ${unready.bundle?.version}, or release another one to channel ${unready.name}.`;
 	}
 	const named = channels.find(({ name }) => name === defaultChannel);
 	const create =

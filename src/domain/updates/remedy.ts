@@ -202,5 +202,5 @@ export function giving({ resolved: channel, targetBy }: Decision, which: string)
 	if (targetBy === "override") return `set ${which} for this device`;
 	return targetBy === "rollout"
 		? `roll out ${which} on channel ${channel?.name}`
-		: `promote ${which} to channel ${channel?.name}`;
+		: `release ${which} to channel ${channel?.name}`;
 }

@@ -78,8 +78,8 @@ const did =
 
 export const EVENTS = {
 	"channel.promoted": {
-		sent: "a bundle was promoted to a channel",
-		choice: "Promotions",
+		sent: "a bundle was released to a channel",
+		choice: "Releases",
 		audit: setting("version", { changed: "any", created: "value" }, "channel.rollout_finish"),
 		sentence: release("promotion"),
 	},
@@ -138,20 +138,20 @@ export const EVENTS = {
 		sentence: did("closed preview"),
 	},
 	"proposal.created": {
-		sent: "a promotion waits for approval",
-		choice: "Promotions that wait for approval",
+		sent: "a release waits for approval",
+		choice: "Releases that wait for approval",
 		audit: of("proposal.create"),
 		sentence: release("proposal_created", ", which waits for approval"),
 	},
 	"proposal.approved": {
-		sent: "a promotion was approved",
-		choice: "Approved promotions",
+		sent: "a release was approved",
+		choice: "Approved releases",
 		audit: of("proposal.approve"),
 		sentence: release("proposal_approved"),
 	},
 	"proposal.rejected": {
-		sent: "a promotion was rejected",
-		choice: "Rejected promotions",
+		sent: "a release was rejected",
+		choice: "Rejected releases",
 		audit: of("proposal.reject"),
 		sentence: release("proposal_rejected"),
 	},

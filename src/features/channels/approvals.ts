@@ -259,7 +259,7 @@ function needsAnotherPerson(reason: string): ApiError {
 function proposerGone(): ApiError {
 	return new ApiError(
 		"proposal_outdated",
-		"The proposer may not promote in this app any more; reject the proposal and propose the change again.",
+		"The proposer may not release in this app any more; reject the proposal and propose the change again.",
 	);
 }
 

@@ -148,7 +148,7 @@ export function contradictionsOf(body: ChannelBody): RequestIssue[] {
 		if (rollout.keep) refuse("keep_rollout", "rolloutVersion", "one keeps the rollout, the other ends it");
 	}
 	if (rollout.keep && body.version === undefined) {
-		issues.push({ path: "keep_rollout", message: "needs version, the bundle to promote beside the rollout" });
+		issues.push({ path: "keep_rollout", message: "needs version, the bundle to release beside the rollout" });
 	}
 	return issues;
 }

@@ -234,7 +234,7 @@ export function bundleInUse(channels: readonly string[], name: string): ApiError
 	const where = channels.length > 0 ? ` by ${channels.join(", ")}` : "";
 	return new ApiError(
 		"bundle_in_use",
-		`Bundle ${name} is still used${where}; promote another bundle there or delete that channel first.`,
+		`Bundle ${name} is still used${where}; release another bundle there or delete that channel first.`,
 		{ moreInfo: { channels } },
 	);
 }

@@ -21,7 +21,7 @@ export function refusePreviewBundle(
 	if (bundle === undefined) return;
 	throw new ApiError(
 		"bundle_from_preview",
-		`A preview key uploaded ${bundle.name}, and this version does not name its preview. Check the bundle; to promote it to ${channel.name}, send allow_preview_bundle: true.`,
+		`A preview key uploaded ${bundle.name}, and this version does not name its preview. Check the bundle; to release it to ${channel.name}, send allow_preview_bundle: true.`,
 		{ moreInfo: { version: bundle.name, channel: channel.name } },
 	);
 }

@@ -188,7 +188,7 @@ export function promotersExist(orgId: OrgId, promoters: string) {
 
 export function promoterNotFound(): ApiError {
 	const message =
-		"has a name or an id that is neither a role that promotes, nor an API key, nor a person with a role in this organization";
+		"has a name or an id that is neither a role that may release, nor an API key, nor a person with a role in this organization";
 	return fieldError("invalid_request", "promoters", `${message}`, {
 		moreInfo: { issues: [{ path: "promoters", message }] },
 	});

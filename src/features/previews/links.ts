@@ -89,7 +89,7 @@ export const previewChannel = endpoint({
 		if (isSigned && of !== rightOf(app.app.ownerOrg, channel.pageId)) throw ended();
 		const { bundle } = channel;
 		if (bundle?.ready !== true) {
-			throw notFound(`Channel ${name} has no bundle; promote one to preview it.`);
+			throw notFound(`Channel ${name} has no bundle; release one to it to preview it.`);
 		}
 		const files = await filesOf({ db, snapshots, waitUntil }, app, bundle);
 		return payloadOf(await linksOf({ deps, origin, nowMs }, app), bundle, files, channel.updatePackage);

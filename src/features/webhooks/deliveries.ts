@@ -76,7 +76,7 @@ const EXAMPLE_DELIVERY = {
 	id: "7c8f2b64d1a04b0e9c0e0f6f3f1c7a10",
 	event_id: "msg_2b1f7a5264d14b0e9c0e0f6f3f1c7a10",
 	type: "channel.promoted",
-	summary: "1.4.0 was promoted to production by Releases (com.example.app)",
+	summary: "1.4.0 was released to production by Releases (com.example.app)",
 	at: "2026-11-21T08:00:00.000Z",
 	state: "delivered" as const,
 	attempts: 1,

@@ -74,7 +74,7 @@ export const REFUSALS: readonly Refusal[] = [
 		error: "no_channel",
 		on: { bundle: bundle("1.4.3", { ready: false }) },
 		because: "android has no public channel that can serve",
-		message: "Finish the upload of bundle 1.4.3, or promote another one to channel production.",
+		message: "Finish the upload of bundle 1.4.3, or release another one to channel production.",
 		done: { on: { bundle: bundle("1.4.4") } },
 	},
 	{
@@ -82,7 +82,7 @@ export const REFUSALS: readonly Refusal[] = [
 		on: { bundle: bundle("1.4.3", { hasZip: false, hasManifest: false }) },
 		because: "bundle 1.4.3 has no file that this device can read",
 		message:
-			"Upload the files of bundle 1.4.3 with a zip under another version, and promote that one to channel production.",
+			"Upload the files of bundle 1.4.3 with a zip under another version, and release that one to channel production.",
 		done: { on: { bundle: bundle("1.4.4") } },
 	},
 	{
@@ -91,14 +91,14 @@ export const REFUSALS: readonly Refusal[] = [
 		by: { keyId: "BBBB" },
 		because: "bundle 1.4.3 is encrypted with the key AAAA, and the device has the key BBBB",
 		message:
-			"Upload a bundle that is encrypted with the key BBBB and promote it to channel production, or ship a store build that has the key AAAA.",
+			"Upload a bundle that is encrypted with the key BBBB and release it to channel production, or ship a store build that has the key AAAA.",
 		done: { on: { bundle: bundle("1.4.3", { keyId: "BBBB" }) } },
 	},
 	{
 		error: "no_new_version_available",
 		by: { versionName: "1.4.3" },
 		because: "it runs bundle 1.4.3 already",
-		message: "Nothing needs to change. To change what it runs, promote another bundle to channel production.",
+		message: "Nothing needs to change. To change what it runs, release another bundle to channel production.",
 		done: { on: { bundle: bundle("1.4.4") } },
 	},
 	{
@@ -125,7 +125,7 @@ export const REFUSALS: readonly Refusal[] = [
 		on: { bundle: bundle("2.4.0") },
 		because: "channel production allows only the major version of the store build: 2.4.0 on 1.4.2",
 		message:
-			"Promote a bundle from 1.4.2 to below 2.0.0 to channel production, ship store build 2.0.0, or set disableAutoUpdate to none on channel production.",
+			"Release a bundle from 1.4.2 to below 2.0.0 to channel production, ship store build 2.0.0, or set disableAutoUpdate to none on channel production.",
 		done: { on: { bundle: bundle("1.999.0") } },
 		settings: { channel: "production", disableAutoUpdate: "none" },
 	},
@@ -134,7 +134,7 @@ export const REFUSALS: readonly Refusal[] = [
 		on: { bundle: bundle("1.5.0"), disableAutoUpdate: "minor" },
 		because: "channel production allows only the minor version of the store build: 1.5.0 on 1.4.2",
 		message:
-			"Promote a bundle 1.4.x of at least 1.4.2 to channel production, ship store build 1.5.0, or set disableAutoUpdate to none on channel production.",
+			"Release a bundle 1.4.x of at least 1.4.2 to channel production, ship store build 1.5.0, or set disableAutoUpdate to none on channel production.",
 		done: { on: { bundle: bundle("1.4.3") } },
 		settings: { channel: "production", disableAutoUpdate: "none" },
 	},
@@ -144,7 +144,7 @@ export const REFUSALS: readonly Refusal[] = [
 		on: { bundle: bundle("1.3.0"), disableAutoUpdate: "minor", allowProd: false },
 		because: "channel production allows only the minor version of the store build: 1.3.0 on 1.4.2",
 		message:
-			"Promote a bundle 1.4.x of at least 1.4.2 to channel production, or set disableAutoUpdate to none and turn off disableAutoUpdateUnderNative on channel production. Also turn on allow_prod on channel production.",
+			"Release a bundle 1.4.x of at least 1.4.2 to channel production, or set disableAutoUpdate to none and turn off disableAutoUpdateUnderNative on channel production. Also turn on allow_prod on channel production.",
 		settings: {
 			channel: "production",
 			disableAutoUpdate: "none",
@@ -164,7 +164,7 @@ export const REFUSALS: readonly Refusal[] = [
 		on: { disableAutoUpdate: "version_number" },
 		because: "channel production updates by min_update_version, and bundle 1.4.3 has none",
 		message:
-			"Promote a bundle of at least 1.4.2 with a min_update_version of at most 1.4.2 to channel production, or set disableAutoUpdate to none on channel production.",
+			"Release a bundle of at least 1.4.2 with a min_update_version of at most 1.4.2 to channel production, or set disableAutoUpdate to none on channel production.",
 		done: { on: { bundle: bundle("1.4.3", { minUpdateVersion: "1.4.2" }) } },
 		settings: { channel: "production", disableAutoUpdate: "none" },
 	},
@@ -173,7 +173,7 @@ export const REFUSALS: readonly Refusal[] = [
 		on: { disableAutoUpdate: "version_number", bundle: bundle("1.4.3", { minUpdateVersion: "1.6.0" }) },
 		because: "channel production serves bundle 1.4.3, which needs store build 1.6.0; the device has 1.4.2",
 		message:
-			"Promote a bundle of at least 1.4.2 with a min_update_version of at most 1.4.2 to channel production, ship store build 1.6.0, or set disableAutoUpdate to none on channel production.",
+			"Release a bundle of at least 1.4.2 with a min_update_version of at most 1.4.2 to channel production, ship store build 1.6.0, or set disableAutoUpdate to none on channel production.",
 		done: { on: { bundle: bundle("1.4.3", { minUpdateVersion: "1.4.0" }) } },
 		settings: { channel: "production", disableAutoUpdate: "none" },
 	},
@@ -182,7 +182,7 @@ export const REFUSALS: readonly Refusal[] = [
 		on: { bundle: bundle("1.4.1") },
 		because: "channel production offers no bundle older than the store build: 1.4.1 is older than 1.4.2",
 		message:
-			"Promote a bundle from 1.4.2 to below 2.0.0 to channel production, or turn off disableAutoUpdateUnderNative on channel production.",
+			"Release a bundle from 1.4.2 to below 2.0.0 to channel production, or turn off disableAutoUpdateUnderNative on channel production.",
 		done: { on: { bundle: bundle("1.4.3") } },
 		settings: { channel: "production", disableAutoUpdateUnderNative: false },
 	},
@@ -240,7 +240,7 @@ export const REFUSALS: readonly Refusal[] = [
 		error: "already_on_builtin",
 		on: { bundle: null },
 		because: "channel production serves the store build, which it runs already",
-		message: "Nothing needs to change. To change what it runs, promote a bundle to channel production.",
+		message: "Nothing needs to change. To change what it runs, release a bundle to channel production.",
 		done: { on: { bundle: bundle("1.4.3") } },
 	},
 	{
@@ -248,7 +248,7 @@ export const REFUSALS: readonly Refusal[] = [
 		on: { bundle: null },
 		by: { versionName: "1.4.3", pluginVersion: "6.1.9" },
 		because: "channel production serves the store build, and its plugin 6.1.9 cannot go back to it",
-		message: "Promote a bundle to channel production, or update the plugin to 6.2.0 or newer in the next store build.",
+		message: "Release a bundle to channel production, or update the plugin to 6.2.0 or newer in the next store build.",
 		done: { on: { bundle: bundle("1.4.4") } },
 	},
 ];
