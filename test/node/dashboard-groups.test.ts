@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { newStage, type Stage, type Visitor } from "./support/dashboard";
-import { expectFitsPhone, expectSound } from "./support/dashboard-checks";
+import { expectFitsPhone, expectSound, NOTHING_HERE } from "./support/dashboard-checks";
 
 if (chromium === undefined) console.log("skipped: groups in the dashboard, because no Chromium is installed");
 
@@ -89,7 +89,7 @@ describe.skipIf(chromium === undefined)("groups in the dashboard", () => {
 		await member.page.getByRole("dialog").getByRole("button", { name: "Release 1.1.0 to beta" }).click();
 		await member.page.getByText("Released 1.1.0 to beta.").waitFor();
 		await member.page.goto(`${stage.origin}/dashboard/apps/${stage.app}/channels/production`);
-		await member.page.getByRole("alert").waitFor();
+		await member.page.getByText(NOTHING_HERE).waitFor();
 	});
 
 	test("shows a reader the groups without buttons", async () => {
@@ -117,7 +117,7 @@ describe.skipIf(chromium === undefined)("groups in the dashboard", () => {
 		await submit("Remove from group");
 		await admin.page.getByText("tester@example.com is no longer in Beta testers.").waitFor();
 		await member.page.goto(`${stage.origin}/dashboard/apps/${stage.app}/channels/beta`);
-		await member.page.getByRole("alert").waitFor();
+		await member.page.getByText(NOTHING_HERE).waitFor();
 	});
 
 	test("removes a role from the group, and deletes the group, after naming the keys that lose with it", async () => {
@@ -140,6 +140,6 @@ describe.skipIf(chromium === undefined)("groups in the dashboard", () => {
 		await admin.page.getByText("No groups yet").waitFor();
 		expect(await groups()).toEqual([]);
 		await member.page.reload();
-		await member.page.getByRole("alert").waitFor();
+		await member.page.getByText(NOTHING_HERE).waitFor();
 	});
 });

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { newStage, type Stage, type Visitor } from "./support/dashboard";
-import { expectFitsPhone, expectSound } from "./support/dashboard-checks";
+import { expectFitsPhone, expectSound, NOTHING_HERE } from "./support/dashboard-checks";
 
 if (chromium === undefined) console.log("skipped: roles in the dashboard, because no Chromium is installed");
 
@@ -93,9 +93,9 @@ describe.skipIf(chromium === undefined)("roles in the dashboard", () => {
 		await expectSound(member);
 		await expectFitsPhone(member);
 		await page.goto(`${stage.origin}/dashboard/apps/${stage.app}/channels/production`);
-		await page.getByRole("alert").waitFor();
+		await page.getByText(NOTHING_HERE).waitFor();
 		await page.goto(`${stage.origin}/dashboard/apps/${stage.app}/releases`);
-		await page.getByRole("alert").waitFor();
+		await page.getByText(NOTHING_HERE).waitFor();
 		member.leave();
 	});
 
@@ -118,7 +118,7 @@ describe.skipIf(chromium === undefined)("roles in the dashboard", () => {
 		await admin.page.getByText("gone@example.com is no longer").waitFor();
 		expect(await bindingsOf("gone@example.com")).toEqual([]);
 		await member.page.goto(`${stage.origin}/dashboard${address}`);
-		await member.page.getByRole("alert").waitFor();
+		await member.page.getByText(NOTHING_HERE).waitFor();
 		member.leave();
 	});
 

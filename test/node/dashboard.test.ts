@@ -7,7 +7,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { APP, HOSTILE, type OwnStage, startStage, type Visitor } from "./support/dashboard";
-import { expectSound, expectSoundScreen } from "./support/dashboard-checks";
+import { expectSound, expectSoundScreen, NOTHING_HERE } from "./support/dashboard-checks";
 import { SCREENS } from "./support/dashboard-screens";
 
 if (chromium === undefined) console.log("skipped: the dashboard in a browser, because no Chromium is installed");
@@ -161,7 +161,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await member.page.getByText("No organizations").waitFor();
 		await expectSound(member);
 		await member.page.goto(`${stage.origin}/dashboard/apps/${APP}/overview`);
-		await member.page.getByRole("alert").waitFor();
+		await member.page.getByText(NOTHING_HERE).waitFor();
 		await expectSound(member);
 		member.leave();
 	});

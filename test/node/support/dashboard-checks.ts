@@ -3,6 +3,9 @@ import { expect } from "vitest";
 import { overflowOf, type Stage, seriousFindings, type Visitor } from "./dashboard";
 import type { PicturedScreen } from "./dashboard-screens";
 
+/** The page of an object that does not exist, or that the reader may not see. */
+export const NOTHING_HERE = /^There is no \w+ at this address$/;
+
 const PHONE_WIDTH = 390;
 
 /**

@@ -120,7 +120,7 @@ describe("GET /channel: a bundle that no store build accepts", () => {
 				refusal: "disable_auto_update_under_native",
 				store_builds: ["2.3.0", "1.4.2"],
 				message:
-					"No recent store build (2.3.0, 1.4.2) accepts bundle 1.0.1: channel production offers no bundle older than the store build: 1.0.1 is older than 2.3.0. Promote a bundle from 2.3.0 to below 3.0.0 to channel production, or turn off disableAutoUpdateUnderNative on channel production.",
+					"No recent store build (2.3.0, 1.4.2) accepts bundle 1.0.1: channel production offers no bundle older than the store build: 1.0.1 is older than 2.3.0. Release a bundle from 2.3.0 to below 3.0.0 to channel production, or turn off disableAutoUpdateUnderNative on channel production.",
 			},
 		]);
 		for (const build of ["1.4.2", "2.3.0"]) {

@@ -12,7 +12,7 @@ import { Empty, Screen } from "../../components/screen";
 import { SecretDialog } from "../../components/secret";
 import { Day, Time } from "../../components/time";
 import { WholeList } from "../../components/whole-list";
-import { useAppsOfOrganization } from "../../organizations";
+import { type AppRecord, useAppsOfOrganization } from "../../organizations";
 import { keyPath } from "../../paths";
 import { useOrganizationMay } from "../../permissions";
 import { titleOf, useRoles } from "../../roles";
@@ -28,6 +28,8 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 	const [secret, setSecret] = useState<{ readonly value: string; readonly of?: KeyRecord } | undefined>();
 	const may = useOrganizationMay(orgId);
 	const keys = useAllPages("GET /apikey", { query: { org_id: orgId } });
+	const apps = useAppsOfOrganization(orgId);
+	const roles = useRoles(orgId);
 	const create = useChange("POST /apikey", ({ key }) => {
 		setOpen(false);
 		setSecret({ value: key });
@@ -49,7 +51,7 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 								: "Ask an administrator of the organization to create one."}
 						</Empty>
 					) : (
-						<KeyList orgId={orgId} keys={items} onRotate={setRotated} />
+						<KeyList orgId={orgId} keys={items} apps={apps.data ?? []} roles={roles} onRotate={setRotated} />
 					)
 				}
 			</Answer>
@@ -93,14 +95,16 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 function KeyList({
 	orgId,
 	keys,
+	apps,
+	roles,
 	onRotate,
 }: {
 	readonly orgId: string;
 	readonly keys: readonly KeyRecord[];
+	readonly apps: readonly AppRecord[];
+	readonly roles: ReturnType<typeof useRoles>;
 	readonly onRotate: (record: KeyRecord) => void;
 }) {
-	const apps = useAppsOfOrganization(orgId);
-	const roles = useRoles(orgId);
 	return (
 		<WholeList
 			label="API keys"
@@ -134,7 +138,7 @@ function KeyList({
 					width: 260,
 					cell: ({ bindings, global_permissions }) => (
 						<>
-							<BindingList bindings={bindings} apps={apps.data ?? []} roles={roles} orgId={orgId} />
+							<BindingList bindings={bindings} apps={apps} roles={roles} orgId={orgId} />
 							{global_permissions.length === 0 ? null : <Text size="sm">May create organizations</Text>}
 						</>
 					),

@@ -14,7 +14,7 @@ import { useIsPhone } from "../../components/phone";
 import { Screen } from "../../components/screen";
 import { SecretDialog } from "../../components/secret";
 import { WholeList } from "../../components/whole-list";
-import { useAppsOfOrganization } from "../../organizations";
+import { type AppRecord, useAppsOfOrganization } from "../../organizations";
 import { covers, type MemberBinding, useHeld, useOrganizationMay } from "../../permissions";
 import { roleIn, titleOf, useRoles } from "../../roles";
 import type { OrganizationScreenProps } from "../../screen-props";
@@ -33,6 +33,7 @@ interface Invitation {
 
 export default function Members({ orgId }: OrganizationScreenProps) {
 	const members = useAllPages("GET /organization/members", { query: { orgId, limit: "50" } });
+	const facts = useMemberFacts(orgId);
 	const may = useOrganizationMay(orgId);
 	const mayInvite = may("org.invite_user") === true;
 	const [dialog, setDialog] = useState<Dialog | undefined>();
@@ -45,9 +46,15 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 			actions={mayInvite ? <Button onClick={() => setDialog("invite")}>Invite member</Button> : undefined}
 		>
 			<Answer query={members} what="members">
-				{(items) => <MemberList orgId={orgId} members={items} onOpen={setDialog} />}
+				{(items) => <MemberList members={items} facts={facts} onOpen={setDialog} />}
 			</Answer>
-			<OpenDialog orgId={orgId} dialog={dialog} onClose={() => setDialog(undefined)} onInvited={setInvitation} />
+			<OpenDialog
+				orgId={orgId}
+				apps={facts.apps}
+				dialog={dialog}
+				onClose={() => setDialog(undefined)}
+				onInvited={setInvitation}
+			/>
 			{invitation === undefined ? null : (
 				<SecretDialog
 					title={`Invitation for ${invitation.email}`}
@@ -63,24 +70,30 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 	);
 }
 
+/** Loaded beside the members, so that the list has its buttons when it appears. */
+function useMemberFacts(orgId: string) {
+	return {
+		bindings: useAllPages("GET /organization/members/bindings", { query: { orgId, limit: "1000" } }).data ?? [],
+		apps: useAppsOfOrganization(orgId).data ?? [],
+		ownId: useAsk("GET /account", {}).data?.uid,
+		roles: useRoles(orgId),
+		held: useHeld(orgId),
+		mayChange: useOrganizationMay(orgId)("org.update_user_roles") === true,
+	};
+}
+
 function MemberList({
-	orgId,
 	members,
+	facts: { bindings, apps, ownId, roles, held, mayChange },
 	onOpen,
 }: {
-	readonly orgId: string;
 	readonly members: readonly Member[];
+	readonly facts: ReturnType<typeof useMemberFacts>;
 	readonly onOpen: (dialog: Dialog) => void;
 }) {
-	const bindings = useAllPages("GET /organization/members/bindings", { query: { orgId, limit: "1000" } });
-	const apps = useAppsOfOrganization(orgId).data ?? [];
-	const account = useAsk("GET /account", {});
-	const roles = useRoles(orgId);
-	const held = useHeld(orgId);
-	const mayChange = useOrganizationMay(orgId)("org.update_user_roles") === true;
 	// There is no room for another column.
 	const isPhone = useIsPhone();
-	const bindingsOf = ({ uid }: Member) => (bindings.data ?? []).filter((binding) => binding.uid === uid);
+	const bindingsOf = ({ uid }: Member) => bindings.filter((binding) => binding.uid === uid);
 	const mayRevoke = (binding: MemberBinding) => covers(held, roleIn(roles, binding.role_name));
 	const rolesOf = (member: Member) => (
 		<MemberRoles
@@ -127,7 +140,7 @@ function MemberList({
 						<Stack gap={4} align="flex-start">
 							{member.email}
 							{member.is_tmp ? <Badge tone="warn">Invited</Badge> : null}
-							{member.uid === account.data?.uid ? <Badge>You</Badge> : null}
+							{member.uid === ownId ? <Badge>You</Badge> : null}
 							{isPhone ? rolesOf(member) : null}
 						</Stack>
 					),
@@ -141,16 +154,17 @@ function MemberList({
 
 function OpenDialog({
 	orgId,
+	apps,
 	dialog,
 	onClose,
 	onInvited,
 }: {
 	readonly orgId: string;
+	readonly apps: readonly AppRecord[];
 	readonly dialog: Dialog | undefined;
 	readonly onClose: () => void;
 	readonly onInvited: (invitation: Invitation) => void;
 }) {
-	const apps = useAppsOfOrganization(orgId).data ?? [];
 	if (dialog === undefined) return null;
 	if (dialog === "invite") {
 		return (
