@@ -51,7 +51,6 @@ export function PublisherForm({
 	const [texts, setTexts] = useState<Readonly<Record<string, string>>>(publisher?.claims ?? {});
 	const [channels, setChannels] = useState<readonly string[]>(publisher?.channels ?? []);
 	const [found, setFound] = useState<{ readonly path: string; readonly branch: string | null } | undefined>();
-	const known = useAllPages("GET /channel", { query: { app_id: appId } });
 	const preset: Preset = publisher === undefined ? PRESETS[presetName] : presetOf(publisher);
 	const { provider } = preset;
 	const add = useChange("POST /publisher", ({ name: added }) => {
@@ -72,14 +71,7 @@ export function PublisherForm({
 	const isWrong = preset.fields.some(({ claim, isNumber }) => isNumber === true && isNoNumber(texts[claim]));
 	const edit = (claim: string, text: string) => setTexts((before) => ({ ...before, [claim]: text }));
 	const changes =
-		publisher === undefined
-			? {}
-			: {
-					...(name.trim() === publisher.name ? {} : { name: name.trim() }),
-					...(stage === publisher.stage ? {} : { stage }),
-					...(sorted(claims) === sorted(publisher.claims) ? {} : { claims }),
-					...(chosen?.join("\n") === publisher.channels?.join("\n") ? {} : { channels: chosen ?? ("all" as const) }),
-				};
+		publisher === undefined ? {} : changesOf(publisher, { name: name.trim(), stage, claims, channels: chosen });
 	const isChanged = publisher === undefined || Object.keys(changes).length > 0;
 
 	const submit = () => {
@@ -100,24 +92,7 @@ export function PublisherForm({
 			},
 		});
 	};
-	const fieldsOf = (isShown: (field: Field) => boolean) =>
-		preset.fields
-			.filter(isShown)
-			.map(({ claim, label, placeholder, isRequired, isNumber }) => (
-				<TextInput
-					key={claim}
-					label={isRequired === true ? label : `${label} (optional)`}
-					placeholder={isRequired === true ? placeholder : `any, or e.g. ${placeholder}`}
-					required={isRequired === true}
-					error={
-						isNumber === true && isNoNumber(texts[claim])
-							? `The number of the id, such as ${placeholder}. A name matches no job.`
-							: errors.at(`claims.${claim}`)
-					}
-					value={texts[claim] ?? ""}
-					onChange={(event) => edit(claim, event.currentTarget.value)}
-				/>
-			));
+	const claimFields = { texts, errorAt: errors.at, onText: edit };
 	return (
 		<FormDialog
 			title={publisher === undefined ? "Add publisher" : `Edit ${publisher.name}`}
@@ -168,8 +143,8 @@ export function PublisherForm({
 					onChange={(event) => setIssuer(event.currentTarget.value)}
 				/>
 			)}
-			<Group grow align="flex-start">
-				{fieldsOf((field) => field.isRequired === true)}
+			<Group grow preventGrowOverflow={false} align="flex-start">
+				<ClaimFields fields={preset.fields.filter((field) => field.isRequired === true)} {...claimFields} />
 			</Group>
 			<TextInput
 				label="Name"
@@ -188,39 +163,15 @@ export function PublisherForm({
 				data={optionsOf(STAGE_TEXTS)}
 			/>
 			{isReleasing(stage) ? (
-				<MultiSelect
-					label="Channels (optional)"
-					description="The jobs release to these alone."
-					placeholder={channels.length === 0 ? "Every channel" : ""}
-					error={errors.at("channels")}
-					searchable
-					data={[...new Set([...(known.data ?? []).map((channel) => channel.name), ...channels])]}
-					value={[...channels]}
-					onChange={setChannels}
-					maxDropdownHeight={220}
-					comboboxProps={{ keepMounted: false }}
-				/>
+				<ChannelsField appId={appId} channels={channels} error={errors.at("channels")} onChannels={setChannels} />
 			) : null}
-			{fieldsOf((field) => field.isRequired !== true)}
+			<ClaimFields fields={preset.fields.filter((field) => field.isRequired !== true)} {...claimFields} />
 			{isAny ? (
-				<Note tone="warn" title={isReleasing(stage) ? "Any branch may release" : "Any branch may upload"}>
-					<Group justify="space-between" wrap="nowrap">
-						<span>
-							Everybody who can push to the repository can start such a job.{" "}
-							{isReleasing(stage) ? "Name a branch, or an environment with reviewers." : "A named branch limits that."}
-						</span>
-						{branchField === undefined || found?.branch == null ? null : (
-							<Button
-								variant="default"
-								size="xs"
-								miw="fit-content"
-								onClick={() => edit(branchField.claim, found.branch ?? "")}
-							>
-								Use <bdi>{found.branch}</bdi>
-							</Button>
-						)}
-					</Group>
-				</Note>
+				<AnyBranch
+					stage={stage}
+					branch={branchField === undefined ? null : (found?.branch ?? null)}
+					onBranch={(branch) => edit(branchField?.claim ?? "", branch)}
+				/>
 			) : null}
 			<InputError
 				error={preset.fields.some(({ claim }) => errors.at(`claims.${claim}`)) ? undefined : errors.at("claims")}
@@ -243,5 +194,106 @@ export function PublisherForm({
 				{publisher === undefined ? "" : "Saving revokes the keys that its jobs have now."}
 			</Text>
 		</FormDialog>
+	);
+}
+
+/** The fields of PUT /publisher that differ from the stored ones. */
+function changesOf(publisher: Publisher, { name, stage, claims, channels }: Entered) {
+	return {
+		...(name === publisher.name ? {} : { name }),
+		...(stage === publisher.stage ? {} : { stage }),
+		...(sorted(claims) === sorted(publisher.claims) ? {} : { claims }),
+		...(channels?.join("\n") === publisher.channels?.join("\n") ? {} : { channels: channels ?? ("all" as const) }),
+	};
+}
+
+interface Entered {
+	readonly name: string;
+	readonly stage: Stage;
+	readonly claims: Readonly<Record<string, string>>;
+	/** Null: every channel. */
+	readonly channels: string[] | null;
+}
+
+function ClaimFields({
+	fields,
+	texts,
+	errorAt,
+	onText,
+}: {
+	readonly fields: readonly Field[];
+	readonly texts: Readonly<Record<string, string>>;
+	readonly errorAt: (field: string) => string | undefined;
+	readonly onText: (claim: string, text: string) => void;
+}) {
+	return fields.map(({ claim, label, placeholder, isRequired, isNumber }) => (
+		<TextInput
+			key={claim}
+			label={isRequired === true ? label : `${label} (optional)`}
+			placeholder={isRequired === true ? placeholder : `any, or e.g. ${placeholder}`}
+			required={isRequired === true}
+			error={
+				isNumber === true && isNoNumber(texts[claim])
+					? `The number of the id, such as ${placeholder}. A name matches no job.`
+					: errorAt(`claims.${claim}`)
+			}
+			value={texts[claim] ?? ""}
+			onChange={(event) => onText(claim, event.currentTarget.value)}
+		/>
+	));
+}
+
+function ChannelsField({
+	appId,
+	channels,
+	error,
+	onChannels,
+}: {
+	readonly appId: string;
+	readonly channels: readonly string[];
+	readonly error: string | undefined;
+	readonly onChannels: (channels: readonly string[]) => void;
+}) {
+	const known = useAllPages("GET /channel", { query: { app_id: appId } });
+	return (
+		<MultiSelect
+			label="Channels (optional)"
+			description="The jobs release to these alone."
+			placeholder={channels.length === 0 ? "Every channel" : ""}
+			error={error}
+			searchable
+			data={[...new Set([...(known.data ?? []).map((channel) => channel.name), ...channels])]}
+			value={[...channels]}
+			onChange={onChannels}
+			maxDropdownHeight={220}
+			comboboxProps={{ keepMounted: false }}
+		/>
+	);
+}
+
+function AnyBranch({
+	stage,
+	branch,
+	onBranch,
+}: {
+	readonly stage: Stage;
+	/** The repository's main branch; null if it is not known. */
+	readonly branch: string | null;
+	readonly onBranch: (branch: string) => void;
+}) {
+	return (
+		<Note tone="warn" title={isReleasing(stage) ? "Any branch may release" : "Any branch may upload"}>
+			<Group justify="space-between" wrap="nowrap">
+				<span>
+					Everybody who can push to the repository can start such a job.{" "}
+					{isReleasing(stage) ? "Name a branch, or an environment with reviewers." : "A named branch limits that."}
+				</span>
+				{branch === null ? null : (
+					<Button variant="default" size="xs" miw="fit-content" onClick={() => onBranch(branch)}>
+						Use <bdi>{branch}</bdi>
+					</Button>
+				)}
+			</Group>
+		</Note>
 	);
 }
