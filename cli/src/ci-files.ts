@@ -99,7 +99,7 @@ export async function ciOf(run: Run, { project, origin, appId }: Wanted): Promis
 	const branch = await branchOf(run, repository);
 	const installation = await installationOf(checkout);
 	const node = await nodeOf(checkout);
-	const secrets = await registrySecretsOf(checkout);
+	const secrets = await registrySecretsOf(checkout, system);
 	const stages = system === "gitlab" ? await stagesOf(checkout.root) : undefined;
 	const platform = project.hasBoth && project.kind !== "none" ? project.kind : undefined;
 	const facts: CiFacts = {
@@ -239,8 +239,9 @@ async function branchOf(run: Run, repository: Repository | undefined): Promise<B
  * GitHub replaces expressions before the shell sees the command.
  * @throws {Failure} `invalid_option`
  */
-function refuseExpressions({ appId, webDir, branch, folder }: CiFacts): void {
-	const expression = [appId, webDir, branch, folder].find((name) => name.includes("${{"));
+function refuseExpressions({ appId, webDir, branch, folder, build }: CiFacts): void {
+	const built = build.flatMap((step) => [step.folder, step.command]);
+	const expression = [appId, webDir, branch, folder, ...built].find((name) => name.includes("${{"));
 	if (expression === undefined) return;
 	throw usage("invalid_option", `"${expression}" has an expression of GitHub Actions; rename it, or pass --ci none.`);
 }
@@ -249,7 +250,11 @@ async function isEncrypted(project: Project): Promise<boolean> {
 	return namesPublicKey(project) || (await readText(join(project.directory, KEY_FILE))) !== undefined;
 }
 
-function registryNotes(system: CiSystem, { files, names }: RegistrySecrets): string[] {
+/** GitHub gives it to each job, and takes no secret of the name. */
+const JOB_TOKEN = "GITHUB_TOKEN";
+
+function registryNotes(system: CiSystem, { files, names: all }: RegistrySecrets): string[] {
+	const names = all.filter((name) => name !== JOB_TOKEN);
 	if (names.length === 0) return [];
 	const reads = `${files.join(" and ")} ${files.length === 1 ? "reads" : "read"} ${names.join(", ")}`;
 	return system === "github"

@@ -46,11 +46,14 @@ function withoutLock(folder: string, pinned: string | undefined): Installation {
 	return { manager, pinned, folder, lock: undefined };
 }
 
+/** The characters of a version or an address. Others would be read by the shell of the jobs. */
+const PINNED = /^[a-z]+@[\w.+:/#-]+$/;
+
 /** As Corepack reads it: in the nearest package.json that has it. */
 async function pinnedIn(root: string, folders: readonly string[]): Promise<string | undefined> {
 	for (const at of folders) {
 		const { packageManager } = (await readJsonObject<Manifest>(join(root, at), "package.json")) ?? {};
-		if (typeof packageManager === "string") return packageManager;
+		if (typeof packageManager === "string") return PINNED.test(packageManager) ? packageManager : undefined;
 	}
 	return undefined;
 }

@@ -16,6 +16,7 @@ import type { Server } from "./api";
 import { FIRST_CHANNEL } from "./channels";
 import type { Run } from "./command";
 import { placeOf } from "./git";
+import { REPOSITORY_PATH } from "./pull-request";
 
 const TIME_LIMIT_MS = 10_000;
 const STAGES = [
@@ -57,6 +58,7 @@ export async function repositoryOf(run: Run, system: CiSystem): Promise<Reposito
 	if (place === undefined) return undefined;
 	const { origin, path } = place;
 	const url = repositoryAddress(system, origin, path);
+	if (!REPOSITORY_PATH.test(path) || !URL.canParse(url)) return undefined;
 	const token = tokenFor(system, origin, run.environment);
 	run.terminal.progress(`Asking ${new URL(url).host} for the ids of ${path}`);
 	const headers = {

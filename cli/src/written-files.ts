@@ -3,7 +3,7 @@
  * none, also on a full disk. A link to a file stays a link.
  */
 import { randomUUID } from "node:crypto";
-import { access, chmod, constants, mkdir, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { access, chmod, constants, mkdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { usage } from "./failure";
 
@@ -15,7 +15,8 @@ interface WrittenFile {
 }
 
 export async function writeFiles(files: readonly WrittenFile[]): Promise<void> {
-	const ready: { readonly from: string; readonly to: string }[] = [];
+	const ready: { readonly from: string; readonly to: string; readonly content: Buffer | undefined }[] = [];
+	const replaced: typeof ready = [];
 	const created: string[] = [];
 	try {
 		for (const { path, content, mode } of files) {
@@ -32,7 +33,7 @@ export async function writeFiles(files: readonly WrittenFile[]): Promise<void> {
 			if (before !== undefined) await access(to, constants.W_OK);
 			const kept = mode ?? before?.mode;
 			const from = `${to}.${randomUUID()}`;
-			ready.push({ from, to });
+			ready.push({ from, to, content: before === undefined ? undefined : await readFile(to) });
 			await writeFile(from, content, kept === undefined ? {} : { mode: kept }).catch((error: unknown) => {
 				// A person knows the file, and not the one that takes its place.
 				throw Object.assign(error as Error, { path: to });
@@ -40,8 +41,14 @@ export async function writeFiles(files: readonly WrittenFile[]): Promise<void> {
 			// The mode of writeFile is reduced by the umask; this states it.
 			if (kept !== undefined) await chmod(from, kept);
 		}
-		for (const { from, to } of ready) await rename(from, to);
+		for (const file of ready) {
+			await rename(file.from, file.to);
+			replaced.push(file);
+		}
 	} catch (error) {
+		for (const { to, content } of replaced) {
+			await (content === undefined ? rm(to, { force: true }) : writeFile(to, content));
+		}
 		for (const path of [...ready.map(({ from }) => from), ...created]) await rm(path, { recursive: true, force: true });
 		throw error;
 	}

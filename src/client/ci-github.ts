@@ -23,7 +23,7 @@ const OWN_PULL_REQUEST =
 export const githubWorkflow = (facts: NamedFacts) => `name: ${scalar(titleOf(facts))}
 on:
   push:
-    branches: [${listed(facts.branch)}]
+    branches: [${listed(pattern(facts.branch))}]
   pull_request:
     types: [opened, reopened, synchronize, closed]
 permissions:
@@ -68,6 +68,9 @@ ${steps([publishStep(facts, "preview upload", TO_PULL_REQUEST)], "preview")}${va
   preview-end:
     if: ${OWN_PULL_REQUEST} && github.event.action == 'closed'
 ${previewJob()}${steps([publishStep(facts, "preview close", " --post-comment")])}${variables(COMMENTS)}`;
+
+/** The characters of patterns that git allows in the name of a branch. */
+const pattern = (branch: string) => branch.replace(/[+!]/g, "\\$&");
 
 const TO_PULL_REQUEST = ' --post-comment --url-file "$GITHUB_OUTPUT"';
 const COMMENTS = { GITHUB_TOKEN: `\${{ github.token }}` };

@@ -10,9 +10,12 @@ import { PACKAGE_MANAGERS, setUpCommands } from "./package-managers";
 const OWN_MERGE_REQUEST =
 	'$CI_PIPELINE_SOURCE == "merge_request_event" && $CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID';
 
+/** A text of a condition, which ends with its quote: there are no escapes. */
+const quoted = (text: string) => (text.includes('"') ? `'${text}'` : `"${text}"`);
+
 /** Pushes; schedules and pipelines that a person starts only with CAPSTAN_RELEASE. */
 const released = (branch: string) =>
-	`$CI_COMMIT_BRANCH == ${JSON.stringify(branch)} && ($CI_PIPELINE_SOURCE == "push" || $CAPSTAN_RELEASE == "true")`;
+	`$CI_COMMIT_BRANCH == ${quoted(branch)} && ($CI_PIPELINE_SOURCE == "push" || $CAPSTAN_RELEASE == "true")`;
 
 const rule = (condition: string) => `    - if: ${/^"|: | #/.test(condition) ? JSON.stringify(condition) : condition}\n`;
 

@@ -44,6 +44,7 @@ export function promotersOf(of: PromotersOf, nowMs: number, limit: number): Comp
 	// Each part ends with enough of them.
 	const found = sql<string>`(SELECT user_id FROM (SELECT DISTINCT b.user_id FROM role_bindings b INDEXED BY role_bindings_of_members
 			WHERE b.org_id = ${orgId} AND b.user_id IS NOT NULL AND b.user_id <> ${except} AND ${here("b")}
+				AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})
 				AND (b.role_name IN ${named} OR b.user_id IN ${named}) LIMIT ${limit})
 		UNION SELECT user_id FROM (SELECT DISTINCT m.user_id FROM group_bindings g CROSS JOIN group_members m ON m.group_id = g.group_id
 			WHERE g.org_id = ${orgId} AND m.user_id <> ${except} AND ${here("g")}

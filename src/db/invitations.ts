@@ -126,7 +126,12 @@ export function replaceInvitation(orgId: OrgId, values: Omit<Insertable<Invitati
 export function changeInvitation(
 	orgId: OrgId,
 	id: string,
-	values: { readonly role_name: string; readonly invited_by: string; readonly token_hash: string },
+	values: {
+		readonly role_name: string;
+		readonly invited_by: string;
+		readonly note: string | null;
+		readonly token_hash: string;
+	},
 ): CompiledQuery {
 	return query.updateTable("invitations").set(values).where("org_id", "=", orgId).where("id", "=", id).compile();
 }

@@ -154,6 +154,26 @@ test.skipIf(spawnSync("mount", ["--version"]).status !== 0 || process.getuid?.()
 	},
 );
 
+test.skipIf(spawnSync("mount", ["--version"]).status !== 0 || process.getuid?.() !== 0)(
+	"a file that cannot be replaced, such as one that a container mounts, leaves the others as they were",
+	async () => {
+		const directory = created({ "first.txt": "before", "mounted.txt": "before", "source.txt": "before" });
+		const mounted = join(directory, "mounted.txt");
+		if (spawnSync("mount", ["--bind", join(directory, "source.txt"), mounted]).status !== 0) return;
+		try {
+			const files = ["first.txt", "folder/new.txt", "mounted.txt"].map((name) => ({
+				path: join(directory, name),
+				content: "after",
+			}));
+			await expect(writeFiles(files)).rejects.toThrow("EBUSY");
+			expect(namesIn(directory)).toEqual(["first.txt", "mounted.txt", "source.txt"]);
+			expect(readFileSync(join(directory, "first.txt"), "utf8")).toBe("before");
+		} finally {
+			spawnSync("umount", [mounted]);
+		}
+	},
+);
+
 describe("an error of the operating system about a file", () => {
 	test.each([
 		["EACCES", "this account may not read or write it. Change its permissions"],

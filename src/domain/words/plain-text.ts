@@ -9,6 +9,13 @@ export const BIDI_CONTROLS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 export const plainText = (text: string): string =>
 	text.replace(/[\p{Cc}\u2028\u2029]+/gu, " ").replace(BIDI_CONTROLS, "");
 
+/** As `plainText`, of several lines. */
+export const plainLines = (text: string): string =>
+	text
+		.split(/\r\n?|\n/)
+		.map(plainText)
+		.join("\n");
+
 const ENTITIES: Readonly<Record<string, string>> = {
 	"&": "&amp;",
 	"<": "&lt;",

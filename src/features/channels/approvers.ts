@@ -27,7 +27,7 @@ export const listApprovers = endpoint({
 		"Those whom `promoters` name and whose role releases, except your account.",
 		"`complete`: there are no more; `keys`: named API keys of other accounts, which can approve too;",
 		"`mailed`: the person gets a mail about proposals.",
-		"Without app.read_audit, `people` is empty.",
+		"Without org.read_members, `people` is empty.",
 	],
 	access: { permission: "channel.read", scope: channelScope("query.app_id", { name: "query.channel" }) },
 	query: v.object({ app_id: publicAppId, channel: channelName }),
@@ -79,7 +79,8 @@ export const listApprovers = endpoint({
 		]);
 		const rule = { promoters, requires_approval, proposed_by: principal.userId };
 		const approvers = found.rows.filter((row) => mayApprove(personOf(row), rule, { orgId, appId, channelId }));
-		const showsNames = holds(principal, "app.read_audit", { orgId, appId });
+		// They may never have acted on the app, so its activity does not show them.
+		const showsNames = holds(principal, "org.read_members", { orgId });
 		return {
 			requires_approval: true,
 			count: Math.min(approvers.length, MOST_PEOPLE),

@@ -110,7 +110,7 @@ export const declineInvitation = endpoint({
 	load: ({ body }, nowMs) => ({ invitation: invitationByToken(hashKey(body.token), nowMs) }),
 	async handle({ db, input, loaded, actor, nowMs }) {
 		const { invitation, role } = validInvitation(loaded.invitation[0]);
-		const { id, email, user_id } = invitation;
+		const { id, email } = invitation;
 		const orgId = invitation.org_id as OrgId;
 		await db.batch([
 			guard(
@@ -118,11 +118,13 @@ export const declineInvitation = endpoint({
 				invitationNotFound,
 			),
 			deleteInvitation(orgId, email),
-			auditStatement({ ...actor, type: "user", id: user_id, name: email }, nowMs, {
+			// The link does not prove whose account it is for: the inviter has it as well.
+			auditStatement({ ...actor, type: "user", id: null, name: email }, nowMs, {
 				orgId,
 				action: "invitation.decline",
 				target: { type: "invitation", id, name: email },
 				before: shownInvitation(role.name, invitation.expires_at_ms),
+				details: { proven_by: "link", ...linkOf(invitation) },
 			}),
 		]);
 		return OK;
@@ -288,6 +290,13 @@ function insertFirstKey(
 	];
 }
 
+/** Details of the audit entries of an invitation's link. */
+const linkOf = ({ invited_by, inviter_email }: InvitationWithOrganization) => ({
+	by_link: true,
+	invited_by,
+	invited_by_name: inviter_email,
+});
+
 interface Acceptance {
 	readonly uid: string;
 	readonly role: string;
@@ -303,12 +312,7 @@ function auditAcceptance(
 ): CompiledQuery[] {
 	const { org_id: orgId, email } = invitation;
 	const person = { ...actor, type: "user" as const, id: uid, name: email };
-	const details = {
-		by_link: true,
-		proven_by: provenBy,
-		invited_by: invitation.invited_by,
-		invited_by_name: invitation.inviter_email,
-	};
+	const details = { proven_by: provenBy, ...linkOf(invitation) };
 	const entries = [
 		{
 			action: "invitation.accept",

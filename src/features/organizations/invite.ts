@@ -17,6 +17,7 @@ import { isNoMember, type Membership, memberHoldsAll, membershipByEmail } from "
 import { invitationsOfOrganization } from "../../db/quotas";
 import { INVITATION_DAYS } from "../../domain/defaults";
 import { DAY_MS } from "../../domain/time";
+import { plainLines } from "../../domain/words/plain-text";
 import { ApiError, fieldError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";
@@ -78,7 +79,7 @@ export const inviteMember = endpoint({
 		orgId: uuid,
 		email: personsAddress,
 		role: optional(memberRole),
-		note: optional(text(MOST_NOTE_LETTERS)),
+		note: optional(v.pipe(text(MOST_NOTE_LETTERS), v.transform(plainLines))),
 		invite_type: optional(v.picklist([...INVITE_TYPES.keys()], `must be one of ${MEMBER_ROLES.join(", ")}`)),
 	}),
 	load: ({ body }, nowMs) => ({

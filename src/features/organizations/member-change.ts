@@ -184,6 +184,8 @@ async function changeInvitedRole(
 		changeInvitation(orgId, invitation.id, {
 			role_name: role.name,
 			invited_by: principal.userId,
+			// The page says that the inviter wrote it.
+			note: invitation.invited_by === principal.userId ? invitation.note : null,
 			token_hash: token.hash,
 		}),
 		auditStatement(actor, nowMs, {

@@ -22,13 +22,21 @@ const STATES = ["found", "not_found", "unavailable"] as const;
 /** A name of GitHub is of exactly two parts, and a path of GitLab of two or more. */
 const PARTS = { github: /^[^/]+\/[^/]+$/, gitlab: /^[^/]+\/.+$/ };
 
+/** The beginning of an address, with the provider that it names. */
+const ADDRESS = /^https:\/\/(?:www\.)?(github|gitlab)\.com\//;
+
+const pathIn = (entered: string) => entered.replace(ADDRESS, "").replace(/(\.git)?\/*$/, "");
+
 const repositoryField = v.pipe(
 	text(512),
-	v.transform((entered) =>
-		entered.replace(/^https:\/\/(www\.)?(github|gitlab)\.com\//, "").replace(/(\.git)?\/*$/, ""),
+	v.check(
+		(entered) => REPOSITORY_PATH.test(pathIn(entered)),
+		"must be owner/repository, or the address of the repository",
 	),
-	v.regex(REPOSITORY_PATH, "must be owner/repository, or the address of the repository"),
 );
+
+/** At another provider the same path may be the repository of a stranger. */
+const isAtProvider = (provider: string, entered: string) => (ADDRESS.exec(entered)?.[1] ?? provider) === provider;
 
 const EXAMPLE_REPOSITORY = "octo-org/octo-repo";
 
@@ -50,7 +58,14 @@ export const findRepository = endpoint({
 			repository: repositoryField,
 		}),
 		v.forward(
-			v.check(({ provider, repository }) => PARTS[provider].test(repository), "must be owner/repository"),
+			v.check(
+				({ provider, repository }) => isAtProvider(provider, repository),
+				"is an address of the other provider; choose that one",
+			),
+			["repository"],
+		),
+		v.forward(
+			v.check(({ provider, repository }) => PARTS[provider].test(pathIn(repository)), "must be owner/repository"),
 			["repository"],
 		),
 	),
@@ -72,7 +87,8 @@ export const findRepository = endpoint({
 		},
 	},
 	async handle({ deps, principal, input }) {
-		const { provider, repository } = input.body;
+		const { provider } = input.body;
+		const repository = pathIn(input.body.repository);
 		const caller = principal.keyId ?? principal.userId;
 		await countFetch(deps, `repository ${caller}`, "This caller has asked for too many repositories");
 		const found = await ask(deps, provider, repository);

@@ -4,7 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
-import { rows } from "../support/bytes";
+import { rows, run } from "../support/bytes";
 import { bind } from "../support/people";
 import { signIn, signInByPasskey } from "../support/sessions";
 import { createTestKey, createTestMember, createWorld, type TestMember } from "../support/world";
@@ -121,6 +121,36 @@ describe("GET /channel/approvers", () => {
 			bindings: [{ ...binding, app_id: app.uuid, channel_id: channelId }],
 		});
 		expect(await asked(keyed(reader.text))).toMatchObject({ count: 1, people: [] });
+	});
+
+	test.each(["app_reader", "app_uploader", "app_developer", "app_admin"])(
+		"gives no name to a key with %s, which may not list the members",
+		async (role) => {
+			const key = await createTestKey(world, role, app);
+			const members = await world.request("GET", "/organization/members", {
+				...keyed(key.text),
+				query: { orgId: world.orgId },
+			});
+			expect(members.status).toBe(403);
+			const { count, people } = await asked(keyed(key.text));
+			expect([count, people]).toEqual([1, []]);
+		},
+	);
+
+	test("finds an approver behind many roles that have ended", async () => {
+		const ended: TestMember[] = [];
+		while (ended.length <= 20) ended.push(await createTestMember(world, "org_admin"));
+		await run(
+			query
+				.updateTable("role_bindings")
+				.set({ expires_at_ms: world.clock.nowMs - 1 })
+				.where(
+					"user_id",
+					"in",
+					ended.map(({ uid }) => uid),
+				),
+		);
+		expect(await asked()).toMatchObject({ count: 1, complete: true, people: [{ id: other.uid }] });
 	});
 
 	test("knows no channel of another organization", async () => {

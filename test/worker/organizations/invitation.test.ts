@@ -4,6 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { rows, run } from "../support/bytes";
 import { databaseText } from "../support/database-text";
 import { readThenWrite } from "../support/interleave";
@@ -217,6 +218,59 @@ describe("an invitation", () => {
 			status: 400,
 			body: { moreInfo: { issues: [{ path: "note" }] } },
 		});
+	});
+
+	test.each([
+		["lines", "Welcome.\r\n\nStart with beta.", "Welcome.\n\nStart with beta."],
+		[
+			"markup, which the page shows as text",
+			"<b>Hi</b> [x](https://evil.example)",
+			"<b>Hi</b> [x](https://evil.example)",
+		],
+		["words that turn the direction of others", "Hi \u202egro.live\u2066\u200f", "Hi gro.live"],
+		["commands of a terminal", "Hi \u001b[2J\u2028there", "Hi  [2J there"],
+		["nothing that is seen", "\u202e \u0007", null],
+	])("has a note of %s", async (_, note, shown) => {
+		expect((await show(await invitedToken({ note }))).body.note).toBe(shown);
+	});
+
+	test("does not give the words of one inviter to another, who changes its role", async () => {
+		const note = "Welcome. Start with the beta channel.";
+		await invitedToken({ role: "org_member", note });
+		const other = await createTestMember(world, "org_super_admin");
+		const changed = await world.request("PUT", "/organization/members", {
+			key: other.key.text,
+			body: { orgId: world.orgId, email, role: "org_admin" },
+		});
+		const { body } = await show(String(changed.body.link).replace(/.*token=/, ""));
+		expect(body).toMatchObject({ role: "org_admin", invited_by: other.email, note: null });
+	});
+
+	test("that is declined by its link accuses no account: the inviter has the link as well", async () => {
+		const somebody = await createTestMember(await createWorld(), "org_member");
+		const token = await invitedToken({ email: somebody.email });
+		expect((await world.request("POST", "/invitation/decline", { body: { token } })).status).toBe(200);
+		const [entry] = await auditOf("invitation.decline");
+		expect(entry).toMatchObject({ actor_id: null, actor_name: somebody.email, target_name: somebody.email });
+		expect(JSON.parse(entry?.details ?? "")).toMatchObject({ by_link: true, proven_by: "link" });
+		expect(JSON.parse(entry?.details ?? "").invited_by_name).toBe(world.adminEmail);
+	});
+
+	test("is declined by the link that works now alone, and joined or declined, never both", async () => {
+		const replaced = await invitedToken();
+		const token = await invitedToken();
+		const decline = (of: string) => world.request("POST", "/invitation/decline", { body: { token: of } });
+		expect(await decline(replaced)).toMatchObject(NOT_FOUND);
+		const both = await Promise.all([decline(token), accept(token)]);
+		const outcomes = both.map(({ status }) => status);
+		expect([
+			[200, 404],
+			[404, 201],
+		]).toContainEqual(outcomes);
+		expect((await membersOf()).some((each: { email: string }) => each.email === email)).toBe(outcomes[1] === 201);
+		const late = await invitedToken({ email: `late-${email}` });
+		world.clock.nowMs += 7 * DAY_MS;
+		expect(await decline(late)).toMatchObject(NOT_FOUND);
 	});
 
 	test("is declined by its token once: it is gone, no account begins, and the activity says so", async () => {

@@ -86,6 +86,16 @@ describe("POST /publisher/repository", () => {
 		["a query", { repository: "octo-org/octo-repo?x" }],
 		["another host", { repository: "https://git.example.org/octo-org/octo-repo" }],
 		["no repository", { repository: "" }],
+		["an address of GitLab at GitHub", { repository: "https://gitlab.com/octo-org/octo-repo" }],
+		[
+			"an address of GitHub at GitLab",
+			{ provider: "gitlab", repository: "https://www.github.com/octo-org/octo-repo.git" },
+		],
+		["an encoded way up", { repository: "octo-org/%2e%2e" }],
+		["a fragment", { repository: "octo-org/octo-repo#x" }],
+		["letters of another script", { repository: "octo-org/\u043ecto-repo" }],
+		["another line", { repository: "octo-org/octo-repo\n" }],
+		["more than 512 characters", { repository: `octo-org/${"a".repeat(512)}` }],
 	])("refuses %s, and asks nobody", async (_, fields) => {
 		const { status, body } = await find(fields);
 		expect([status, body.moreInfo.issues[0].path]).toEqual([400, "repository"]);

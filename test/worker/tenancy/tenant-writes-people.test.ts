@@ -31,7 +31,7 @@ const ACTOR = { type: "system", id: null, name: "Test", requestId: "", ipAddress
 const BUNDLE_APP = { uuid: B.app, id: B.publicAppId };
 const yes = sql<boolean>`true`;
 const ROLES = { owning: ADMINISTERING, administering: ADMINISTERING } as const;
-const INVITED = { role_name: "org_admin", invited_by: "user-shared", token_hash: "new" } as const;
+const INVITED = { role_name: "org_admin", invited_by: "user-shared", note: null, token_hash: "new" } as const;
 
 /** A binding on the channel, from one that its holder has; `userId` where it is no key. */
 const onChannel = (keyId: string | null, parent: string, userId = "", appId = B.app, channel = "production") => {
