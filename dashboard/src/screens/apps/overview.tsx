@@ -6,7 +6,7 @@ import { Button } from "@mantine/core";
 import { useCallback, useRef, useState } from "react";
 import { versionTones } from "../../../../src/charts/palette";
 import { isSampleAppId } from "../../../../src/domain/sample-app";
-import { DAY_MS, HOUR_MS } from "../../../../src/domain/time";
+import { DAY_MS, MINUTE_MS } from "../../../../src/domain/time";
 import { useAllPages, useAsk } from "../../api";
 import { Lanes } from "../../charts/lanes";
 import { dayName, daysFromTo } from "../../charts/time-axis";
@@ -238,8 +238,10 @@ function Live({
 	readonly previews: readonly Channel[];
 	readonly outcomes: readonly Outcome[];
 }) {
-	const [toMs] = useState(() => Date.now());
 	const releases = useReleases(appId, {}, 50);
+	// The axis ends with the newest answer, so that a release of a moment ago is on it.
+	const [openedMs] = useState(() => Date.now());
+	const toMs = Math.max(openedMs, releases.dataUpdatedAt);
 	const query = { from: utcDay(1 - LANE_DAYS), to: utcDay(0) };
 	const usage = useAsk(
 		"GET /statistics/app/:app_id/bundle_usage",
@@ -252,12 +254,15 @@ function Live({
 	const days = data?.labels ?? daysFromTo(query.from, query.to);
 	// A young app has no empty days before its first channel or device.
 	const isUsed = (_: string, index: number) => datasets.some(({ metaCounts }) => (metaCounts[index] ?? 0) > 0);
-	const starts = [
-		...[...channels, ...previews].map(({ created_at }) => Date.parse(created_at)),
-		...days.filter(isUsed).map((day) => Date.parse(day)),
-	];
-	const firstMs = starts.length === 0 ? 0 : Math.min(...starts);
-	const fromMs = Math.max(toMs - LANE_DAYS * DAY_MS, Math.min(firstMs, toMs - HOUR_MS));
+	const createdMs = Math.min(...[...channels, ...previews].map(({ created_at }) => Date.parse(created_at)), toMs);
+	// Devices of its first day came after the channel, however early that day began.
+	const usedMs = days
+		.filter(isUsed)
+		.filter((day) => day < dayName(createdMs))
+		.map((day) => Date.parse(day));
+	const isEmpty = channels.length + previews.length === 0;
+	const firstMs = isEmpty ? 0 : Math.min(createdMs, ...usedMs);
+	const fromMs = Math.max(toMs - LANE_DAYS * DAY_MS, Math.min(firstMs, toMs - MINUTE_MS));
 	const skipped = days.filter((day) => day < dayName(fromMs)).length;
 	const lanes = channels.map((channel) =>
 		laneOf(channel, entries, { fromMs, toMs }, channelPath(appId, channel.name), failuresText(channel, outcomes)),
