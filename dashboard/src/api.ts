@@ -140,7 +140,7 @@ async function askPage<const Key extends EndpointKey>(
 		},
 	});
 	const query = { ...("query" in request ? (request.query as object) : {}), page: String(page) };
-	const items = await (client as Ask)(endpoint, { ...request, query });
+	const items = await confirmed(() => (client as Ask)(endpoint, { ...request, query }));
 	return { items: items as ItemOf<AnswerOf<Key>>[], hasNext: link !== null };
 }
 
@@ -178,16 +178,22 @@ export function ask<const Key extends EndpointKey>(endpoint: Key, request: Reque
 /** Whether a `recent_sign_in_required` error accepts a passkey only. */
 export const needsPasskey = ({ moreInfo }: CapstanError) => moreInfo.method === "passkey";
 
+/** A session that ended under an open page: its forms must not be lost to the sign-in page. */
+const hasEnded = (error: unknown) =>
+	isSignedOut(error) && !isLeaving && queryClient.getQueryData(["GET /account", {}]) !== undefined;
+
 /**
- * Repeats a request that needs a recent sign-in after the user has confirmed their identity. The
- * first attempt changed nothing.
+ * Repeats a request that needs a recent sign-in, or a session, after the user has confirmed their
+ * identity. The first attempt changed nothing.
  */
 async function confirmed(send: () => Promise<unknown>): Promise<unknown> {
 	try {
 		return await send();
 	} catch (error) {
-		const isTooOld = error instanceof CapstanError && error.code === "recent_sign_in_required";
-		if (!isTooOld || !(await confirmIdentity(needsPasskey(error)))) throw error;
+		if (!(error instanceof CapstanError)) throw error;
+		const isOver = hasEnded(error);
+		const isTooOld = error.code === "recent_sign_in_required";
+		if (!(isOver || isTooOld) || !(await confirmIdentity(needsPasskey(error), isOver))) throw error;
 		return send();
 	}
 }

@@ -1,5 +1,6 @@
 /**
- * Asks the user to confirm their identity for an action that needs a recent sign-in. The dialog
+ * Asks the user to confirm their identity: for an action that needs a recent sign-in, or because
+ * the session ended. The dialog
  * opens above everything else, so the form below keeps its input and sends its request again
  * afterwards.
  */
@@ -8,6 +9,8 @@ import { useSyncExternalStore } from "react";
 export interface IdentityRequest {
 	/** Only a passkey is accepted. */
 	readonly byPasskey: boolean;
+	/** The session is over, so nothing of the page is answered until the user signs in again. */
+	readonly hasEnded: boolean;
 	readonly confirmed: Promise<boolean>;
 	/** False: the user closed the dialog. */
 	readonly settle: (isConfirmed: boolean) => void;
@@ -25,7 +28,7 @@ function change(request: IdentityRequest | undefined): void {
 }
 
 /** Resolves with whether the user confirmed. Requests that fail together share one dialog. */
-export function confirmIdentity(byPasskey = false): Promise<boolean> {
+export function confirmIdentity(byPasskey = false, hasEnded = false): Promise<boolean> {
 	if (current !== undefined) return current.confirmed;
 	let resolve: (isConfirmed: boolean) => void = () => undefined;
 	const confirmed = new Promise<boolean>((done) => {
@@ -33,6 +36,7 @@ export function confirmIdentity(byPasskey = false): Promise<boolean> {
 	});
 	change({
 		byPasskey,
+		hasEnded,
 		confirmed,
 		settle(isConfirmed) {
 			change(undefined);

@@ -33,7 +33,7 @@ async function send(method, path, body) {
 
 const roleText = (name) => ROLE_TEXTS[name] ?? name;
 const date = (text) =>
-	new Date(text).toLocaleString(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+	new Date(text).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 const given = new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
 /** Keeps the token in this tab during the sign-in, because a URL would send it to servers and logs. */
 const STORED_TOKEN = "capstan-invitation";

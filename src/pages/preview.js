@@ -5,7 +5,7 @@
 import { drawCode } from "./qr-code.js";
 
 const element = (id) => document.getElementById(id);
-const date = (text) => new Date(text).toLocaleDateString(undefined, { dateStyle: "long" });
+const date = (text) => new Date(text).toLocaleDateString("en-GB", { dateStyle: "long" });
 const count = (number, one, several) => `${number} ${number === 1 ? one : several}`;
 
 function size(bytes) {

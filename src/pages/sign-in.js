@@ -126,7 +126,7 @@ on("email-form", "submit", async () => {
 		isLocal ? `for ${email}, if it has an account` : `If ${email} has an account, we sent it a code.`,
 	);
 	element("code-hint").textContent = isLocal
-		? "We printed a six-digit code in the terminal where npm start runs, or in .capstan/capstan.log if it runs in the background."
+		? "We printed a six-digit code in the terminal where npm start runs, or in capstan.log of its state directory if it runs in the background."
 		: "Six digits, valid for 10 minutes.";
 	element("code").value = "";
 	element("code").focus();

@@ -152,6 +152,26 @@ describe.skipIf(chromium === undefined)("the first run", () => {
 		await done(visitor, "Release it to a channel").waitFor();
 		const [channel] = (await product.api("GET", `/channel?app_id=${appId}`)).body;
 		expect(channel).toMatchObject({ name: "production", public: true, version: { name: "1.0.1" }, is_preview: false });
+		// The steps end with what the device did, and the figures show it.
+		const device = {
+			app_id: appId,
+			device_id: crypto.randomUUID(),
+			platform: "android",
+			version_name: "builtin",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+			version_os: "17",
+			is_prod: true,
+			is_emulator: false,
+		};
+		const name = `Android device ${device.device_id.slice(0, 8)}`;
+		await expect.poll(async () => (await product.api("POST", "/updates", device)).body.version).toBe("1.0.1");
+		await page.getByText(`${name} checked for updates`).waitFor();
+		await product.api("POST", "/stats", { ...device, version_name: "1.0.1", action: "set" });
+		await page.getByText(new RegExp(`${name} installed 1\\.0\\.1, [\\d.]+\\u00a0s after the offer`)).waitFor();
+		await page.getByText("of 1 install").waitFor();
+		await expectSound(visitor);
+		await expectFitsPhone(visitor);
 		expect(await page.evaluate("window.isFirstLoad")).toBe(true);
 		expect(visitor.complaints).toEqual([]);
 		visitor.leave();

@@ -81,4 +81,20 @@ describe.skipIf(chromium === undefined)("the age of a screen", () => {
 		await reads(visitor).toMatch(/^Updated \d+ s ago$/);
 		leave();
 	});
+
+	test("keeps the figures and the releases when the server does not answer the channels", async () => {
+		const visitor = await stage.admin();
+		const { page, leave } = visitor;
+		await page.clock.install();
+		await page.route(`**/channel?app_id=${stage.app}**`, (route) =>
+			route.fulfill({ status: 503, json: { error: "service_unavailable", message: "Try again.", moreInfo: {} } }),
+		);
+		await visitor.open(`/apps/${stage.app}/releases`, /./);
+		for (let passed = 0; passed < LIVE_MS; passed += 1_000) await page.clock.runFor(1_000);
+		await page.getByText("Channels could not be loaded").waitFor();
+		await page.getByText("Active devices").waitFor();
+		await page.getByText("The channels are not loaded").waitFor();
+		await page.getByRole("list", { name: "Releases" }).getByText("created production with 1.0.0").waitFor();
+		leave();
+	});
 });

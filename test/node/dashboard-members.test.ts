@@ -137,6 +137,39 @@ describe.skipIf(chromium === undefined)("members and their keys in the dashboard
 		member.leave();
 	});
 
+	test("keeps the form when the session ends, and sends it after a new sign-in", async () => {
+		const printed: string[] = [];
+		vi.spyOn(process.stdout, "write").mockImplementation((chunk) => printed.push(String(chunk)) > 0);
+		const member = await stage.member("org_admin", "ended@example.com");
+		await member.open(`${at}/members`, "Members");
+		const { page } = member;
+		await page.getByRole("button", { name: "Invite member" }).click();
+		await page.getByLabel("E-mail address").fill("kept@example.com");
+		const db = await stage.product.running.miniflare.getD1Database("DB");
+		await db
+			.prepare("DELETE FROM sessions WHERE user_id = (SELECT id FROM users WHERE email = ?)")
+			.bind("ended@example.com")
+			.run();
+		await page.getByRole("button", { name: "Create invite link" }).click();
+		const question = page.getByRole("dialog", { name: "Sign in again" });
+		await question.getByText("The session of ended@example.com ended. Your form stays as it is").waitFor();
+		await expectSound(member);
+		await question.getByRole("button", { name: "Print a code in the terminal" }).click();
+		const code = () => /Mail to ended@example\.com: (\d{6}) /.exec(printed.join(""))?.[1] ?? "";
+		await expect.poll(code).not.toBe("");
+		await question.getByLabel("Code").fill(code());
+		await question.getByRole("button", { name: "Confirm" }).click();
+		await question.waitFor({ state: "detached" });
+		await expect
+			.poll(async () =>
+				(await get(`/organization/members?orgId=${stage.product.orgId}`)).map(({ email }: { email: string }) => email),
+			)
+			.toContain("kept@example.com");
+		expect(new URL(page.url()).pathname).toBe(`/dashboard${at}/members`);
+		vi.restoreAllMocks();
+		member.leave();
+	});
+
 	test("gives an administrator the right to create organizations, and removes it", async () => {
 		const member = await stage.member("org_admin", "founder@example.com");
 		const isFounder = async () =>

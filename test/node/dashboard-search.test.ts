@@ -110,6 +110,8 @@ describe.skipIf(chromium === undefined)("finding things", () => {
 		await page.getByRole("option", { name: "Compare 1.1.0…" }).click();
 		await page.getByRole("heading", { level: 1, name: "1.1.0" }).waitFor();
 		await expect.poll(() => page.evaluate("document.activeElement?.labels?.[0]?.textContent")).toMatch(/^Compare with/);
+		// With the bundle before, until a person chooses another one.
+		await page.getByRole("region", { name: "1.1.0 compared with 1.0.0" }).waitFor();
 		await search("rotate nightly");
 		await page.getByRole("option", { name: "Rotate nightly robot…" }).click();
 		await page.getByRole("dialog").waitFor();

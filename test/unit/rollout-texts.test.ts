@@ -1,15 +1,16 @@
 /** Sentences of the rollout card and the release dialog, for each state that they describe. */
 import { describe, expect, test } from "vitest";
-import { shareText } from "../../dashboard/src/components/size";
-import { rolloutEffect } from "../../dashboard/src/release-dialog/release-plan";
 import {
 	countsText,
 	nextStepText,
 	notCountedText,
+	progressText,
 	type RolloutAnswer,
 	rateText,
 	rateTitle,
-} from "../../dashboard/src/screens/rollouts/rollout-texts";
+} from "../../dashboard/src/components/rollout-texts";
+import { shareText } from "../../dashboard/src/components/size";
+import { rolloutEffect } from "../../dashboard/src/release-dialog/release-plan";
 
 const NOW_MS = Date.parse("2026-11-22T08:00:00Z");
 const ROLLOUT: RolloutAnswer = {
@@ -40,6 +41,22 @@ const ROLLOUT: RolloutAnswer = {
 	previous: null,
 };
 const NOBODY = { served: 0, installed: 0, failed: 0, silent: 0 };
+
+describe("progressText", () => {
+	const RATE = { kind: "failed", devices: 0, of: 175, lowerBound: 0, upperBound: 0.01, limit: 0.02 } as const;
+	const past = { percentageBps: 10_000, at: "2026-11-22T07:58:00.000Z", devicesNeeded: 0, waitingFor: [] };
+	test.each<[Partial<RolloutAnswer>, string]>([
+		[{ rates: [RATE], next: past }, "Healthy. Goes to 100 % within 15 minutes, if it stays healthy."],
+		[
+			{ rates: [RATE, { ...RATE, kind: "crashed", lowerBound: 0.03, upperBound: 0.1 }], next: past },
+			"Too many devices fail. Goes to 100 % within 15 minutes, if it stays healthy.",
+		],
+		[{ next: past }, "Too few reports to tell. Goes to 100 % within 15 minutes, if it stays healthy."],
+		[{ rates: [RATE], readyToFinish: true }, "Every device is offered it. It is ready to finish."],
+	])("of %j is %s", (fields, text) => {
+		expect(progressText({ ...ROLLOUT, ...fields }, NOW_MS).replaceAll("\u00a0", " ")).toBe(text);
+	});
+});
 
 describe("shareText", () => {
 	test.each([

@@ -47,7 +47,7 @@ export function xOf({ fromMs, toMs, left, right }: TimeScale, atMs: number): num
 const GAP_PX = 1.5;
 const LABEL_SPACE_PX = 12;
 
-export interface Bar {
+interface Bar {
 	readonly version: string;
 	readonly x: number;
 	readonly widthPx: number;

@@ -90,9 +90,9 @@ interface Properties {
 }
 
 /** The properties of one thing, which screen readers announce as names and values. */
-export function Properties({ items }: Properties) {
+export function Properties({ items, isWide = false }: Properties & { readonly isWide?: boolean }) {
 	return (
-		<dl className="dl">
+		<dl className={isWide ? "dl is-wide" : "dl"}>
 			{items.map(([name, value]) => (
 				<div key={name}>
 					<dt>{name}</dt>
@@ -103,11 +103,11 @@ export function Properties({ items }: Properties) {
 	);
 }
 
-/** Properties in a card of their own. */
+/** Properties in a card of their own, in two columns where they fit. */
 export function KeyValues({ items }: Properties) {
 	return (
 		<div className="card pad">
-			<Properties items={items} />
+			<Properties items={items} isWide />
 		</div>
 	);
 }

@@ -8,9 +8,9 @@ import type { AnswerOf } from "../api";
 import type { ActorKind } from "./avatar";
 import { Avatar } from "./avatar";
 import { CopyChip, shortened } from "./copy-chip";
+import { timeText } from "./dates";
 import { type Entry, Rows } from "./rows";
 import { Sentence } from "./sentence";
-import { timeText } from "./time";
 
 export type Change = Extract<AnswerOf<"GET /app/:app_id/audit">, readonly unknown[]>[number];
 

@@ -7,7 +7,7 @@ import { browserSupportsWebAuthn, startAuthentication } from "@simplewebauthn/br
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { RECENT_SIGN_IN_MINUTES } from "../../../src/domain/defaults";
-import { type AnswerOf, ask, leaveFor, queryClient, useAsk } from "../api";
+import { type AnswerOf, api, ask, leaveFor, queryClient, useAsk } from "../api";
 import { type IdentityRequest, isDismissed } from "../identity";
 import { Answer, Problem } from "./answer";
 import { Dialog } from "./dialog";
@@ -22,16 +22,24 @@ type Account = AnswerOf<"GET /account">;
 type Methods = AnswerOf<"GET /sign-in/methods">;
 
 export default function ConfirmIdentity({ request }: { readonly request: IdentityRequest }) {
-	const account = useAsk("GET /account", {});
+	const { hasEnded } = request;
+	// Without a session the account is the one that the page was loaded for.
+	const account = useAsk("GET /account", {}, { enabled: !hasEnded });
 	const methods = useAsk("GET /sign-in/methods", {});
 	return (
-		<Dialog onClose={() => request.settle(false)} title="Confirm it's you" size="md" isDirty={false}>
+		<Dialog
+			onClose={() => request.settle(false)}
+			title={hasEnded ? "Sign in again" : "Confirm it's you"}
+			size="md"
+			isDirty={false}
+		>
 			<Answer query={account} what="your account">
 				{(known) => (
 					<Answer query={methods} what="sign-in methods">
 						{(ways) => (
 							<Ways
 								account={known}
+								hasEnded={hasEnded}
 								ways={request.byPasskey ? { ...ways, code: false, providers: [] } : ways}
 								onConfirmed={() => request.settle(true)}
 							/>
@@ -45,10 +53,12 @@ export default function ConfirmIdentity({ request }: { readonly request: Identit
 
 function Ways({
 	account,
+	hasEnded,
 	ways,
 	onConfirmed,
 }: {
 	readonly account: Account;
+	readonly hasEnded: boolean;
 	readonly ways: Methods;
 	readonly onConfirmed: () => void;
 }) {
@@ -80,7 +90,7 @@ function Ways({
 		onSuccess: ({ email }) => finish(email),
 	});
 	const elsewhere = useMutation({
-		mutationFn: () => ask("GET /account", {}),
+		mutationFn: () => api("GET /account", {}),
 		onSuccess: (now) =>
 			new Date(now.recent_sign_in_until).getTime() > Date.now() ? finish(now.email) : Promise.resolve(),
 	});
@@ -91,8 +101,10 @@ function Ways({
 	return (
 		<Stack>
 			<Text>
-				This needs a sign-in from the last {RECENT_SIGN_IN_MINUTES} minutes. Your form stays as it is and continues
-				afterwards.
+				{hasEnded
+					? `The session of ${account.email} ended.`
+					: `This needs a sign-in from the last ${RECENT_SIGN_IN_MINUTES} minutes.`}{" "}
+				Your form stays as it is and continues afterwards.
 			</Text>
 			{hasPasskey ? (
 				<Button data-autofocus loading={passkey.isPending} onClick={() => passkey.mutate()}>
@@ -118,7 +130,7 @@ function Ways({
 							label="Code"
 							description={
 								inTerminal
-									? "We printed six digits in the terminal where npm start runs. In the background, they are in .capstan/capstan.log."
+									? "We printed six digits in the terminal where npm start runs. In the background, they are in capstan.log of its state directory."
 									: `We sent six digits to ${account.email}.`
 							}
 							data-autofocus

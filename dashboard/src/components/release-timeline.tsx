@@ -57,7 +57,9 @@ export function ReleaseTimeline({
 }) {
 	const [target, setTarget] = useState<Release | undefined>();
 	// One button for each bundle of a channel, beside its newest entry.
-	const offered = new Set<string>();
+	// The way back that a person looks for is a button; those further back are in a menu.
+	const offered = new Map<string, "button" | "menu">();
+	const hasButton = new Set<string>();
 	const seen = new Set<string>();
 	// A bundle that one channel left is not offered as a good one on another.
 	const left = new Set(releases.filter(({ was_rolled_back }) => was_rolled_back).map(({ version }) => version));
@@ -65,7 +67,9 @@ export function ReleaseTimeline({
 		const key = JSON.stringify([channel.name, version]);
 		if (!can_roll_back || seen.has(key)) continue;
 		seen.add(key);
-		offered.add(id);
+		const isFirst = !left.has(version) && !hasButton.has(channel.name);
+		offered.set(id, isFirst ? "button" : "menu");
+		if (isFirst) hasButton.add(channel.name);
 	}
 	return (
 		<>
@@ -81,6 +85,7 @@ export function ReleaseTimeline({
 						limit={limitOf(release.channel.name)}
 						withChannel={withChannel}
 						wasLeft={left.has(release.version)}
+						wayBack={offered.get(release.id)}
 						onRollBack={mayRollBack && offered.has(release.id) ? () => setTarget(release) : undefined}
 					/>
 				))}
@@ -106,6 +111,7 @@ function Entry({
 	limit = 1,
 	withChannel,
 	wasLeft,
+	wayBack,
 	onRollBack,
 }: {
 	readonly appId: string;
@@ -115,6 +121,7 @@ function Entry({
 	readonly withChannel: boolean;
 	/** A rollback left the bundle, on this channel or another. */
 	readonly wasLeft: boolean;
+	readonly wayBack: "button" | "menu" | undefined;
 	readonly onRollBack: (() => void) | undefined;
 }) {
 	const { name, kind } = actorOf(release);
@@ -168,7 +175,7 @@ function Entry({
 				</>
 			}
 			action={
-				onRollBack === undefined ? null : wasLeft ? (
+				onRollBack === undefined ? null : wayBack === "menu" ? (
 					<Menu position="bottom-end" width={216}>
 						<Menu.Target>
 							<button
@@ -180,9 +187,9 @@ function Entry({
 							</button>
 						</Menu.Target>
 						<Menu.Dropdown>
-							<Menu.Label>{target} was rolled back from</Menu.Label>
+							{wasLeft ? <Menu.Label>{target} was rolled back from</Menu.Label> : null}
 							<Menu.Item leftSection={<Icon of={IconArrowBackUp} />} onClick={onRollBack}>
-								Return to {target} anyway
+								{wasLeft ? `Return to ${target} anyway` : `Roll back to ${target}`}
 							</Menu.Item>
 						</Menu.Dropdown>
 					</Menu>

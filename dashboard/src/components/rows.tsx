@@ -6,10 +6,11 @@
  */
 import { type MouseEvent, type ReactNode, useId, useState } from "react";
 import { IconChevronRight } from "../icons";
+import { clockText, dayText } from "./dates";
 import { Icon } from "./icon";
 import { foldByDay } from "./row-groups";
 import "./rows.css";
-import { Clock, clockText, dayText } from "./time";
+import { Clock } from "./time";
 
 /** The parts of one row. */
 export interface Entry {

@@ -1,6 +1,6 @@
-/** Numbers and sizes for people. */
+/** Numbers and sizes for people, in the form of the language of the screens. */
 const UNITS = ["B", "kB", "MB", "GB", "TB"];
-const number = new Intl.NumberFormat();
+const number = new Intl.NumberFormat("en-GB");
 
 export function countText(count: number): string {
 	return number.format(count);
@@ -43,3 +43,6 @@ export function durationText(ms: number): string {
 	if (seconds >= 120) return `${Math.round(seconds / 60)}\u00a0min`;
 	return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)}\u00a0s`;
 }
+
+/** Two digits at most. */
+export const roundedShare = (share: number) => `${Number((share * 100).toPrecision(2))}\u00a0%`;

@@ -1,20 +1,11 @@
 /**
- * Times in the user's zone and language: recent ones relative to now, with the exact time on hover.
+ * Times in the user's zone: recent ones relative to now, with the exact time on hover.
  * Days of statistics are UTC days and are not converted.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
+import { clockText, dateText, timeText } from "./dates";
 
-const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-const weekday = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
-const dayAndMonth = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long" });
-const dayOfYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long", year: "numeric" });
-const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
-
-export function timeText(value: string): string {
-	return exact.format(new Date(value));
-}
+const relative = new Intl.RelativeTimeFormat("en-GB", { numeric: "auto" });
 
 function nearText(value: string): string {
 	const distanceMs = new Date(value).getTime() - Date.now();
@@ -38,13 +29,9 @@ export function Time({ value }: { readonly value: string }) {
 export function Day({ value }: { readonly value: string }) {
 	return (
 		<time dateTime={value} title={timeText(value)} className="nowrap">
-			{day.format(new Date(value))}
+			{dateText(value)}
 		</time>
 	);
-}
-
-export function clockText(value: string): string {
-	return clock.format(new Date(value));
 }
 
 /** The time of day, for rows below the head of their day. */
@@ -54,19 +41,6 @@ export function Clock({ value }: { readonly value: string }) {
 			{clockText(value)}
 		</time>
 	);
-}
-
-/**
- * The head of a day in a list: `Today, 22 November`, `Friday, 20 November`, and with its year
- * beyond this one.
- */
-export function dayText(value: string): string {
-	const date = new Date(value);
-	const now = new Date();
-	if (date.getFullYear() !== now.getFullYear()) return dayOfYear.format(date);
-	if (date.toDateString() === now.toDateString()) return `Today, ${dayAndMonth.format(date)}`;
-	now.setDate(now.getDate() - 1);
-	return date.toDateString() === now.toDateString() ? `Yesterday, ${dayAndMonth.format(date)}` : weekday.format(date);
 }
 
 /** The UTC day this many days from today, e.g. `2026-11-22`. */

@@ -9,6 +9,7 @@ export function VersionInput({
 	error,
 	value,
 	onChange,
+	opensOnFocus = true,
 }: {
 	readonly appId: string;
 	readonly label: string;
@@ -16,6 +17,8 @@ export function VersionInput({
 	readonly error?: string | undefined;
 	readonly value: string;
 	readonly onChange: (version: string) => void;
+	/** False: the list would cover what the page shows, so it opens by typing. */
+	readonly opensOnFocus?: boolean;
 }) {
 	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0);
 	return (
@@ -27,6 +30,7 @@ export function VersionInput({
 			data={bundles.data?.items.map(({ name }) => name) ?? []}
 			value={value}
 			onChange={onChange}
+			openOnFocus={opensOnFocus}
 			limit={50}
 			maxDropdownHeight={220}
 			comboboxProps={{ keepMounted: false }}

@@ -53,6 +53,14 @@ export function useOrganizationEntries(orgId: string | undefined): Entry[] {
 const NEW_THINGS = [
 	{ permission: "org.create_app", label: "New app", icon: IconPlus, screen: undefined, act: "new", words: undefined },
 	{
+		permission: "org.create_app",
+		label: "Look at the sample app",
+		icon: IconPlus,
+		screen: undefined,
+		act: "sample",
+		words: "add demo example try",
+	},
+	{
 		permission: "org.invite_user",
 		label: "Invite a member",
 		icon: IconUserPlus,

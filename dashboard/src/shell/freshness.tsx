@@ -9,14 +9,13 @@ import { useEffect, useState } from "react";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { isLive, mayAnswerLater } from "../api";
 import { Dot } from "../components/badge";
+import { clockText } from "../components/dates";
 import { Icon } from "../components/icon";
 import { useIsOnline } from "../components/online";
 import { IconWifiOff } from "../icons";
 
 const TICK_MS = 1_000;
 const STALE_MS = 60_000;
-
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
 function ageText(ageMs: number): string {
 	if (ageMs < MINUTE_MS) return `${Math.max(0, Math.floor(ageMs / 1_000))} s`;
@@ -96,7 +95,7 @@ export function OfflineStrip() {
 						<strong className="strong">You are offline.</strong>{" "}
 						{oldestMs === 0
 							? "Nothing was loaded yet."
-							: `This page shows what was loaded at ${clock.format(oldestMs)}. You can change something when the network is back.`}
+							: `This page shows what was loaded at ${clockText(oldestMs)}. You can change something when the network is back.`}
 					</div>
 				</div>
 			)}

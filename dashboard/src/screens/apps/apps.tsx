@@ -25,6 +25,7 @@ import { OfferedApps } from "./transfers";
 const LOOK_AGAIN_MS = 30_000;
 
 /** With the drawing of codes, which only the first visit needs. */
+const AddSample = lazy(async () => ({ default: (await import("../../components/sample-app")).AddSample }));
 const NoAppYet = lazy(async () => ({ default: (await import("./first-run")).NoAppYet }));
 
 export default function Apps({ orgId }: OrganizationScreenProps) {
@@ -34,6 +35,8 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 	const may = useOrganizationMay(orgId);
 	const channels = useOwnChannels(orgId);
 	const [isOpen, setOpen] = useState(false);
+	const [isLooking, setLooking] = useState(false);
+	useDo("sample", () => setLooking(true), may("org.create_app") === true);
 	const isEmpty = apps.data?.items.length === 0;
 	const addresses = useAsk("GET /service/addresses", {}, { enabled: isEmpty });
 	const isLocalRun = addresses.data?.some(({ kind }) => kind === "this_computer") === true;
@@ -51,6 +54,13 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 	}
 	return (
 		<Screen title="Apps" note={name} actions={create}>
+			{isLooking && !isEmpty ? (
+				<Suspense>
+					<div className="card">
+						<AddSample orgId={orgId} />
+					</div>
+				</Suspense>
+			) : null}
 			<Answer query={apps} what="apps">
 				{({ items, hasNext }) =>
 					items.length === 0 && page === 0 && channels.length > 0 ? null : items.length === 0 && page === 0 ? (

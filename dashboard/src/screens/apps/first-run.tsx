@@ -3,16 +3,18 @@
  * upload a bundle, release it, see it on a device.
  */
 import { Button, SegmentedControl } from "@mantine/core";
-import { type DragEvent, lazy, type ReactNode, Suspense, useState } from "react";
+import { useQueryClient } from "@tanstack/react-query";
+import { type DragEvent, lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import { useAsk } from "../../api";
 import { versionText } from "../../charts/version-text";
 import { Dot } from "../../components/badge";
 import { Card, Note } from "../../components/card";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
+import { platformName } from "../../components/platforms";
 import { AddSample } from "../../components/sample-app";
 import { CodeBlock } from "../../components/secret";
-import { sizeText } from "../../components/size";
+import { durationText, sizeText } from "../../components/size";
 import { Step } from "../../components/steps";
 import type { FirstSteps } from "../../first-steps";
 import { IconRocket } from "../../icons";
@@ -185,6 +187,59 @@ function Updater({ appId }: { readonly appId: string }) {
 			) : null}
 		</>
 	);
+}
+
+const FOLLOWED_EVERY_MS = 2_000;
+
+/** The end of the first steps, in place of the checklist: the device, and how fast it was. */
+export function FirstDevice({
+	appId,
+	device,
+}: {
+	readonly appId: string;
+	readonly device: NonNullable<FirstSteps["device"]>;
+}) {
+	const { device_id, custom_id, platform } = device;
+	const story = useAsk("GET /device/events", { query: { app_id: appId, device_id } }, { everyMs: FOLLOWED_EVERY_MS });
+	const events = story.data !== undefined && "events" in story.data ? story.data.events : [];
+	const install = events.find(({ kind }) => kind === "install");
+	// The figures below show the device at once.
+	const client = useQueryClient();
+	const installId = install?.id;
+	useEffect(() => {
+		if (installId !== undefined) void client.invalidateQueries();
+	}, [client, installId]);
+	const name = custom_id ?? `${platformName(platform)} device ${device_id.slice(0, 8)}`;
+	return (
+		<div role="status">
+			<Note tone="ok" title={`${name} ${install === undefined ? "checked for updates" : installText(install, events)}`}>
+				<div className="row wrap">
+					<span className="grow">
+						{install === undefined
+							? "It shows here when the update is installed."
+							: "Your first live update arrived. The next releases reach every device in the same way."}
+					</span>
+					<TextLink to={devicePath(appId, device_id)}>View the device</TextLink>
+					<TextLink to={appPath(appId, "connect")}>Connect your CI</TextLink>
+				</div>
+			</Note>
+		</div>
+	);
+}
+
+interface Event {
+	readonly kind: string;
+	readonly at: string;
+	readonly version: string | null;
+}
+
+function installText({ at, version }: Event, events: readonly Event[]): string {
+	const before = events.filter((event) => event.at <= at);
+	const offer = before.find(({ kind }) => kind === "check") ?? before.find(({ kind }) => kind === "first_seen");
+	const text = `installed ${versionText(version ?? "unknown")}`;
+	return offer === undefined
+		? text
+		: `${text}, ${durationText(Math.max(1_000, Date.parse(at) - Date.parse(offer.at)))} after the offer`;
 }
 
 /** For an organization without apps. */

@@ -3,13 +3,13 @@
  * with the way back.
  */
 import { Button } from "@mantine/core";
-import { useCallback, useState } from "react";
+import { useCallback, useRef, useState } from "react";
 import { versionTones } from "../../../../src/charts/palette";
 import { isSampleAppId } from "../../../../src/domain/sample-app";
-import { DAY_MS } from "../../../../src/domain/time";
+import { DAY_MS, MINUTE_MS } from "../../../../src/domain/time";
 import { useAllPages, useAsk } from "../../api";
 import { Lanes } from "../../charts/lanes";
-import { daysFromTo } from "../../charts/time-axis";
+import { dayName, daysFromTo } from "../../charts/time-axis";
 import { Answer } from "../../components/answer";
 import { ApprovalNotes } from "../../components/approval-notes";
 import { AppTile } from "../../components/avatar";
@@ -23,6 +23,7 @@ import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
 import type { Outcome } from "../../components/release-timeline";
 import { RolloutNotice } from "../../components/rollout-notice";
+import { progressText } from "../../components/rollout-texts";
 import { SampleNote } from "../../components/sample-app";
 import { Screen, Section } from "../../components/screen";
 import { countOf, countText, percentText, shareText } from "../../components/size";
@@ -34,7 +35,7 @@ import { useAppMay } from "../../permissions";
 import { ReleaseDialog } from "../../release-dialog";
 import { useReleases } from "../../releases";
 import type { AppScreenProps } from "../../screen-props";
-import { FirstStepsCard, type Releasing } from "./first-run";
+import { FirstDevice, FirstStepsCard, type Releasing } from "./first-run";
 import { laneOf } from "./release-lanes";
 import { Releases } from "./releases";
 
@@ -53,6 +54,9 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 	useDo("start", () => setAsked(true));
 	const steps = useFirstSteps(appId, "card", isAsked);
 	const isSample = isSampleAppId(appId);
+	// Who watched the steps sees how they end.
+	const wasWatched = useRef(false);
+	wasWatched.current ||= steps.isDone === false && !isSample;
 	// Before the first release the checklist has the button.
 	const mayRelease = may("channel.promote_bundle") === true && (channels.data?.length ?? 0) > 0;
 	useDo("release", () => setReleasing({}), mayRelease);
@@ -84,9 +88,16 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 					{...(steps.isDone === true ? { onClose: () => setAsked(false) } : {})}
 				/>
 			) : null}
+			{wasWatched.current && steps.isDone === true && steps.device !== undefined && !isAsked ? (
+				<FirstDevice appId={appId} device={steps.device} />
+			) : null}
 			<Answer query={channels} what="channels">
 				{(all) => (all.length > 0 ? <Released appId={appId} orgId={orgId} channels={all} /> : null)}
 			</Answer>
+			{/* Figures and releases are other answers, so they stay without the channels. */}
+			{channels.isError && channels.data === undefined ? (
+				<Released appId={appId} orgId={orgId} channels={undefined} />
+			) : null}
 			{mayUpload && releasing === undefined ? (
 				<FileDrop text="Drop the zip to release it" onFile={releaseFile} />
 			) : null}
@@ -103,12 +114,14 @@ const isPreview = ({ is_preview }: Channel) => is_preview;
 function Released({
 	appId,
 	orgId,
-	channels,
+	channels: answered,
 }: {
 	readonly appId: string;
 	readonly orgId: string | undefined;
-	readonly channels: readonly Channel[];
+	/** Undefined: the server does not answer them. */
+	readonly channels: readonly Channel[] | undefined;
 }) {
+	const channels = answered ?? [];
 	const may = useAppMay(appId, orgId);
 	const days = { from: utcDay(1 - HEALTH_DAYS), to: utcDay(0) };
 	const installs = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId }, query: days });
@@ -124,7 +137,7 @@ function Released({
 				<Banner key={channel.id} appId={appId} orgId={orgId} channel={channel} />
 			))}
 			<Live appId={appId} channels={shown} previews={channels.filter(isPreview)} outcomes={outcomes} />
-			<Health appId={appId} live={shown} />
+			<Health appId={appId} live={answered === undefined ? undefined : shown} />
 			<Releases
 				appId={appId}
 				outcomes={outcomes}
@@ -166,26 +179,7 @@ function Banner({
 			)}
 			<RolloutNotice appId={appId} orgId={orgId} channel={channel} isLinked={rollout === null || !rolloutEnabled} />
 			{rollout === null || !rolloutEnabled ? null : rolloutPausedAt === null ? (
-				<Card>
-					<div className="row wrap">
-						<Dot tone="info" />
-						<span className="grow">
-							<strong className="strong">
-								{rollout.name} is rolling out to {channel.name}.
-							</strong>{" "}
-							It is at {percentText(channel.rolloutPercentageBps)} of the devices.
-						</span>
-						<progress
-							value={channel.rolloutPercentageBps}
-							max={10_000}
-							aria-label={`Rollout of ${rollout.name} on ${channel.name}`}
-						/>
-						<TextLink to={releasePath(appId, channel.name, channel.rollout_release_id ?? rollout.name)}>
-							View release
-							<Icon of={IconChevronRight} size="s" />
-						</TextLink>
-					</div>
-				</Card>
+				<RunningRollout appId={appId} channel={channel} version={rollout.name} />
 			) : (
 				<Note tone="bad" title={`The rollout of ${rollout.name} on ${channel.name} is paused`}>
 					<span>
@@ -200,6 +194,39 @@ function Banner({
 	);
 }
 
+/** How far it is, how it goes, and what happens next by itself. */
+function RunningRollout({
+	appId,
+	channel: { name, rolloutPercentageBps, rollout_release_id },
+	version,
+}: {
+	readonly appId: string;
+	readonly channel: Channel;
+	readonly version: string;
+}) {
+	const query = { app_id: appId, channel: name };
+	const rollout = useAsk("GET /channel/rollout", { query }, { everyMs: LOOK_AGAIN_MS });
+	return (
+		<Card>
+			<div className="row wrap">
+				<Dot tone="info" />
+				<span className="grow">
+					<strong className="strong">
+						{version} is rolling out to {name}.
+					</strong>{" "}
+					It is at {percentText(rolloutPercentageBps)} of the devices.{" "}
+					{rollout.data === undefined ? null : progressText(rollout.data, Date.now())}
+				</span>
+				<progress value={rolloutPercentageBps} max={10_000} aria-label={`Rollout of ${version} on ${name}`} />
+				<TextLink to={releasePath(appId, name, rollout_release_id ?? version)}>
+					View release
+					<Icon of={IconChevronRight} size="s" />
+				</TextLink>
+			</div>
+		</Card>
+	);
+}
+
 function Live({
 	appId,
 	channels,
@@ -211,9 +238,10 @@ function Live({
 	readonly previews: readonly Channel[];
 	readonly outcomes: readonly Outcome[];
 }) {
-	const [toMs] = useState(() => Date.now());
-	const fromMs = toMs - LANE_DAYS * DAY_MS;
 	const releases = useReleases(appId, {}, 50);
+	// The axis ends with the newest answer, so that a release of a moment ago is on it.
+	const [openedMs] = useState(() => Date.now());
+	const toMs = Math.max(openedMs, releases.dataUpdatedAt);
 	const query = { from: utcDay(1 - LANE_DAYS), to: utcDay(0) };
 	const usage = useAsk(
 		"GET /statistics/app/:app_id/bundle_usage",
@@ -221,11 +249,24 @@ function Live({
 		{ everyMs: LOOK_AGAIN_MS * 4 },
 	);
 	const entries = releases.data?.pages.flat() ?? [];
+	const data = usage.data !== undefined && "datasets" in usage.data ? usage.data : undefined;
+	const datasets = data?.datasets.filter(({ metaCounts }) => metaCounts.some((count) => (count ?? 0) > 0)) ?? [];
+	const days = data?.labels ?? daysFromTo(query.from, query.to);
+	// A young app has no empty days before its first channel or device.
+	const isUsed = (_: string, index: number) => datasets.some(({ metaCounts }) => (metaCounts[index] ?? 0) > 0);
+	const createdMs = Math.min(...[...channels, ...previews].map(({ created_at }) => Date.parse(created_at)), toMs);
+	// Devices of its first day came after the channel, however early that day began.
+	const usedMs = days
+		.filter(isUsed)
+		.filter((day) => day < dayName(createdMs))
+		.map((day) => Date.parse(day));
+	const isEmpty = channels.length + previews.length === 0;
+	const firstMs = isEmpty ? 0 : Math.min(createdMs, ...usedMs);
+	const fromMs = Math.max(toMs - LANE_DAYS * DAY_MS, Math.min(firstMs, toMs - MINUTE_MS));
+	const skipped = days.filter((day) => day < dayName(fromMs)).length;
 	const lanes = channels.map((channel) =>
 		laneOf(channel, entries, { fromMs, toMs }, channelPath(appId, channel.name), failuresText(channel, outcomes)),
 	);
-	const data = usage.data !== undefined && "datasets" in usage.data ? usage.data : undefined;
-	const datasets = data?.datasets.filter(({ metaCounts }) => metaCounts.some((count) => (count ?? 0) > 0)) ?? [];
 	const versions = versionsOf(
 		datasets.map(({ label }) => label),
 		lanes.flatMap(({ segments }) => segments.map(({ version }) => version)),
@@ -235,21 +276,19 @@ function Live({
 	const tones = versionTones(versions, main?.version?.name, main?.rollout_version_info?.name);
 	const series = versions.flatMap((version) => {
 		const found = datasets.find(({ label }) => label === version);
-		return found === undefined ? [] : [{ name: version, values: found.metaCounts }];
+		return found === undefined ? [] : [{ name: version, values: found.metaCounts.slice(skipped) }];
 	});
 	return (
 		<Section title="Live now">
 			<Card>
 				<Lanes
-					label={`Bundles live on each channel in the last ${LANE_DAYS} days`}
+					label={`Bundles live on each channel since ${dayName(fromMs)}`}
 					fromMs={fromMs}
 					toMs={toMs}
 					lanes={lanes}
 					tones={tones}
 					previews={previews.map(({ name, created_at }) => ({ name, fromMs: Date.parse(created_at), toMs }))}
-					{...(series.length === 0
-						? {}
-						: { adoption: { days: data?.labels ?? daysFromTo(query.from, query.to), series } })}
+					{...(series.length === 0 ? {} : { adoption: { days: days.slice(skipped), series } })}
 				/>
 			</Card>
 		</Section>
@@ -274,7 +313,7 @@ function secondsText(ms: number): string {
 	return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
 }
 
-function Health({ appId, live }: { readonly appId: string; readonly live: readonly Channel[] }) {
+function Health({ appId, live }: { readonly appId: string; readonly live: readonly Channel[] | undefined }) {
 	const days = { from: utcDay(1 - HEALTH_DAYS), to: utcDay(0) };
 	const totals = useAsk("GET /statistics/app/:app_id", { params: { app_id: appId }, query: days });
 	const installs = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId }, query: days });
@@ -312,8 +351,9 @@ function Health({ appId, live }: { readonly appId: string; readonly live: readon
 }
 
 /** Devices on a bundle that is live or rolling out somewhere, on the last day with devices. */
-function latestShare(usage: unknown, channels: readonly Channel[]): Figure {
+function latestShare(usage: unknown, channels: readonly Channel[] | undefined): Figure {
 	const label = "On a current bundle";
+	if (channels === undefined) return { label, value: "—", note: "The channels are not loaded" };
 	const datasets = (
 		usage as { datasets?: readonly { label: string; metaCounts: readonly (number | null)[] }[] } | undefined
 	)?.datasets;

@@ -49,7 +49,7 @@ export function BundleLive({ appId, version }: { readonly appId: string; readonl
 									title: "Channel",
 									cell: ({ channel }) => <TextLink to={channelPath(appId, channel.name)}>{channel.name}</TextLink>,
 								},
-								{ title: "How", wideOnly: true, cell: howText },
+								{ title: "How", wideOnly: true, cell: (release) => howText(release, all) },
 								{
 									title: "From",
 									cell: ({ at, channel, release_id }) => (
@@ -59,7 +59,7 @@ export function BundleLive({ appId, version }: { readonly appId: string; readonl
 										</TextLink>
 									),
 								},
-								{ title: "Until", cell: (release) => <Until release={release} /> },
+								{ title: "Until", cell: (release) => <Until release={release} all={all} /> },
 								{ title: "By", wideOnly: true, cell: (release) => actorOf(release).name },
 							]}
 						/>
@@ -70,13 +70,35 @@ export function BundleLive({ appId, version }: { readonly appId: string; readonl
 	);
 }
 
-function howText({ action, rollout_percentage_bps: bps }: Release): string {
-	return WENT_LIVE[action] ?? `Rollout${bps === null ? "" : ` to ${percentText(bps)}`}`;
+const ROLLOUT_ENDS = ["rollout_finished", "rollout_rolled_back", "rollout_replaced", "rollout_stopped"];
+
+/** The entries of a rollout after its start, oldest first. */
+const courseOf = (started: Release, all: readonly Release[]) =>
+	all
+		.filter(({ at, channel, release_id }) => {
+			const isSame = channel.name === started.channel.name && release_id === started.release_id;
+			return isSame && at > started.at;
+		})
+		.sort((one, other) => (one.at < other.at ? -1 : 1));
+
+/** A rollout with the largest share that it reached. */
+function howText(release: Release, all: readonly Release[]): string {
+	const went = WENT_LIVE[release.action];
+	if (went !== undefined) return went;
+	const shares = [release, ...courseOf(release, all)].map(({ rollout_percentage_bps: bps }) => bps ?? 0);
+	return `Rolled out to ${percentText(Math.max(...shares))}`;
 }
 
-function Until({ release: { action, until, is_live } }: { readonly release: Release }) {
-	if (is_live) return <Badge tone="ok">Live now</Badge>;
-	if (until !== null) return <Time value={until} />;
-	// The end of a rollout is an entry of its own.
-	return <span className="muted">{action === "rollout_started" ? "—" : "Replaced"}</span>;
+function Until({ release, all }: { readonly release: Release; readonly all: readonly Release[] }) {
+	if (release.is_live) return <Badge tone="ok">Live now</Badge>;
+	if (release.until !== null) return <Time value={release.until} />;
+	if (release.action !== "rollout_started") return <span className="muted">Replaced</span>;
+	const course = courseOf(release, all);
+	const end = course.find(({ action }) => ROLLOUT_ENDS.includes(action));
+	if (end !== undefined) return <Time value={end.at} />;
+	return course.at(-1)?.action === "rollout_paused" ? (
+		<Badge tone="warn">Paused</Badge>
+	) : (
+		<Badge tone="info">Rolling out</Badge>
+	);
 }

@@ -1,20 +1,20 @@
 /**
  * Two bundles side by side: failed installs with their interval, devices, sizes, and the files that
- * were added, changed or removed. The live bundle and the one before are one click away. The
- * compared bundle is in the address.
+ * were added, changed or removed. The act begins with the bundle before; live ones are one click
+ * away. A chosen bundle is in the address.
  */
 import { Button } from "@mantine/core";
-import { useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { useSearchParams } from "wouter";
 import { type AnswerOf, useAsk, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { Note } from "../../components/card";
+import { timeText } from "../../components/dates";
 import { useDo } from "../../components/do";
 import { Empty, Section } from "../../components/screen";
 import { countOf, countText, sizeText } from "../../components/size";
 import { DataTable } from "../../components/table";
-import { timeText } from "../../components/time";
 import { VersionInput } from "../../components/version-input";
 import { failedText } from "./bundle-texts";
 
@@ -29,8 +29,21 @@ export function Compare({ appId, bundle }: { readonly appId: string; readonly bu
 	const [address, setAddress] = useSearchParams();
 	const [version, setVersion] = useState("");
 	const form = useRef<HTMLFormElement>(null);
-	useDo("compare", () => form.current?.querySelector("input")?.focus());
-	const compared = address.get("with") ?? "";
+	const [asked, setAsked] = useState(0);
+	const isAsked = asked > 0;
+	useDo("compare", () => setAsked((before) => before + 1));
+	useEffect(() => {
+		if (asked > 0) form.current?.querySelector("input")?.focus({ preventScroll: true });
+	}, [asked]);
+	const suggested = useSuggested(appId, bundle);
+	const first = suggested[0]?.name;
+	const chosen = address.get("with") ?? "";
+	const compared = chosen === "" && isAsked ? (first ?? "") : chosen;
+	// The parts above load as well, and move the form.
+	const isShown = isAsked && compared !== "";
+	useEffect(() => {
+		if (isShown) form.current?.scrollIntoView({ block: "start" });
+	}, [isShown]);
 	const compare = (other: string) =>
 		setAddress((before) => {
 			const after = new URLSearchParams(before);
@@ -41,17 +54,29 @@ export function Compare({ appId, bundle }: { readonly appId: string; readonly bu
 		<Section title="Compare">
 			<form
 				ref={form}
-				className="row wrap"
+				className="row wrap compare-form"
 				onSubmit={(event) => {
 					event.preventDefault();
 					compare(version);
 				}}
 			>
-				<VersionInput appId={appId} label="Compare with" value={version} onChange={setVersion} />
+				<VersionInput
+					appId={appId}
+					label="Compare with"
+					value={version}
+					onChange={setVersion}
+					opensOnFocus={!isAsked}
+				/>
 				<Button type="submit" variant="default" disabled={version === ""} className="compare-button">
 					Compare
 				</Button>
-				<Suggestions appId={appId} bundle={bundle} onChoose={compare} />
+				{suggested
+					.filter(({ name }) => name !== compared)
+					.map(({ name, channels }) => (
+						<Button key={name} variant="default" size="xs" onClick={() => compare(name)} className="compare-button">
+							{channels.length === 0 ? `With ${name}` : `With ${name}, live on ${channels[0]}`}
+						</Button>
+					))}
 			</form>
 			{compared === "" ? null : <Comparison appId={appId} bundle={bundle} other={compared} />}
 		</Section>
@@ -62,26 +87,13 @@ export function Compare({ appId, bundle }: { readonly appId: string; readonly bu
 const hasSuffix = ({ name }: BundleRecord) => (name.split("+")[0] ?? "").includes("-");
 
 /** The one just before this bundle and of its kind, live bundles, and earlier ones. */
-function Suggestions({
-	appId,
-	bundle,
-	onChoose,
-}: {
-	readonly appId: string;
-	readonly bundle: BundleRecord;
-	readonly onChoose: (version: string) => void;
-}) {
+function useSuggested(appId: string, bundle: BundleRecord): readonly BundleRecord[] {
 	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0);
 	const others = (bundles.data?.items ?? []).filter(({ name }) => name !== bundle.name);
 	const live = others.filter(({ channels }) => channels.length > 0);
 	const earlier = others.filter(({ created_at }) => created_at < bundle.created_at);
 	const before = earlier.find((other) => hasSuffix(other) === hasSuffix(bundle));
-	const suggested = [...new Set([...(before === undefined ? [] : [before]), ...live, ...earlier])].slice(0, NEAREST);
-	return suggested.map(({ name, channels }) => (
-		<Button key={name} variant="default" size="xs" onClick={() => onChoose(name)} className="compare-button">
-			{channels.length === 0 ? `With ${name}` : `With ${name}, live on ${channels[0]}`}
-		</Button>
-	));
+	return [...new Set([...(before === undefined ? [] : [before]), ...live, ...earlier])].slice(0, NEAREST);
 }
 
 function Comparison({

@@ -8,13 +8,12 @@ import { ROLE_TEXTS } from "../../../../src/authz/role-texts";
 import { EFFECT_DAYS } from "../../../../src/domain/defaults";
 import { type AnswerOf, useAllPages, useAsk, useChange } from "../../api";
 import { Badge } from "../../components/badge";
-import { KeyValues } from "../../components/card";
+import { Card, Properties } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
 import { useDo } from "../../components/do";
 import { formErrors } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
-import { Section } from "../../components/screen";
 import { countOf } from "../../components/size";
 import { Time } from "../../components/time";
 import { useOrganizationMay } from "../../permissions";
@@ -82,7 +81,7 @@ export function ChannelProtection({
 		...(unnamed === 0 ? [] : [countOf(unnamed, "other key or person", "other keys and people")]),
 	];
 	return (
-		<Section
+		<Card
 			title="Protection"
 			actions={
 				maySet ? (
@@ -93,7 +92,7 @@ export function ChannelProtection({
 			}
 		>
 			{channel.protected ? (
-				<KeyValues
+				<Properties
 					items={[
 						["Who releases", promoters.join(", ")],
 						[
@@ -118,7 +117,7 @@ export function ChannelProtection({
 					onClose={() => setEditing(false)}
 				/>
 			) : null}
-		</Section>
+		</Card>
 	);
 }
 

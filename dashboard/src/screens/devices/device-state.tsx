@@ -2,12 +2,13 @@
  * The state of a device in a list: its last failure, whether it runs what its channel serves, and
  * an override. A device that has what it should have has no badge.
  */
+
 import { BUILTIN } from "../../../../src/domain/updates/model";
 import { compareVersions, readVersion } from "../../../../src/domain/updates/version";
 import type { AnswerOf } from "../../api";
 import { Badge, Dot, type Tone } from "../../components/badge";
 import type { Channel } from "../../components/channel-badges";
-import { timeText } from "../../components/time";
+import { timeText } from "../../components/dates";
 
 export type ListedDevice = AnswerOf<"GET /device?totals=true">["devices"][number];
 

@@ -12,6 +12,7 @@ import { CopyChip } from "../../components/copy-chip";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
 import { Found } from "../../components/missing";
+import { platformName } from "../../components/platforms";
 import { Empty, Screen, Section } from "../../components/screen";
 import { remedyWords } from "../../components/setting-words";
 import { Time } from "../../components/time";
@@ -22,7 +23,6 @@ import { useAppMay } from "../../permissions";
 import type { AppItemProps } from "../../screen-props";
 import { type DeviceRecord, Override, Unset } from "./device-override";
 import { EventRows } from "./event-rows";
-import { platformName } from "./platforms";
 
 type Explained = AnswerOf<"GET /device/explain">;
 

@@ -12,6 +12,7 @@ import { FilterBar, withCounts } from "../../components/filter-bar";
 import { givenFilters, isFiltered, useFilters } from "../../components/filters";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
+import { PLATFORMS, platformName } from "../../components/platforms";
 import { Empty, Screen, Section } from "../../components/screen";
 import { loadPages, useSelection } from "../../components/selection";
 import { countOf, countText } from "../../components/size";
@@ -25,7 +26,6 @@ import { useChannelFilter } from "./channel-filter";
 import { Override } from "./device-override";
 import { type ListedDevice, StateBadges, StateDot, statesOf } from "./device-state";
 import { OverrideDevices } from "./override-devices";
-import { PLATFORMS, platformName } from "./platforms";
 
 const FILTERS = ["search", "channel", "version", "platform", "key_id", "seen_from"] as const;
 const RARE = [

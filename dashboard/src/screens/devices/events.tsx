@@ -8,11 +8,11 @@ import { ask, useAsk } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { FilterBar } from "../../components/filter-bar";
 import { givenFilters, isFiltered, useFilters } from "../../components/filters";
+import { PLATFORMS } from "../../components/platforms";
 import { Empty, Screen } from "../../components/screen";
 import type { AppScreenProps } from "../../screen-props";
 import { useChannelFilter } from "./channel-filter";
 import { type DeviceEvent, EventRows, KIND_LABELS } from "./event-rows";
-import { PLATFORMS } from "./platforms";
 
 const FILTERS = ["search", "kind", "version", "platform", "channel", "from", "to"] as const;
 /** The query stops while the page is hidden. */

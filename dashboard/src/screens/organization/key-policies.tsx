@@ -6,13 +6,13 @@ import { Switch } from "@mantine/core";
 import { MOST_EXPIRATION_DAYS } from "../../../../src/domain/key-policy";
 import { type AnswerOf, useChange } from "../../api";
 import { Note } from "../../components/card";
+import { timeText } from "../../components/dates";
 import { formErrors } from "../../components/field-errors";
 import { notify } from "../../components/notify";
 import { NumberField } from "../../components/number-field";
 import { SettingsCard } from "../../components/settings-card";
 import { switchText, useDraft } from "../../components/settings-draft";
 import { countOf } from "../../components/size";
-import { timeText } from "../../components/time";
 import { useOrganizationPlan } from "../../dry-runs";
 
 export interface OrganizationSettingsProps {

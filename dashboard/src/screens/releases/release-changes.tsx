@@ -1,13 +1,15 @@
 /** The contents of the release: files against the release before, and the bundle's own facts. */
+
 import { type AnswerOf, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Card, Properties } from "../../components/card";
 import { CopyChip } from "../../components/copy-chip";
+import { momentText } from "../../components/dates";
 import { TextLink } from "../../components/link";
 import { countText, sizeText } from "../../components/size";
 import { bundlePath } from "../../paths";
 import { Commit } from "./release-facts";
-import { momentText, type Release } from "./release-texts";
+import type { Release } from "./release-texts";
 
 const KINDS = { added: ["A", "Added"], changed: ["M", "Changed"], removed: ["D", "Removed"] } as const;
 const MOST_FILES = 5;

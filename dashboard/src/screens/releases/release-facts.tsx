@@ -2,15 +2,16 @@
  * Small facts of a release: its author, approver, time and commit in one line, and its timeline
  * with what was before and after.
  */
+
 import { Avatar } from "../../components/avatar";
 import { Card } from "../../components/card";
+import { momentText, timeText } from "../../components/dates";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
-import { timeText } from "../../components/time";
 import { IconExternalLink, IconGitCommit, IconGitPullRequest } from "../../icons";
 import { releasePath } from "../../paths";
 import { actorOf } from "../../releases";
-import { entryText, momentText, nameOf, type Release } from "./release-texts";
+import { entryText, nameOf, type Release } from "./release-texts";
 
 const COMMIT_LETTERS = 7;
 

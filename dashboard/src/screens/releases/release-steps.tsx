@@ -4,9 +4,10 @@
  */
 import type { ReactNode } from "react";
 import { Badge } from "../../components/badge";
+import { momentText } from "../../components/dates";
+import { type RolloutAnswer, spanText } from "../../components/rollout-texts";
 import { countText, percentText } from "../../components/size";
-import type { RolloutAnswer } from "../rollouts/rollout-texts";
-import { momentText, type Release, spanText, stateBadge } from "./release-texts";
+import { type Release, stateBadge } from "./release-texts";
 
 interface ShownStep {
 	readonly key: string;

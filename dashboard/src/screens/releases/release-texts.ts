@@ -4,35 +4,18 @@
  */
 
 import type { AnswerOf } from "../../../../src/client/client";
-import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../../src/domain/time";
 import { STORE_BUILD } from "../../../../src/domain/words/releases";
 import type { Tone } from "../../components/badge";
+import { momentText } from "../../components/dates";
 import { type Health, stateOfRate } from "../../components/health";
-import { countOf, countText, percentText, shareText } from "../../components/size";
-import type { RolloutAnswer } from "../rollouts/rollout-texts";
+import { HEALTH_WORDS, nextText, onText, type RolloutAnswer } from "../../components/rollout-texts";
+import { countText, percentText, roundedShare, shareText } from "../../components/size";
 
 export type Release = AnswerOf<"GET /release">;
 export type Rate = NonNullable<Release["failures"]["release"]>;
 type Entry = Release["entries"][number];
 
-const moment = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
-const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
-const farDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
-
-/** `21 Nov, 14:05`; `today, 14:05`; `21 Nov 2025` in another year. Local time. */
-export function momentText(value: string, nowMs: number): string {
-	const [at, now] = [new Date(value), new Date(nowMs)];
-	if (at.toDateString() === now.toDateString()) return `today, ${clock.format(at)}`;
-	return at.getFullYear() === now.getFullYear() ? moment.format(at) : farDay.format(at);
-}
-
 export const nameOf = (version: string | null) => version ?? STORE_BUILD;
-
-/** How long a step lasted, in one unit. */
-export function spanText(ms: number): string {
-	if (ms < HOUR_MS) return `${Math.max(1, Math.round(ms / MINUTE_MS))} min`;
-	return ms < 2 * DAY_MS ? `${Math.round(ms / HOUR_MS)} h` : countOf(Math.round(ms / DAY_MS), "day");
-}
 
 /** The badge beside the title. A release that was replaced is nothing special. */
 export function stateBadge({ state, percentage_bps: bps, paused_by }: Release): readonly [string, Tone | undefined] {
@@ -84,48 +67,10 @@ export function headline(release: Release, rollout: RolloutAnswer | undefined, n
 	}
 }
 
-const HEALTH_WORDS: Readonly<Record<Health, string>> = {
-	below: "Healthy.",
-	unknown: "Too few reports to tell.",
-	above: "Too many devices fail.",
-};
-
-/** `today at 13:20`, `on 22 Nov, 13:20`. */
-function onText(time: string, nowMs: number): string {
-	const text = momentText(time, nowMs);
-	return text.startsWith("today, ") ? text.replace(", ", " at ") : `on ${text}`;
-}
-
-/** The next automatic step, with its time and what it waits for. */
-function nextText(rollout: RolloutAnswer | undefined, nowMs: number): string {
-	if (rollout === undefined) return "";
-	const { next, verdict, percentageBps, steps } = rollout;
-	if (steps === null) return `A person sets the share: it stays at ${percentText(percentageBps)} until then.`;
-	if (next === null) {
-		if (percentageBps < 10_000) return "The last step is reached: a person raises the share or finishes it.";
-		return verdict === "finish" ? "It finishes within 15 minutes." : "It finishes by itself, if it stays healthy.";
-	}
-	const share = percentText(next.percentageBps);
-	const waitMs = Date.parse(next.at) - nowMs;
-	const missing = next.devicesNeeded;
-	if (missing === null) return `It never goes to ${share}: no number of reports shows so few failures.`;
-	const reports =
-		missing === 0 ? "" : ` and ${countOf(missing, "more device")} ${missing === 1 ? "reports" : "report"}`;
-	if (waitMs > 0) {
-		return `Goes to ${share} ${onText(next.at, nowMs)}, in ${spanText(waitMs)}, if it stays healthy${reports}.`;
-	}
-	return missing === 0
-		? `Goes to ${share} within 15 minutes, if it stays healthy.`
-		: `Goes to ${share} as soon as ${countOf(missing, "more device")} ${missing === 1 ? "reports" : "report"} and it stays healthy.`;
-}
-
 /** `8 of 1,460 devices failed (0.5 %)`. */
 export function failedText({ failed, of }: Rate, population: Release["failures"]["population"]): string {
 	return `${countText(failed)} of ${countText(of)} ${population} failed (${shareText(failed, of)})`;
 }
-
-/** Two digits at most. */
-export const roundedShare = (share: number) => `${Number((share * 100).toPrecision(2))}\u00a0%`;
 
 /** The range that chance allows, beside the release before. */
 export function chanceText({ failures: { release, before, population }, before: former }: Release): string {

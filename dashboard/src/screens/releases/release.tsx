@@ -15,6 +15,7 @@ import { TextLink } from "../../components/link";
 import { Found, isMissing } from "../../components/missing";
 import { RolloutNotice } from "../../components/rollout-notice";
 import { Screen } from "../../components/screen";
+import { roundedShare } from "../../components/size";
 import { IconAlertTriangle, IconCheck, IconLink } from "../../icons";
 import { appPath, channelPath, releasePath } from "../../paths";
 import { useChannelMay } from "../../permissions";
@@ -26,8 +27,7 @@ import { Moment, ReleaseEntries, ReleaseFacts } from "./release-facts";
 import { ReleaseFailures } from "./release-failures";
 import { ReleaseReach } from "./release-reach";
 import { ReleaseSteps } from "./release-steps";
-import { failedText, headline, healthOf, nameOf, type Release, roundedShare, stateBadge } from "./release-texts";
-import "../rollouts/rollouts.css";
+import { failedText, headline, healthOf, nameOf, type Release, stateBadge } from "./release-texts";
 import "./release.css";
 
 const LOOK_AGAIN_MS = 5_000;

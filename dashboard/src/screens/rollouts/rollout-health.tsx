@@ -7,9 +7,10 @@ import { wilsonInterval } from "../../../../src/domain/rollouts/wilson";
 import { Badge, type Tone } from "../../components/badge";
 import { stateOfRate } from "../../components/health";
 import { Icon } from "../../components/icon";
-import { countOf, countText, shareText } from "../../components/size";
+import { type RateBar, RateChart } from "../../components/rate-chart";
+import { countsText, nextStepText, type RolloutAnswer, rateText, rateTitle } from "../../components/rollout-texts";
+import { countOf } from "../../components/size";
 import { IconAlertTriangle, IconCircleCheck, IconClock, type IconDrawing, IconInfoCircle } from "../../icons";
-import { countsText, nextStepText, type RolloutAnswer, rateText, rateTitle } from "./rollout-texts";
 import "./rollouts.css";
 
 type Rate = RolloutAnswer["rates"][number];
@@ -61,17 +62,8 @@ const NAMES: Readonly<Record<Rate["kind"], string>> = {
 	errored: "JavaScript errors",
 };
 
-interface Bar {
-	readonly version: string;
-	readonly devices: number;
-	readonly of: number;
-	readonly lower: number;
-	readonly upper: number;
-	readonly isRollout: boolean;
-}
-
 function Interval({
-	rate,
+	rate: { kind, devices, limit, ...rate },
 	version,
 	live,
 	confidence,
@@ -81,62 +73,26 @@ function Interval({
 	readonly live: LiveOutcome | undefined;
 	readonly confidence: number;
 }) {
-	const { kind, devices, of, lowerBound, upperBound, limit } = rate;
-	const bars: Bar[] = [{ version, devices, of, lower: lowerBound, upper: upperBound, isRollout: true }];
-	if (live !== undefined && live.install + live.fail > 0) {
-		const all = live.install + live.fail;
+	const bars: RateBar[] = [{ ...rate, version, failed: devices, tone: "ro" }];
+	const all = (live?.install ?? 0) + (live?.fail ?? 0);
+	if (live !== undefined && all > 0) {
 		const { lower, upper } = wilsonInterval(live.fail, all, confidence);
-		bars.push({ version: live.version, devices: live.fail, of: all, lower, upper, isRollout: false });
+		bars.push({
+			version: live.version,
+			failed: live.fail,
+			of: all,
+			lowerBound: lower,
+			upperBound: upper,
+			tone: "live",
+		});
 	}
-	// Wide intervals of few reports end at the edge, so that the limit stays readable.
-	const most = Math.max(
-		limit * 1.6,
-		...bars.map((bar) => Math.max(bar.devices / bar.of, Math.min(bar.upper, limit * 3))),
-	);
-	const at = (share: number) => `${Math.min(100, (share / Math.max(most, 0.0001)) * 100)}%`;
-	const text = bars.map(
-		(bar) =>
-			`${bar.version}: ${shareText(bar.devices, bar.of)}, between ${rounded(bar.lower)} and ${rounded(bar.upper)}.`,
-	);
 	return (
-		<figure
-			className="rates"
-			role="img"
-			aria-label={`${NAMES[kind]}. ${text.join(" ")} The limit is ${rounded(limit)}.`}
-		>
-			<figcaption className="small strong">{NAMES[kind]}</figcaption>
-			{bars.map((bar) => (
-				<div className="rate" key={String(bar.isRollout)}>
-					<span className="cut num">{bar.version}</span>
-					<svg aria-hidden="true">
-						<rect className="zone" x={at(limit)} width="100%" height="100%" />
-						<line className="limit" x1={at(limit)} x2={at(limit)} y1="0" y2="100%" />
-						<line className="whisker" x1={at(bar.lower)} x2={at(bar.upper)} y1="50%" y2="50%" />
-						<circle className={bar.isRollout ? "of-rollout" : "of-live"} cx={at(bar.devices / bar.of)} cy="50%" r="5" />
-					</svg>
-					<span className="muted num nowrap">
-						{shareText(bar.devices, bar.of)} of {countText(bar.of)}
-					</span>
-				</div>
-			))}
-			<div className="rate small muted" aria-hidden="true">
-				<span />
-				<svg aria-hidden="true">
-					<text x="0" y="12">
-						0 %
-					</text>
-					<text className="limit-text" x={at(limit)} y="12" textAnchor="middle">
-						limit {rounded(limit)}
-					</text>
-				</svg>
-				<span />
-			</div>
-		</figure>
+		<div className="stack">
+			<span className="small strong">{NAMES[kind]}</span>
+			<RateChart label={NAMES[kind]} bars={bars} limit={limit} population="devices" />
+		</div>
 	);
 }
-
-/** Two digits at most. */
-const rounded = (share: number) => `${Number((share * 100).toPrecision(2))} %`;
 
 const PICTURES: Readonly<
 	Record<"below" | "unknown" | "above", readonly [IconDrawing, Exclude<Tone, "info" | "preview"> | undefined]>

@@ -11,6 +11,7 @@ import { Card, Note } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
 import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
+import { notCountedText, type RolloutAnswer } from "../../components/rollout-texts";
 import { Section } from "../../components/screen";
 import { countOf, percentText } from "../../components/size";
 import { Time } from "../../components/time";
@@ -18,7 +19,6 @@ import { releasePath } from "../../paths";
 import { RolloutActions } from "./rollout-actions";
 import { Checks, HealthBadge, type LiveOutcome, RateIntervals } from "./rollout-health";
 import { RolloutSettings, RolloutSettingsList } from "./rollout-settings";
-import { notCountedText, type RolloutAnswer } from "./rollout-texts";
 
 const LOOK_AGAIN_MS = 5_000;
 

@@ -8,10 +8,11 @@ import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { Note } from "../../components/card";
 import { useCopy } from "../../components/copy-chip";
+import { clockText } from "../../components/dates";
 import { notify } from "../../components/notify";
 import { CodeBlock } from "../../components/secret";
 import { durationText } from "../../components/size";
-import { clockText, Time } from "../../components/time";
+import { Time } from "../../components/time";
 import { requestText, responseText } from "./attempt-texts";
 import { curlCommand, isSigned } from "./curl-command";
 

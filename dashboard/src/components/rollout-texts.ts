@@ -2,9 +2,11 @@
  * Sentences about rollouts. Pure, so that tests can compare each one with the behaviour of the
  * server.
  */
-import type { AnswerOf } from "../../../../src/client/client";
-import { stateOfRate } from "../../components/health";
-import { countOf, countText, percentText, shareText } from "../../components/size";
+import type { AnswerOf } from "../../../src/client/client";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
+import { momentText } from "./dates";
+import { type Health, stateOfRate } from "./health";
+import { countOf, countText, percentText, shareText } from "./size";
 
 export type RolloutAnswer = AnswerOf<"GET /channel/rollout">;
 
@@ -104,4 +106,54 @@ function waitText(ms: number): string {
 	if (minutes < 120) return `${minutes} min`;
 	const hours = Math.round(minutes / 60);
 	return hours < 48 ? `${hours} hours` : `${Math.round(hours / 24)} days`;
+}
+
+/** How long a step lasted, in one unit. */
+export function spanText(ms: number): string {
+	if (ms < HOUR_MS) return `${Math.max(1, Math.round(ms / MINUTE_MS))} min`;
+	return ms < 2 * DAY_MS ? `${Math.round(ms / HOUR_MS)} h` : countOf(Math.round(ms / DAY_MS), "day");
+}
+
+export const HEALTH_WORDS: Readonly<Record<Health, string>> = {
+	below: "Healthy.",
+	unknown: "Too few reports to tell.",
+	above: "Too many devices fail.",
+};
+
+/** How a rollout goes, and what happens next by itself. */
+export function progressText(rollout: RolloutAnswer, nowMs: number): string {
+	if (rollout.readyToFinish) return "Every device is offered it. It is ready to finish.";
+	const states = rollout.rates.map(stateOfRate);
+	const isBelow = states.length > 0 && states.every((state) => state === "below");
+	const health = states.includes("above") ? "above" : isBelow ? "below" : "unknown";
+	return `${HEALTH_WORDS[health]} ${nextText(rollout, nowMs)}`;
+}
+
+/** `today at 13:20`, `on 22 Nov, 13:20`. */
+export function onText(time: string, nowMs: number): string {
+	const text = momentText(time, nowMs);
+	return text.startsWith("today, ") ? text.replace(", ", " at ") : `on ${text}`;
+}
+
+/** The next automatic step, with its time and what it waits for. */
+export function nextText(rollout: RolloutAnswer | undefined, nowMs: number): string {
+	if (rollout === undefined) return "";
+	const { next, verdict, percentageBps, steps } = rollout;
+	if (steps === null) return `A person sets the share: it stays at ${percentText(percentageBps)} until then.`;
+	if (next === null) {
+		if (percentageBps < 10_000) return "The last step is reached: a person raises the share or finishes it.";
+		return verdict === "finish" ? "It finishes within 15 minutes." : "It finishes by itself, if it stays healthy.";
+	}
+	const share = percentText(next.percentageBps);
+	const waitMs = Date.parse(next.at) - nowMs;
+	const missing = next.devicesNeeded;
+	if (missing === null) return `It never goes to ${share}: no number of reports shows so few failures.`;
+	const reports =
+		missing === 0 ? "" : ` and ${countOf(missing, "more device")} ${missing === 1 ? "reports" : "report"}`;
+	if (waitMs > 0) {
+		return `Goes to ${share} ${onText(next.at, nowMs)}, in ${spanText(waitMs)}, if it stays healthy${reports}.`;
+	}
+	return missing === 0
+		? `Goes to ${share} within 15 minutes, if it stays healthy.`
+		: `Goes to ${share} as soon as ${countOf(missing, "more device")} ${missing === 1 ? "reports" : "report"} and it stays healthy.`;
 }
