@@ -132,6 +132,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.page.getByText("Waiting for the first device").waitFor();
 		await admin.page.getByText("Waiting for the first upload").waitFor();
 		const steps = admin.page.getByRole("list", { name: "Setup" }).locator("> li");
+		await steps.locator(".step-body").waitFor();
 		expect(await steps.locator(".step-body").count(), "only the next step is open").toBe(1);
 		await button("Show: Point the app at this server").click();
 		await admin.page.getByText(`"updateUrl": "${stage.origin}/updates"`).waitFor();
@@ -191,9 +192,22 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.page.getByText("5 of 6 done").waitFor();
 		expect(await steps.locator(".step-number .sr").count()).toBe(5);
 		await expectSound(admin);
-		// The page knows the newest store version now.
+		// The page knows the newest store version now. Nothing opens by itself while facts are missing.
+		let answer = () => {};
+		const isHeld = new Promise<void>((resolve) => {
+			answer = resolve;
+		});
+		await admin.page.route(/\/bundle\?/, async (route) => {
+			await isHeld;
+			await route.continue();
+		});
 		await admin.open(`/apps/${appId}/connect`, "Setup");
+		await admin.page.getByText("4 of 6 done").waitFor();
+		expect(await steps.locator(".step-body").count()).toBe(0);
 		await button("Show: Release from your CI").click();
+		answer();
+		await admin.page.getByText("5 of 6 done").waitFor();
+		await admin.page.unroute(/\/bundle\?/);
 		await admin.page.getByLabel("Command").selectOption("capgo");
 		await admin.page.getByText("Newest reported version: 2.3.0.").waitFor();
 		await admin.page.getByText("These releases reach every store build 2.3.x").waitFor();

@@ -164,7 +164,11 @@ function Setup({ appId, orgId, devices }: AppScreenProps & { readonly devices: D
 		},
 	];
 	const done = steps.filter(({ isDone }) => isDone).length;
-	const next = steps.findIndex(({ isDone }) => !isDone);
+	// A step that opened while the facts load would close the one that somebody is about to open.
+	const isLoading =
+		may("app.update_user_roles") === undefined ||
+		[channels, bundles, publishers, keys].some((query) => query.isLoading);
+	const next = isLoading ? -1 : steps.findIndex(({ isDone }) => !isDone);
 	return (
 		<>
 			<p className="said" role="status">
