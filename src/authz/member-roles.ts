@@ -19,7 +19,7 @@ export function strongestMemberRole(names: readonly string[]): RoleName | undefi
 }
 
 /** Roles of a whole organization that hold all of these permissions. */
-export function memberRolesHolding(permissions: readonly Permission[]): RoleName[] {
+function memberRolesHolding(permissions: readonly Permission[]): RoleName[] {
 	return MEMBER_ROLES.filter((role) => permissions.every((permission) => ROLES[role].permissions.includes(permission)));
 }
 
@@ -30,6 +30,9 @@ export function isLowered(before: readonly string[], role: Role, customRoles: re
 		return held !== undefined && !holdsAll(role, held.permissions);
 	});
 }
+
+/** Roles that may read what happened, and so may have mails about it. */
+export const AUDIT_READERS: readonly RoleName[] = memberRolesHolding(["org.read_audit"]);
 
 /** Roles that may delete the organization. One member always keeps such a role. */
 export const OWNING_ROLES: readonly RoleName[] = memberRolesHolding(["org.delete"]);

@@ -7,6 +7,7 @@ import { writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+
 import { chromium } from "./support/browser";
 import { type Stage, sharedStage, type Visitor } from "./support/dashboard";
 import { expectFitsPhone, expectSound } from "./support/dashboard-checks";
@@ -19,6 +20,19 @@ const COUNT_CLICKS =
 	"window.clicks = 0; addEventListener('click', ({ isTrusted }) => { if (isTrusted) window.clicks += 1; }, true)";
 const MOST_CLICKS = 6;
 const PHONE_WIDTH = 390;
+
+/** An update check of a new device with the store build. */
+const deviceOf = (appId: string) => ({
+	app_id: appId,
+	device_id: crypto.randomUUID(),
+	platform: "android",
+	version_name: "builtin",
+	version_build: "1.0.0",
+	plugin_version: "8.51.23",
+	version_os: "17",
+	is_prod: true,
+	is_emulator: false,
+});
 
 describe.skipIf(chromium === undefined)("the first run", () => {
 	let stage: Stage;
@@ -76,17 +90,7 @@ describe.skipIf(chromium === undefined)("the first run", () => {
 		await page.getByRole("img", { name: "QR code that opens 1.0.1 in your app" }).waitFor();
 		await expectSoundAtBothSizes();
 
-		const device = {
-			app_id: appId,
-			device_id: crypto.randomUUID(),
-			platform: "android",
-			version_name: "builtin",
-			version_build: "1.0.0",
-			plugin_version: "8.51.23",
-			version_os: "17",
-			is_prod: true,
-			is_emulator: false,
-		};
+		const device = deviceOf(appId);
 		const offered = async () => (await product.api("POST", "/updates", device)).body.version;
 		await expect.poll(offered).toBe("1.0.1");
 		await page.getByRole("list", { name: "First steps" }).waitFor({ state: "detached" });
@@ -153,17 +157,7 @@ describe.skipIf(chromium === undefined)("the first run", () => {
 		const [channel] = (await product.api("GET", `/channel?app_id=${appId}`)).body;
 		expect(channel).toMatchObject({ name: "production", public: true, version: { name: "1.0.1" }, is_preview: false });
 		// The steps end with what the device did, and the figures show it.
-		const device = {
-			app_id: appId,
-			device_id: crypto.randomUUID(),
-			platform: "android",
-			version_name: "builtin",
-			version_build: "1.0.0",
-			plugin_version: "8.51.23",
-			version_os: "17",
-			is_prod: true,
-			is_emulator: false,
-		};
+		const device = deviceOf(appId);
 		const name = `Android device ${device.device_id.slice(0, 8)}`;
 		await expect.poll(async () => (await product.api("POST", "/updates", device)).body.version).toBe("1.0.1");
 		await page.getByText(`${name} checked for updates`).waitFor();

@@ -2,12 +2,11 @@
  * Reasons of the release dialog why devices do not get a bundle, in a real browser: each leads to
  * the place where it is changed, and with those that get it the numbers add up.
  */
-import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { PATIENCE_MS } from "../patience";
 import { chromium } from "./support/browser";
 import { type Stage, sharedStage, type Visitor } from "./support/dashboard";
-import { expectFitsPhone, expectSound } from "./support/dashboard-checks";
+import { expectFitsPhone, expectSound, takePictures } from "./support/dashboard-checks";
 import { createProductApp, makeZip, sha256, uploadProductBundle } from "./support/product";
 
 if (chromium === undefined) console.log("skipped: reasons of the release dialog, because no Chromium is installed");
@@ -65,8 +64,7 @@ describe.skipIf(chromium === undefined)("the reasons of the release dialog", () 
 			await api("POST", "/stats", { ...device, action: "set" });
 		}
 		const listed = async () => (await api("GET", `/device?totals=true&app_id=${made}`)).total;
-		const untilMs = Date.now() + PATIENCE_MS;
-		while ((await listed()) < DEVICES.length && Date.now() < untilMs) await sleep(50);
+		await vi.waitFor(async () => expect(await listed()).toBe(DEVICES.length), { timeout: PATIENCE_MS });
 		await api("POST", "/device", { app_id: made, device_id: idOf(1), version_id: id });
 		await uploadFor("1.1.0");
 		const rules = { allow_emulator: false, allow_dev: false, disableAutoUpdate: "metadata" };
@@ -96,18 +94,7 @@ describe.skipIf(chromium === undefined)("the reasons of the release dialog", () 
 		expect([await numbersOf(0), await numbersOf(-1)]).toEqual([1, 4]);
 		await expectSound(admin);
 		await expectFitsPhone(admin);
-		const directory = process.env.CAPSTAN_SCREENSHOTS;
-		for (const [width, colorScheme] of [
-			[1280, "light"],
-			[390, "dark"],
-		] as const) {
-			if (directory === undefined) continue;
-			await admin.page.setViewportSize({ width, height: 900 });
-			await admin.page.emulateMedia({ colorScheme });
-			await counts.locator(".sum").scrollIntoViewIfNeeded();
-			await admin.page.screenshot({ path: `${directory}/reasons-${width}-${colorScheme}.png` });
-			await admin.page.setViewportSize({ width: 1280, height: 900 });
-		}
+		await takePictures(admin, "reasons");
 		await admin.page.keyboard.press("Escape");
 	});
 

@@ -2,12 +2,11 @@
  * Chips with numbers, and the selection of every row that matches, in a real browser: each number
  * is what its chip leaves, and one act on all of them names those that stay and why.
  */
-import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { PATIENCE_MS } from "../patience";
 import { chromium } from "./support/browser";
 import { type Stage, sharedStage, type Visitor } from "./support/dashboard";
-import { expectFitsPhone, expectSound } from "./support/dashboard-checks";
+import { expectFitsPhone, expectSound, takePictures } from "./support/dashboard-checks";
 import { createProductApp, uploadProductBundle } from "./support/product";
 
 if (chromium === undefined) console.log("skipped: selection of whole lists, because no Chromium is installed");
@@ -39,8 +38,7 @@ describe.skipIf(chromium === undefined)("lists", () => {
 			});
 		}
 		const seen = async () => (await stage.product.api("GET", `/device?totals=true&app_id=${app}`)).body.total;
-		const untilMs = Date.now() + PATIENCE_MS;
-		while ((await seen()) < PLATFORMS.length && Date.now() < untilMs) await sleep(50);
+		await vi.waitFor(async () => expect(await seen()).toBe(PLATFORMS.length), { timeout: PATIENCE_MS });
 	}, 120_000);
 	afterAll(() => admin?.leave());
 
@@ -48,19 +46,6 @@ describe.skipIf(chromium === undefined)("lists", () => {
 		(await admin.page.getByRole("group", { name: label }).getByRole("button").allInnerTexts()).map((text) =>
 			text.replace(/\s+/g, " "),
 		);
-	const screenshot = async (name: string) => {
-		const directory = process.env.CAPSTAN_SCREENSHOTS;
-		for (const [width, colorScheme] of [
-			[1280, "light"],
-			[390, "dark"],
-		] as const) {
-			if (directory === undefined) continue;
-			await admin.page.setViewportSize({ width, height: 900 });
-			await admin.page.emulateMedia({ colorScheme });
-			await admin.page.screenshot({ path: `${directory}/${name}-${width}-${colorScheme}.png` });
-			await admin.page.setViewportSize({ width: 1280, height: 900 });
-		}
-	};
 
 	test("show the number of rows that each chip leaves, also while one is chosen", async () => {
 		const { page } = admin;
@@ -72,7 +57,7 @@ describe.skipIf(chromium === undefined)("lists", () => {
 		expect(await chips("Platform")).toEqual(all);
 		await expectSound(admin);
 		await expectFitsPhone(admin);
-		await screenshot("chips-devices");
+		await takePictures(admin, "chips-devices");
 		await admin.open(`/apps/${app}/bundles?page=2`, "Bundles");
 		await expect
 			.poll(() => chips("State"))
@@ -89,7 +74,7 @@ describe.skipIf(chromium === undefined)("lists", () => {
 		await bar.getByText("50 bundles selected").waitFor();
 		await expectSound(admin);
 		await expectFitsPhone(admin);
-		await screenshot("select-all");
+		await takePictures(admin, "select-all");
 		await bar.getByRole("button", { name: "Select all 53 bundles that match" }).click();
 		await bar.getByText("53 bundles selected").waitFor();
 		expect(await bar.getByRole("button", { name: /^Select all/ }).count()).toBe(0);
@@ -102,7 +87,7 @@ describe.skipIf(chromium === undefined)("lists", () => {
 			.waitFor();
 		await dialog.getByRole("button", { name: "Show 44 more bundles" }).waitFor();
 		await expectSound(admin);
-		await screenshot("select-all-dialog");
+		await takePictures(admin, "select-all-dialog");
 		await dialog.getByRole("button", { name: "Delete 52 bundles", exact: true }).click();
 		await page.getByText("52 bundles deleted.").waitFor();
 		const { body } = await stage.product.api("GET", `/bundle?totals=true&app_id=${app}`);

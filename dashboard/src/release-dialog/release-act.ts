@@ -41,11 +41,12 @@ export function useReleaseAct(choice: ReleaseChoice, orgId: string | undefined, 
 	});
 	const upload = useBundleUpload(appId, orgId, () => release.mutate());
 	const isUploaded = upload.phase === "done";
+	const isUploading = upload.phase !== "choosing" && !isUploaded;
 	return {
 		upload,
 		isUploaded,
-		isUploading: upload.phase !== "choosing" && upload.phase !== "done",
-		isBusy: release.isPending || (upload.phase !== "choosing" && upload.phase !== "done"),
+		isUploading,
+		isBusy: release.isPending || isUploading,
 		isReleasing: release.isPending,
 		isRefused: release.isError,
 		errors: formErrors(release.error, SHOWN),

@@ -3,7 +3,7 @@
  * deliveries of webhooks (src/features/webhooks/deliver.ts), with the same attempts.
  */
 import * as v from "valibot";
-import { memberRolesHolding } from "../../authz/member-roles";
+import { AUDIT_READERS } from "../../authz/member-roles";
 import { guard } from "../../db/client";
 import { chooseEventMails, eventMailsOf, mayHaveMails } from "../../db/event-mails";
 import { logAccount } from "../../db/sessions";
@@ -15,8 +15,6 @@ import { organizationNotFound } from "../../http/scope";
 import { ACCOUNT_TAG, accountOrigin, OWN_ACCOUNT, sessionOf } from "./new-session";
 
 const MOST_ORGANIZATIONS = 200;
-/** Events are entries of the audit log. */
-const READERS = memberRolesHolding(["org.read_audit"]);
 const EXAMPLE: { readonly org_id: string; readonly events: EventType[] } = {
 	org_id: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21",
 	events: ["rollout.paused", "proposal.created"],
@@ -39,7 +37,7 @@ export const listEventMails = endpoint({
 	example: { response: { available: true, organizations: [{ ...EXAMPLE, name: "Example" }] } },
 	async handle({ db, deps, principal, nowMs }) {
 		const { userId } = sessionOf(principal);
-		const [{ rows }] = await db.batch([eventMailsOf(userId, READERS, nowMs, MOST_ORGANIZATIONS)]);
+		const [{ rows }] = await db.batch([eventMailsOf(userId, AUDIT_READERS, nowMs, MOST_ORGANIZATIONS)]);
 		return {
 			available: deps.config.mail !== undefined,
 			organizations: rows.map(({ id, name, events }) => ({
@@ -69,7 +67,7 @@ export const chooseMails = endpoint({
 		const { org_id: orgId, events } = input.body;
 		await db.batch([
 			...installedWith(loaded.triggers),
-			guard(mayHaveMails(userId, orgId, READERS, nowMs), organizationNotFound),
+			guard(mayHaveMails(userId, orgId, AUDIT_READERS, nowMs), organizationNotFound),
 			chooseEventMails(userId, orgId, deps.newId(), [...new Set(events)], nowMs),
 			logAccount(
 				{ userId, action: "mails.choose", details: { organization: orgId, events } },

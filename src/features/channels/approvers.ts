@@ -4,7 +4,7 @@
  */
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
-import { memberRolesHolding } from "../../authz/member-roles";
+import { AUDIT_READERS } from "../../authz/member-roles";
 import { bindingsFrom } from "../../authz/principal";
 import { mayApprove } from "../../authz/promoters";
 import { namedKeys, type PromoterRow, promotersOf } from "../../db/approvers";
@@ -15,8 +15,6 @@ import { channelNotFound, channelScope } from "../../http/scope";
 
 /** More people are not read; a channel with so many approvers lacks none. */
 const MOST_PEOPLE = 20;
-/** Mails are entries of the audit log. */
-const READERS = memberRolesHolding(["org.read_audit"]);
 
 export const listApprovers = endpoint({
 	method: "GET",
@@ -65,14 +63,7 @@ export const listApprovers = endpoint({
 		const { orgId, appId, channelId } = scope;
 		const { promoters, requires_approval } = channel;
 		if (requires_approval === 0) return { requires_approval: false, count: 0, complete: true, keys: 0, people: [] };
-		const of = {
-			orgId,
-			appId,
-			channelId,
-			promoters,
-			mailed: READERS,
-			except: principal.userId,
-		};
+		const of = { orgId, appId, channelId, promoters, mailed: AUDIT_READERS, except: principal.userId };
 		const [found, keys] = await db.batch([
 			promotersOf(of, nowMs, MOST_PEOPLE + 1),
 			namedKeys(orgId, promoters, principal.userId),

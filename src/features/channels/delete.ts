@@ -4,7 +4,7 @@
  */
 import { sql } from "kysely";
 import * as v from "valibot";
-import type { AppId, ChannelId } from "../../authz/decide";
+import type { Scope } from "../../authz/decide";
 import { requireOwnWork } from "../../authz/own-work";
 import type { Principal } from "../../authz/principal";
 import type { Database } from "../../db/batch";
@@ -144,17 +144,11 @@ export const deleteChannel = endpoint({
 	},
 });
 
-interface ChannelScope {
-	readonly orgId: string;
-	readonly appId: AppId;
-	readonly channelId: ChannelId;
-}
-
 interface PlannedDeletion {
 	readonly db: Database;
 	readonly deps: Pick<Deps, "telemetry">;
 	readonly telemetryBinding: string;
-	readonly scope: ChannelScope;
+	readonly scope: Scope;
 	readonly channel: { readonly id: number; readonly name: string };
 	readonly deleted: readonly LinkedBundle[];
 }
@@ -221,7 +215,7 @@ function bundlesOfChannel(publicId: string, channel: string) {
 		WHERE c.app_id = ${appIdOf(publicId)} AND c.name = ${channel}`.compile(query);
 }
 
-function refuseBundleDeletion(principal: Principal, scope: ChannelScope, linked: readonly LinkedBundle[]): void {
+function refuseBundleDeletion(principal: Principal, scope: Scope, linked: readonly LinkedBundle[]): void {
 	const app = { orgId: scope.orgId, appId: scope.appId };
 	for (const bundle of linked) requireOwnWork(principal, "bundle.delete", app, bundle);
 	for (const bundle of linked) {

@@ -105,7 +105,7 @@ export const declineInvitation = endpoint({
 	access: { public: WHY_PUBLIC },
 	body: v.object({ token: tokenField }),
 	response: acknowledgement,
-	errors: ["invitation_not_found", "too_many_requests"],
+	errors: ["invitation_not_found"],
 	example: { body: { token: EXAMPLE_TOKEN }, response: OK },
 	load: ({ body }, nowMs) => ({ invitation: invitationByToken(hashKey(body.token), nowMs) }),
 	async handle({ db, input, loaded, actor, nowMs }) {

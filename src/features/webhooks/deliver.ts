@@ -9,7 +9,7 @@
  * is an invocation of its own (`max_batch_size = 1`).
  */
 
-import { memberRolesHolding } from "../../authz/member-roles";
+import { AUDIT_READERS } from "../../authz/member-roles";
 import { type Actor, systemActor } from "../../db/audit/entries";
 import { openDb } from "../../db/client";
 import { mailRecipient } from "../../db/event-mails";
@@ -143,7 +143,7 @@ async function send(deps: Deps, delivery: ClaimedDelivery): Promise<Answer> {
 async function sendEventMail(deps: Deps, { org_id, user_id, type, at_ms, data }: ClaimedDelivery): Promise<Answer> {
 	if (deps.config.mail === undefined) return { ...failed(null, "this server sends no mail"), isFinal: true };
 	const [{ rows }] = await openDb(deps.d1, "first-primary").batch([
-		mailRecipient(user_id ?? "", org_id, memberRolesHolding(["org.read_audit"]), deps.now()),
+		mailRecipient(user_id ?? "", org_id, AUDIT_READERS, deps.now()),
 	]);
 	const [recipient] = rows;
 	if (recipient === undefined) return { ...failed(null, "the person may not read these events"), isFinal: true };

@@ -22,6 +22,7 @@ type Rule = (typeof ROLLOUT_RULE_FIELDS)[keyof typeof ROLLOUT_RULE_FIELDS];
 type Settings = Pick<Channel, Rule["field"]>;
 /** Rules that are a number within a range. */
 type Counted = Extract<Rule, { readonly range: unknown }>["field"];
+type Share = "autoPauseFailureRateBps" | "autoPauseCrashRateBps" | "autoPauseErrorRateBps";
 
 const RULES = Object.values(ROLLOUT_RULE_FIELDS);
 
@@ -170,24 +171,30 @@ function Count({
 	);
 }
 
-/** A share in %, stored in basis points; empty means no limit. */
+/** A share in %, stored in basis points. An empty field that is not required means no limit. */
 function Limit({
 	name,
 	description,
+	required = false,
 	values,
 	set,
 	errorAt,
-}: Fields & { readonly name: "autoPauseCrashRateBps" | "autoPauseErrorRateBps"; readonly description: string }) {
+}: Fields & { readonly name: Share; readonly description: string; readonly required?: boolean }) {
+	const bps = values[name];
 	return (
 		<NumberField
 			label={`${FIELD_LABELS[name]}, in %`}
 			description={description}
+			required={required}
 			error={errorAt(name)}
-			min={0.01}
+			min={required ? 0 : 0.01}
 			max={100}
 			decimals={2}
-			value={values[name] === null ? "" : values[name] / 100}
-			onChange={(value) => set({ [name]: value === "" ? null : Math.round(Number(value) * 100) })}
+			value={bps === null ? "" : bps / 100}
+			onChange={(value) => {
+				if (value !== "") set({ [name]: Math.round(Number(value) * 100) });
+				else if (!required) set({ [name]: null });
+			}}
 		/>
 	);
 }
@@ -226,18 +233,11 @@ function Failures({ confidences, ...fields }: Fields & { readonly confidences: r
 					checked={values.autoPauseEnabled}
 					onChange={(event) => set({ autoPauseEnabled: event.currentTarget.checked })}
 				/>
-				<NumberField
-					label={`${FIELD_LABELS.autoPauseFailureRateBps}, in %`}
+				<Limit
+					name="autoPauseFailureRateBps"
 					description="A lower limit needs more reports: about 35 devices for 10 %, 73 for 5 %, 189 for 2 % and 381 for 1 %."
 					required
-					error={errorAt("autoPauseFailureRateBps")}
-					min={0}
-					max={100}
-					decimals={2}
-					value={values.autoPauseFailureRateBps / 100}
-					onChange={(value) =>
-						value === "" ? undefined : set({ autoPauseFailureRateBps: Math.round(Number(value) * 100) })
-					}
+					{...fields}
 				/>
 				<Limit
 					name="autoPauseCrashRateBps"
