@@ -7,11 +7,13 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { COMMAND } from "./support/command-server";
-import { commit, created, git, init, runner, SERVER } from "./support/init-scene";
+import { commit, created, git, init, prepareInitScene, runner, SERVER } from "./support/init-scene";
 import { PAIRS } from "./support/made-up-pairs";
 import { REMOTES, UNLOCKED, WINDOWS } from "./support/made-up-remotes";
 import { BERRY, GITHUB, GITLAB, MOBILE, manifest, project, REPOSITORIES, ROOT } from "./support/made-up-repositories";
 import { WORKSPACES } from "./support/made-up-workspaces";
+
+prepareInitScene();
 
 describe.each([...REPOSITORIES, ...WORKSPACES, ...PAIRS, ...REMOTES, ...WINDOWS, ...UNLOCKED])(
 	"the jobs for %s",

@@ -6,8 +6,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
-import { created, git, init, runner, SERVER } from "./support/init-scene";
+import { created, git, init, prepareInitScene, runner, SERVER } from "./support/init-scene";
 import { GITHUB, GITLAB, MOBILE, manifest, project, ROOT } from "./support/made-up-repositories";
+
+prepareInitScene();
 
 describe("a repository", () => {
 	test.each([

@@ -6,7 +6,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeEach, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, vi } from "vitest";
 import { parse } from "yaml";
 import { runCommand } from "../../../cli/src/run";
 import { createMachine, type GithubStep, type GitlabJob, runGithubJob, runGitlabJob } from "./ci-machine";
@@ -14,12 +14,19 @@ import { stubCommandServer } from "./command-server";
 import { GITHUB, type Repository } from "./made-up-repositories";
 
 export const SERVER = "https://updates.example.com";
-const temporary = mkdtempSync(join(tmpdir(), "capstan-init-"));
-afterAll(() => rmSync(temporary, { recursive: true }));
-const machine = createMachine(join(temporary, "machine"));
+let temporary: string;
+let machine: ReturnType<typeof createMachine>;
 
-beforeEach(stubCommandServer);
-afterEach(() => vi.unstubAllGlobals());
+/** For each file that uses the scene: files share this module, and hooks are of the file that calls. */
+export function prepareInitScene(): void {
+	beforeAll(() => {
+		temporary = mkdtempSync(join(tmpdir(), "capstan-init-"));
+		machine = createMachine(join(temporary, "machine"));
+	});
+	afterAll(() => rmSync(temporary, { recursive: true }));
+	beforeEach(stubCommandServer);
+	afterEach(() => vi.unstubAllGlobals());
+}
 
 let count = 0;
 export const git = (directory: string, ...words: string[]) => {
