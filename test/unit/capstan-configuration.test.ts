@@ -41,7 +41,6 @@ const PACKAGE = { "package.json": '{ "scripts": { "build": "vite build" } }' };
 
 describe("init --app", () => {
 	beforeEach(stubCommandServer);
-	afterEach(() => vi.unstubAllGlobals());
 
 	test.each([
 		[
@@ -176,7 +175,6 @@ describe("init --app", () => {
 
 describe("a configuration that passes another file on", () => {
 	beforeEach(stubCommandServer);
-	afterEach(() => vi.unstubAllGlobals());
 	const OBJECT = "{ appId: 'com.acme.a', webDir: 'www' }";
 
 	test.each([
@@ -287,6 +285,7 @@ describe("the next steps of init", () => {
 });
 
 describe("cleartext", () => {
+	beforeEach(stubCommandServer);
 	const LOCAL = "http://192.168.1.20:8787";
 	const config = (server: string) =>
 		`{\n  "appId": "com.acme.a",\n  "server": {\n    "cleartext": true${server}\n  },\n  "plugins": { "CapacitorUpdater": { "updateUrl": "${LOCAL}/updates" } }\n}\n`;
@@ -338,7 +337,7 @@ describe("cleartext", () => {
 
 describe("a server that is down", () => {
 	const commands = [["login"], ["status", "--key", "cap_key_of_this_test", "--app", "com.acme.a"]] as const;
-	test.each([
+	test.concurrent.each([
 		// Nothing listens, and packets to an address for documentation get no answer.
 		[commands[0], "http://127.0.0.1:18099"],
 		[commands[1], "http://127.0.0.1:18099"],

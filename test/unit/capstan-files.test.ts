@@ -19,7 +19,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { failureOf } from "../../cli/src/failure";
 import { runCommand } from "../../cli/src/run";
 import { Terminal } from "../../cli/src/terminal";
@@ -31,7 +31,6 @@ const SERVER = "https://updates.example.com";
 const temporary = mkdtempSync(join(tmpdir(), "capstan-files-"));
 afterAll(() => rmSync(temporary, { recursive: true }));
 beforeEach(stubCommandServer);
-afterEach(() => vi.unstubAllGlobals());
 
 let count = 0;
 function created(files: Readonly<Record<string, string | Buffer>>): string {

@@ -6,19 +6,18 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { withInclude } from "../../cli/src/gitlab-file";
 import { runCommand } from "../../cli/src/run";
 import { yamlList } from "../../cli/src/yaml-list";
+import { project } from "../node/support/made-up-repositories";
 import { stubCommandServer } from "./support/command-server";
-import { project } from "./support/made-up-repositories";
 
 const temporary = mkdtempSync(join(tmpdir(), "capstan-gitlab-"));
 afterAll(() => rmSync(temporary, { recursive: true }));
 // No provider is asked.
 beforeEach(stubCommandServer);
-afterEach(() => vi.unstubAllGlobals());
 
 const OURS = ".gitlab/capstan.yml";
 const JOB = "unit-tests:\n  stage: test\n  script: [npm test]\n";

@@ -5,7 +5,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { readProject } from "../../cli/src/project";
 import { runCommand } from "../../cli/src/run";
 import { stubCommandServer } from "./support/command-server";
@@ -14,7 +14,6 @@ const SERVER = "https://updates.example.com";
 const temporary = mkdtempSync(join(tmpdir(), "capstan-choices-"));
 afterAll(() => rmSync(temporary, { recursive: true }));
 beforeEach(stubCommandServer);
-afterEach(() => vi.unstubAllGlobals());
 
 let count = 0;
 function directoryWith(files: Readonly<Record<string, string>>): string {

@@ -7,7 +7,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { privateKeyOf } from "../../cli/src/encryption";
 import { exposureOf } from "../../cli/src/key-exposure";
 import { readProject } from "../../cli/src/project";
@@ -18,7 +18,6 @@ import { stubCommandServer } from "./support/command-server";
 const temporary = mkdtempSync(join(tmpdir(), "capstan-key-"));
 afterAll(() => rmSync(temporary, { recursive: true }));
 beforeEach(stubCommandServer);
-afterEach(() => vi.unstubAllGlobals());
 
 const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 const PRIVATE = String(privateKey.export({ type: "pkcs1", format: "pem" }));

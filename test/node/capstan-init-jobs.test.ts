@@ -6,7 +6,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
-import { COMMAND } from "./support/command-server";
+import { COMMAND } from "../unit/support/command-server";
 import { commit, created, git, init, prepareInitScene, runner, SERVER } from "./support/init-scene";
 import { PAIRS } from "./support/made-up-pairs";
 import { REMOTES, UNLOCKED, WINDOWS } from "./support/made-up-remotes";

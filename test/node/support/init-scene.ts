@@ -6,11 +6,11 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach } from "vitest";
 import { parse } from "yaml";
 import { runCommand } from "../../../cli/src/run";
+import { stubCommandServer } from "../../unit/support/command-server";
 import { createMachine, type GithubStep, type GitlabJob, runGithubJob, runGitlabJob } from "./ci-machine";
-import { stubCommandServer } from "./command-server";
 import { GITHUB, type Repository } from "./made-up-repositories";
 
 export const SERVER = "https://updates.example.com";
@@ -25,7 +25,6 @@ export function prepareInitScene(): void {
 	});
 	afterAll(() => rmSync(temporary, { recursive: true }));
 	beforeEach(stubCommandServer);
-	afterEach(() => vi.unstubAllGlobals());
 }
 
 let count = 0;
