@@ -10,6 +10,8 @@
 export const FRESH_MS = 2_000;
 /** Age from which on a request waits for the feed. */
 export const STALE_MS = 4_000;
+/** Age from which on an answer states the age of its snapshot: the database does not answer. */
+export const REPORTED_AGE_MS = 5_000;
 /** Longest wait of a request for the database while there is something to answer from. */
 export const MOST_WAIT_MS = 500;
 /**

@@ -329,7 +329,14 @@ export const UNDECIDED = {
 } as const satisfies Readonly<
 	Record<string, { readonly kind: RefusalKind; readonly message: string; readonly remedy: string }>
 >;
-export const UNDECIDED_CODES = Object.keys(UNDECIDED) as (keyof typeof UNDECIDED)[];
+export type UndecidedCode = keyof typeof UNDECIDED;
+export const UNDECIDED_CODES = Object.keys(UNDECIDED) as UndecidedCode[];
+
+export const undecidedAnswer = (error: UndecidedCode) => ({
+	error,
+	message: UNDECIDED[error].message,
+	kind: UNDECIDED[error].kind,
+});
 
 function whyNoChannel({ channels, device: { defaultChannel, platform } }: RefusedCase): string {
 	const missing = `${platform} has no public channel that can serve`;

@@ -12,6 +12,7 @@ import { happenedAtMs, type Signal, signalOf } from "../../domain/statistics/hea
 import { DAY_MS } from "../../domain/time";
 import { resolveChannel } from "../../domain/updates/decision";
 import { BUILTIN, PLATFORMS } from "../../domain/updates/model";
+import { UNDECIDED, type UndecidedCode } from "../../domain/updates/refusals";
 import { invalidRequest } from "../../errors";
 import type { DeviceState } from "../../http/device-state";
 import type { CountedEvent, CountedMetric, DeviceEvent } from "../../messages";
@@ -94,7 +95,7 @@ const IN_THE_FUTURE: Remark = {
 		"timestamp: is more than a day ahead of the server; the report counts as of now. Send milliseconds since 1970.",
 };
 
-const APP_NOT_FOUND: Refused = { error: "app_not_found", message: "This server has no app with this id." };
+const refusedAs = (code: UndecidedCode): Refused => ({ error: code, message: UNDECIDED[code].message });
 
 type ReportContext = Pick<DeviceState, "deps" | "snapshots" | "eventBuffer" | "callerLimits" | "failedFiles"> & {
 	readonly request: Request;
@@ -125,8 +126,8 @@ export async function accept(
 	const taken = new Map<string, AppSnapshot>();
 	for (const [index, [appId, own]] of [...byApp].entries()) {
 		const snapshot = read[index]?.snapshot ?? null;
-		if (snapshot === null) refused.set(appId, APP_NOT_FOUND);
-		else if (isBlocked(deps.config, snapshot, request)) refused.set(appId, BLOCKED);
+		if (snapshot === null) refused.set(appId, refusedAs("app_not_found"));
+		else if (isBlocked(deps.config, snapshot, request)) refused.set(appId, refusedAs(BLOCKED));
 		else {
 			await admit(context, snapshot, own);
 			taken.set(appId, snapshot);
@@ -153,7 +154,7 @@ export function acceptOne(
 	snapshot: AppSnapshot,
 	report: StatsEvent,
 ): Outcome | Promise<Outcome> {
-	if (isBlocked(context.deps.config, snapshot, context.request)) return BLOCKED;
+	if (isBlocked(context.deps.config, snapshot, context.request)) return refusedAs(BLOCKED);
 	const admission = admit(context, snapshot, [report]);
 	if (admission !== undefined) return admission.then(() => bufferOne(context, snapshot, report));
 	return bufferOne(context, snapshot, report);

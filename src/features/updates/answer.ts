@@ -10,7 +10,8 @@ import type { Deps } from "../../deps";
 import type { Decision } from "../../domain/updates/decision";
 import type { FailedFiles } from "../../domain/updates/failed-files";
 import { BUILTIN, type Device } from "../../domain/updates/model";
-import { type RefusalCode, type RefusalKind, UNDECIDED } from "../../domain/updates/refusals";
+import type { PackageForm } from "../../domain/updates/package";
+import { type RefusalCode, type RefusalKind, type UndecidedCode, undecidedAnswer } from "../../domain/updates/refusals";
 import type { Refusal } from "../../domain/updates/rules";
 import { atLeastForMajor } from "../../domain/updates/version";
 import type { CallerLimits } from "../../http/limits/callers";
@@ -18,7 +19,7 @@ import type { DeviceEvent } from "../../messages";
 import type { EventBuffer } from "../../queue/event-buffer";
 import type { AppSnapshot, SnapshotBundle } from "../../snapshots/app-snapshot";
 import type { SnapshotCache } from "../../snapshots/cache";
-import type { Waiter } from "../../snapshots/freshness";
+import { REPORTED_AGE_MS, type Waiter } from "../../snapshots/freshness";
 import { cachedDownloadLinks, type DownloadLinks, downloadLinks, downloadLinksExpireAt } from "../../storage/links";
 import { checkEvents } from "../rollouts/reports";
 import { deviceOf, recordedReport, resolve, resolveFromMemory, seenOf } from "./device";
@@ -38,7 +39,7 @@ interface UpdateAnswer {
 }
 
 interface RefusalAnswer {
-	readonly error: RefusalCode | keyof typeof UNDECIDED;
+	readonly error: RefusalCode | UndecidedCode;
 	readonly message: string;
 	readonly kind: RefusalKind;
 }
@@ -85,10 +86,9 @@ export async function answerCheck(
 	const headers: Readonly<Record<string, string>> =
 		ageMs > REPORTED_AGE_MS ? { "x-capstan-snapshot-age": String(Math.floor(ageMs / 1000)) } : {};
 	if (snapshot === null) {
-		const { kind, message } = UNDECIDED.app_not_found;
-		return { answer: { error: "app_not_found", message, kind }, headers };
+		return { answer: undecidedAnswer("app_not_found"), headers };
 	}
-	if (isBlocked(deps.config, snapshot, request)) return { answer: { ...BLOCKED, kind: "blocked" }, headers };
+	if (isBlocked(deps.config, snapshot, request)) return { answer: undecidedAnswer(BLOCKED), headers };
 	const report = recordedReport(body, snapshot);
 	const { app_id, device_id } = report;
 	if (!eventBuffer.knows(app_id, device_id)) await callerLimits.admitNewDevices(address, app_id, 1, nowMs);
@@ -132,14 +132,25 @@ export async function answerTo(
 		}
 	};
 	const files = await manifest();
-	const content = { files, withZip: decision.form !== "delta" };
 	const links = linksFor(origin, await downloadLinks(deps, origin, snapshot.app.id, nowMs));
-	return { decision, answer: successOf(bundle, content, device, metadataFor(snapshot, device), links) };
+	return { decision, answer: successOf(bundle, files, shapeOf(snapshot, device, decision.form), links) };
 }
 
-function metadataFor(snapshot: AppSnapshot, device: Device): boolean {
-	return snapshot.app.exposesMetadata && atLeastForMajor(device.pluginVersion, READS_METADATA);
+/**
+ * All that the answer takes from the device, its channel and the app. Answers in memory are found
+ * by these values, so a further one belongs here.
+ */
+interface AnswerShape {
+	readonly isElectron: boolean;
+	readonly form: PackageForm;
+	readonly hasMetadata: boolean;
 }
+
+const shapeOf = ({ app }: AppSnapshot, device: Device, form: PackageForm): AnswerShape => ({
+	isElectron: device.platform === "electron",
+	form,
+	hasMetadata: app.exposesMetadata && atLeastForMajor(device.pluginVersion, READS_METADATA),
+});
 
 interface Links {
 	readonly link: DownloadLinks;
@@ -169,18 +180,15 @@ export function answerFromMemory(
 	if (decision.outcome === "none") return { decision, answer: { text: JSON.stringify(refusalOf(decision)) } };
 	const bundle = snapshot.bundles.get(decision.bundle.id);
 	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
-	const { form } = decision;
-	const metadata = metadataFor(snapshot, device);
-	const period = downloadLinksExpireAt(nowMs);
-	const kind = `${period} ${origin} ${device.platform === "electron"} ${form} ${metadata}`;
+	const shape = shapeOf(snapshot, device, decision.form);
+	const kind = [downloadLinksExpireAt(nowMs), origin, ...Object.values(shape)].join(" ");
 	const texts = ANSWER_TEXTS.get(bundle) ?? new Map<string, AnswerText>();
 	const known = texts.get(kind);
 	if (known?.text !== undefined) return { decision, answer: known };
-	const files = form === "zip" ? [] : snapshots.cachedManifest(snapshot, bundle.id);
+	const files = shape.form === "zip" ? [] : snapshots.cachedManifest(snapshot, bundle.id);
 	const link = cachedDownloadLinks(deps, origin, snapshot.app.id, nowMs);
 	if (files === undefined || link === undefined) return undefined;
-	const content = { files, withZip: form !== "delta" };
-	const text = JSON.stringify(successOf(bundle, content, device, metadata, linksFor(origin, link)));
+	const text = JSON.stringify(successOf(bundle, files, shape, linksFor(origin, link)));
 	const answer = holdText(text);
 	// Made-up Host headers and expired links must not fill the memory.
 	if (texts.size >= MOST_ANSWER_TEXTS) texts.clear();
@@ -221,33 +229,26 @@ function holdText(text: string): AnswerText {
 	return answer;
 }
 
-/**
- * From this age on the answer states the age of its snapshot, because the database does not answer.
- */
-const REPORTED_AGE_MS = 5_000;
-
 function refusalOf({ error, message, kind, extra }: Refusal): RefusalAnswer {
 	return { error, message, kind, ...extra };
 }
 
 function successOf(
 	bundle: SnapshotBundle,
-	{ files, withZip }: { readonly files: readonly SnapshotFile[]; readonly withZip: boolean },
-	device: Device,
-	metadata: boolean,
+	files: readonly SnapshotFile[],
+	{ isElectron, form, hasMetadata }: AnswerShape,
 	links: Links,
 ): UpdateAnswer {
-	const electron = device.platform === "electron";
 	const sessionKey = bundle.sessionKey ?? "";
-	const stored = bundle.objectKey === null || !withZip ? links.nothing : links.link(bundle.objectKey);
+	const stored = bundle.objectKey === null || form === "delta" ? links.nothing : links.link(bundle.objectKey);
 	return {
 		version: bundle.version,
 		url: bundle.externalUrl ?? stored,
 		session_key: sessionKey,
 		// Electron's updater reads another spelling, and compares the hash of the bytes as they were
 		// downloaded.
-		...(electron ? { sessionKey } : {}),
-		checksum: (electron ? bundle.sha256 : bundle.checksum) ?? bundle.sha256 ?? "",
+		...(isElectron ? { sessionKey } : {}),
+		checksum: (isElectron ? bundle.sha256 : bundle.checksum) ?? bundle.sha256 ?? "",
 		...(files.length > 0
 			? {
 					manifest: files.map((file) => ({
@@ -257,7 +258,7 @@ function successOf(
 					})),
 				}
 			: {}),
-		...(metadata && bundle.link !== null ? { link: bundle.link } : {}),
-		...(metadata && bundle.comment !== null ? { comment: bundle.comment } : {}),
+		...(hasMetadata && bundle.link !== null ? { link: bundle.link } : {}),
+		...(hasMetadata && bundle.comment !== null ? { comment: bundle.comment } : {}),
 	};
 }

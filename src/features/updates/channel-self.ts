@@ -5,9 +5,11 @@
  * `error` and `status: "error"`, because Electron's updater takes an answer without that status for
  * a success.
  */
+
 import * as v from "valibot";
 import { resolveChannel, servesByName } from "../../domain/updates/decision";
 import type { Asking, Override, Platform } from "../../domain/updates/model";
+import { UNDECIDED } from "../../domain/updates/refusals";
 import { atLeastForMajor } from "../../domain/updates/version";
 import { type Context, endpoint } from "../../http/endpoint";
 import { booleanText, optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
@@ -49,7 +51,7 @@ const channelItem = v.strictObject({
 });
 
 const refuse = (error: string, message: string) => ({ status: "error" as const, error, message });
-const unknownApp = () => refuse("app_not_found", "This server has no app with this id.");
+const unknownApp = () => refuse("app_not_found", UNDECIDED.app_not_found.message);
 const PUBLIC = { public: "Devices have no key. They learn which channels of their app devices may choose." };
 
 /** Electron's updater always sends version 0.0.1, and keeps its channel. */

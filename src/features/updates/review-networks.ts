@@ -5,14 +5,10 @@
  * system; `REVIEW_NETWORKS` lists the numbers of review. Loads no schema.
  */
 import type { Config } from "../../config";
-import { UNDECIDED } from "../../domain/updates/refusals";
 import type { AppSnapshot } from "../../snapshots/app-snapshot";
 
-/** Answer to a blocked device, in the words of the service whose clients we serve. */
-export const BLOCKED = {
-	error: "provider_infrastructure_request_blocked",
-	message: UNDECIDED.provider_infrastructure_request_blocked.message,
-} as const;
+/** The code of the answer to a blocked device, from the service whose clients we serve. */
+export const BLOCKED = "provider_infrastructure_request_blocked";
 
 /** Reads `cf` only if the app blocks review networks, because reading it costs time. */
 export function isBlocked({ reviewNetworks }: Config, { app }: AppSnapshot, request: Request): boolean {
