@@ -101,7 +101,7 @@ export const ASSUMED = {
 	eventsPerMessage: 140,
 	messagesPerBatch: 100,
 	/** Days for which devices are kept (`DEVICE_DAYS`), and events of updates. */
-	deviceDays: RETENTION_DAYS.DEVICE_DAYS.usual,
+	deviceDays: RETENTION_DAYS.DEVICE_DAYS.default,
 	updateDays: 30,
 	/**
 	 * Reports of an update that are sent at once, if they are among the first ones of an hour: the

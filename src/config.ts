@@ -150,7 +150,6 @@ export function parseConfig(variables: ConfigVariables): Config {
 			2 * maxBundleBytes,
 		),
 		reviewNetworks: parseReviewNetworks(variables.REVIEW_NETWORKS ?? ""),
-		// The Queue delivers for up to four days; device rows cover 31 days.
 		eventMemoryDays: parseDays("EVENT_MEMORY_DAYS", variables.EVENT_MEMORY_DAYS ?? ""),
 		eventDays: parseDays("EVENT_DAYS", variables.EVENT_DAYS ?? ""),
 		statisticsDays: parseDays("STATISTICS_DAYS", variables.STATISTICS_DAYS ?? ""),
@@ -239,8 +238,8 @@ function parseReviewNetworks(text: string): ReadonlySet<number> {
 }
 
 function parseDays(name: keyof typeof RETENTION_DAYS, text: string): number {
-	const { least, most, usual } = RETENTION_DAYS[name];
-	if (text === "") return usual;
+	const { least, most, default: defaultDays } = RETENTION_DAYS[name];
+	if (text === "") return defaultDays;
 	const days = Number(text);
 	if (!Number.isInteger(days) || days < least || days > most) {
 		throw new ConfigError(`${name} must be a whole number of days from ${least} to ${most}.`);

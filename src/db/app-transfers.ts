@@ -4,10 +4,12 @@
  * organization's keys and people. An offer is valid while the account and the key that made it may
  * still give the app away.
  */
+
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import { GIVING } from "../authz/member-roles";
 import { ROLE_NAMES, type RoleName } from "../authz/permissions";
+import { TRANSFER_DAYS } from "../domain/defaults";
 import { DAY_MS } from "../domain/time";
 import { type Actor, auditEach } from "./audit/entries";
 import { insertEach, jsonList, query } from "./client";
@@ -19,7 +21,7 @@ import type { Holder } from "./role-bindings";
 import { selectedToGarbage } from "./uploads";
 
 /** Lifetime of an offer. */
-export const TRANSFER_LIFETIME_MS = 7 * DAY_MS;
+export const TRANSFER_LIFETIME_MS = TRANSFER_DAYS * DAY_MS;
 
 /** Offers the app and replaces an earlier offer. */
 export function offerApp(

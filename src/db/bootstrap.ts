@@ -4,8 +4,10 @@
  * do nothing. The table `installation` holds the ids of the account and the organization. No
  * statement may find either by address or age, because strangers can choose both.
  */
+
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { MintedKey } from "../authz/secrets";
+import { RESTORABLE_DAYS } from "../domain/defaults";
 import { FIRST_ACCOUNT_EMAIL, operatorAddress } from "../domain/network/reserved-address";
 import { DAY_MS, MINUTE_MS, SIGN_IN_LINK_MINUTES } from "../domain/time";
 import { auditBindingGiven, auditBindingsOfKeys, auditedBinding } from "./audit/bindings";
@@ -325,7 +327,7 @@ function adoptOrphans(operator: Actor, keyId: string, nowMs: number): CompiledQu
 }
 
 /** Printed when `replaceFirstKeyStatements` created an organization. */
-export const FIRST_ORGANIZATION_REPLACED = `The first organization was deleted, so a new one named "${FIRST_ORGANIZATION_NAME}" was created for the key. Within 30 days of the deletion, an owner of the old one can restore it: sign in, or POST /organization/restore.`;
+export const FIRST_ORGANIZATION_REPLACED = `The first organization was deleted, so a new one named "${FIRST_ORGANIZATION_NAME}" was created for the key. Within ${RESTORABLE_DAYS} days of the deletion, an owner of the old one can restore it: sign in, or POST /organization/restore.`;
 
 /**
  * A single-use sign-in link for the operator: to the first account if it owns the first

@@ -3,13 +3,15 @@
  * attempt or a link is found by the hash of its token. The first verification of an address removes
  * the credentials that were added to its account before.
  */
+
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { SIGN_IN_CODE_MINUTES } from "../domain/defaults";
 import { DAY_MS, MINUTE_MS } from "../domain/time";
 import { insertIf, jsonList, query } from "./client";
 import type { AttemptKind, Flag } from "./schema";
 import { type AccountId, hasSession } from "./sessions";
 
-export const CODE_LIFETIME_MS = 10 * MINUTE_MS;
+export const CODE_LIFETIME_MS = SIGN_IN_CODE_MINUTES * MINUTE_MS;
 /** Wrong codes that an attempt accepts before it is invalid. */
 const MOST_TRIES = 5;
 /** Limits for codes to one address. */

@@ -29,12 +29,31 @@ export const CI_KEY_MINUTES = 15;
 /** A change that needs a recent sign-in accepts one of these last minutes. */
 export const RECENT_SIGN_IN_MINUTES = 15;
 
-/** Days for which data is kept, by the variable that changes them. */
+/** Minutes for which a code to sign in is valid. */
+export const SIGN_IN_CODE_MINUTES = 10;
+
+/** Days for which an account's log is kept. */
+export const ACCOUNT_LOG_DAYS = 90;
+
+/** Minutes between two runs of the automatic clean-up (`crons` of wrangler.toml). */
+export const CLEAN_UP_MINUTES = 15;
+
+/** Days in which another organization can accept an app that is offered to it. */
+export const TRANSFER_DAYS = 7;
+
+/**
+ * Days for which data is kept, by the variable that changes them. The Queue delivers an event for
+ * up to four days, and rows of devices cover 31 days.
+ */
 export const RETENTION_DAYS = {
-	EVENT_MEMORY_DAYS: { least: 6, most: 30, usual: 14 },
-	EVENT_DAYS: { least: 0, most: 90, usual: 30 },
-	STATISTICS_DAYS: { least: 31, most: 3660, usual: 400 },
-	AUDIT_DAYS: { least: 31, most: 3660, usual: 400 },
+	EVENT_MEMORY_DAYS: { least: 6, most: 30, default: 14 },
+	EVENT_DAYS: { least: 0, most: 90, default: 30 },
+	STATISTICS_DAYS: { least: 31, most: 3660, default: 400 },
+	AUDIT_DAYS: { least: 31, most: 3660, default: 400 },
 	/** A million devices a day, 2 % of them new, fit into one database of reports (docs/costs.md). */
-	DEVICE_DAYS: { least: 31, most: 3660, usual: 180 },
+	DEVICE_DAYS: { least: 31, most: 3660, default: 180 },
 } as const;
+
+/** For operators whose database of reports fills up. */
+export const FULL_DATABASE_REMEDY =
+	"Shorten DEVICE_DAYS or STATISTICS_DAYS in deployments/<name>.toml and deploy. At the limit, new devices and events are not stored.";

@@ -3,6 +3,7 @@
  * including a busy CI, and bound the effect of a mistake or a stolen key. The variable QUOTAS
  * (src/config.ts) changes them.
  */
+import { RESTORABLE_DAYS } from "./defaults";
 export const DEFAULT_QUOTAS = {
 	organizations_per_account: 100,
 	apps_per_organization: 1_000,
@@ -29,7 +30,7 @@ export const QUOTA_NAMES = Object.keys(DEFAULT_QUOTAS) as QuotaName[];
 export const QUOTA_TEXTS: Readonly<Record<QuotaName, { readonly counts: string; readonly remedy: string }>> = {
 	organizations_per_account: {
 		counts: "organizations of this account",
-		remedy: "delete organizations that are not used; a deleted one counts until it is removed after 30 days",
+		remedy: `delete organizations that are not used; a deleted one counts until it is removed after ${RESTORABLE_DAYS} days`,
 	},
 	apps_per_organization: { counts: "apps of this organization", remedy: "delete unused apps" },
 	api_keys_per_organization: { counts: "API keys of this organization", remedy: "delete unused keys" },
@@ -44,7 +45,7 @@ export const QUOTA_TEXTS: Readonly<Record<QuotaName, { readonly counts: string; 
 	channels_per_app: { counts: "channels of this app", remedy: "delete unused channels" },
 	bundles_per_app: { counts: "bundles of this app", remedy: "delete unused bundles" },
 	previews_per_app: {
-		counts: "previews of this app, including those that were closed in the last 30 days",
+		counts: `previews of this app, including those that were closed in the last ${RESTORABLE_DAYS} days`,
 		remedy: "wait until closed ones are removed",
 	},
 	preview_hooks_per_app: {

@@ -3,8 +3,10 @@
  * them again, or drops them. Every command is safe to repeat, because consuming a message twice
  * counts it once.
  */
+
 import { fileURLToPath } from "node:url";
 import { type Chosen, type DeadMessage, deadMessages, dropDeadMessages, resendDeadMessages } from "../db/dead-messages";
+import { CLEAN_UP_MINUTES } from "../domain/defaults";
 import { type Deployment, NAME_HELP, NAME_OPTION, readDeployment } from "./deployment";
 import { Failure } from "./failure";
 import { npmCommand, readOptions } from "./options";
@@ -73,7 +75,11 @@ export async function runDeadMessages({ argv, execute, print }: DeadMessageOptio
 	const done = new Set((await (await execute(values.name))<{ id: string }>(statement(chosen))).map(({ id }) => id));
 	for (const id of ids) if (!done.has(id)) print(`${id}: no dead message has this id. It was sent again or dropped.`);
 	const what = `${done.size} dead message${done.size === 1 ? "" : "s"}`;
-	print(command === "drop" ? `Dropped ${what}.` : `The next clean-up, within 15 minutes, sends ${what} again.`);
+	print(
+		command === "drop"
+			? `Dropped ${what}.`
+			: `The next clean-up, within ${CLEAN_UP_MINUTES} minutes, sends ${what} again.`,
+	);
 }
 
 function optionsOf(argv: readonly string[]) {

@@ -3,8 +3,10 @@
  * devices use, and what it reports to its operator. Each check is one finding with the remedy. A
  * check that could not run reports that and is no additional failure.
  */
+
 import * as v from "valibot";
 import type { ConfigVariables } from "../config";
+import { CLEAN_UP_MINUTES, FULL_DATABASE_REMEDY } from "../domain/defaults";
 import { liveBundles } from "./doctor-bytes";
 import { type AccountFacts, type DoctorOptions, type Finding, type Status, statusSchema } from "./doctor-types";
 import { cleanUp, consumers, deadMessages, queue, webhooks } from "./doctor-work";
@@ -274,8 +276,7 @@ function triggers({ missing_triggers: missing }: Status): Finding {
 	const check = "triggers";
 	if (missing === undefined) return { check, state: "skipped", detail: "this release does not report them" };
 	if (missing === 0) return { check, state: "ok", detail: "the database has all" };
-	const remedy =
-		"The next clean-up, within 15 minutes, installs them. If this stays, look for step_failed in npx wrangler tail.";
+	const remedy = `The next clean-up, within ${CLEAN_UP_MINUTES} minutes, installs them. If this stays, look for step_failed in npx wrangler tail.`;
 	return { check, state: "failed", detail: `the database lacks ${missing}, so changes may not reach devices`, remedy };
 }
 
@@ -288,9 +289,7 @@ function size(check: string, bytes: number | null, limit: number): Finding {
 	const share = bytes / Math.min(limit, LARGEST_DATABASE_BYTES);
 	const detail = `${(bytes / 1e6).toFixed(1)} MB, ${Math.round(share * 100)} % of the limit of ${(limit / 1e6).toFixed(0)} MB`;
 	if (share < 0.7) return { check, state: "ok", detail };
-	const remedy =
-		"Shorten DEVICE_DAYS or STATISTICS_DAYS in the settings. At the limit, new devices and events are not stored.";
-	return { check, state: share < 0.9 ? "warning" : "failed", detail, remedy };
+	return { check, state: share < 0.9 ? "warning" : "failed", detail, remedy: FULL_DATABASE_REMEDY };
 }
 
 /** One line for each database of reports. */

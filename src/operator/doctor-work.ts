@@ -2,12 +2,13 @@
  * Checks of `npm run doctor` on work that the Worker does later: the queues and their consumers,
  * dead messages, webhooks and the clean-up. Each is one finding with the remedy.
  */
+import { CLEAN_UP_MINUTES } from "../domain/defaults";
 import { MINUTE_MS } from "../domain/time";
 import type { AccountFacts, DoctorOptions, Finding, Status } from "./doctor-types";
 import { npmCommand } from "./options";
 
-/** The clean-up runs every 15 minutes. */
-const OLD_CLEAN_UP_MS = 45 * MINUTE_MS;
+/** After two clean-ups that did not run. */
+const OLD_CLEAN_UP_MS = 3 * CLEAN_UP_MINUTES * MINUTE_MS;
 const OLD_MESSAGE_MS = 5 * MINUTE_MS;
 
 export function queue({ nowMs }: DoctorOptions, { queue: backlog }: Status): Finding {
@@ -66,7 +67,7 @@ export function cleanUp({ nowMs, isLocal, option }: DoctorOptions, { last_clean_
 	if (last === undefined) return { check, state: "skipped", detail: "this release does not report it" };
 	const remedy = isLocal
 		? "It runs every ten minutes while npm start runs. Repeat this command later."
-		: `It runs every 15 minutes. Check that the Worker has its cron trigger (${npmCommand("deploy", option)} sets it), and look for step_failed and other errors in npx wrangler tail.`;
+		: `It runs every ${CLEAN_UP_MINUTES} minutes. Check that the Worker has its cron trigger (${npmCommand("deploy", option)} sets it), and look for step_failed and other errors in npx wrangler tail.`;
 	if (last === null) return { check, state: "warning", detail: "has not run yet", remedy };
 	const ageMs = nowMs() - Date.parse(last);
 	const minutes = Math.max(0, Math.round(ageMs / MINUTE_MS));

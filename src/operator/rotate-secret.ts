@@ -6,12 +6,14 @@
  * expired, and automatic clean-up has sealed every stored key again. The old secret is never read
  * (Cloudflare does not show it), and it is never removed while anything still needs it.
  */
+
 import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { CLEAN_UP_MINUTES } from "../domain/defaults";
 import { parseSecret, SECRET_NAMES } from "../domain/secrets";
 import { deployedDatabase, type Execute } from "./dead-messages";
 import { type Deployment, NAME_HELP, NAME_OPTION, readDeployment } from "./deployment";
@@ -93,7 +95,8 @@ export async function rotateSecret(options: RotateOptions): Promise<void> {
 	if (options.status === true || nowSeconds < endsAtSeconds || waiting > 0) {
 		print(`${rotation.name} signs from ${timeText(rotation.signsFromSeconds)} on. ${old} is still accepted.`);
 		if (nowSeconds < endsAtSeconds) print(`Links that ${old} signed may be in use until ${timeText(endsAtSeconds)}.`);
-		if (waiting > 0) print(`Stored keys to seal again: ${waiting}. Automatic clean-up seals 200 every 15 minutes.`);
+		if (waiting > 0)
+			print(`Stored keys to seal again: ${waiting}. Automatic clean-up seals 200 every ${CLEAN_UP_MINUTES} minutes.`);
 		if (nowSeconds >= endsAtSeconds && waiting === 0)
 			print(`Run ${npmCommand("rotate-secret", option)} to remove ${old}.`);
 		return;

@@ -69,7 +69,7 @@ max_concurrency = 10
 		const { rawConfig } = read();
 		expect(rawConfig).toMatchObject({
 			routes: [{ pattern: "updates.example.com" }],
-			vars: { PUBLIC_URL: "https://updates.example.com", EVENT_DAYS: "30" },
+			vars: { PUBLIC_URL: "https://updates.example.com", EVENT_DAYS: "" },
 			d1_databases: [
 				{ binding: "DB", database_name: "capstan", database_id: "given" },
 				{ binding: "TELEMETRY", database_name: "capstan-telemetry" },

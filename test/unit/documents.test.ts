@@ -9,7 +9,14 @@ import { expect, test } from "vitest";
 import { assumptionTable, costTable, limitTable, MEASURED } from "../../bench/cost-docs";
 import { gigabytesOfMillion } from "../../bench/cost-model";
 import { devDependencies } from "../../package.json";
-import { DELIVERY_DAYS, PREVIEW_DAYS, RESTORABLE_DAYS, RETENTION_DAYS, UNUSED_DAYS } from "../../src/domain/defaults";
+import {
+	CLEAN_UP_MINUTES,
+	DELIVERY_DAYS,
+	PREVIEW_DAYS,
+	RESTORABLE_DAYS,
+	RETENTION_DAYS,
+	UNUSED_DAYS,
+} from "../../src/domain/defaults";
 import { ACCEPTANCE_FIELDS, type ChannelField, DELIVERY_FIELDS } from "../../src/domain/updates/channel-fields";
 import { REFUSAL_CODES, refusalOf, UNDECIDED, UNDECIDED_CODES } from "../../src/domain/updates/refusals";
 import { EVENT_TYPES, EVENTS } from "../../src/domain/webhooks/event-types";
@@ -130,11 +137,11 @@ test.each(GUIDE_NAMES)("%s.md names the dashboard as it is", (name) => {
 	expect(named.filter((each) => !QUOTED.includes(each))).toEqual([]);
 });
 
-const { AUDIT_DAYS, DEVICE_DAYS } = RETENTION_DAYS;
+const { AUDIT_DAYS, DEVICE_DAYS, EVENT_DAYS, EVENT_MEMORY_DAYS, STATISTICS_DAYS } = RETENTION_DAYS;
 const gigabytes = (deviceDays: number) => gigabytesOfMillion(MEASURED, deviceDays).toFixed(1);
 const retention = (name: keyof typeof RETENTION_DAYS) => {
-	const { least, most, usual } = RETENTION_DAYS[name];
-	return `| ${usual} days | \`${name}\`, ${least} to ${most} |`;
+	const { least, most, default: days } = RETENTION_DAYS[name];
+	return `| ${days} days | \`${name}\`, ${least} to ${most} |`;
 };
 
 /** Sentences with a number of src/domain/defaults.ts. */
@@ -145,18 +152,22 @@ const SENTENCES: Readonly<Record<string, readonly string[]>> = {
 	"src/docs/access.md": [
 		`For ${RESTORABLE_DAYS} days (\`restorable_until\`)`,
 		`can be undone for ${RESTORABLE_DAYS} days`,
-		`for ${AUDIT_DAYS.usual} days (\`AUDIT_DAYS\`)`,
+		`for ${AUDIT_DAYS.default} days (\`AUDIT_DAYS\`)`,
 	],
 	"src/docs/security.md": [`A deleted app can be restored for ${RESTORABLE_DAYS} days.`],
 	"src/docs/ci.md": [`marks publishers as \`unused\` after ${UNUSED_DAYS} days`],
 	"src/docs/webhooks.md": [`deliveries of ${DELIVERY_DAYS} days`],
+	"wrangler.toml": (Object.keys(RETENTION_DAYS) as (keyof typeof RETENTION_DAYS)[])
+		.map((name) => `Empty: ${RETENTION_DAYS[name].default}. ${name} = ""`)
+		.concat(`crons = ["*/${CLEAN_UP_MINUTES} * * * *"]`),
 	"src/docs/deploying.md": [
-		`need ${gigabytes(DEVICE_DAYS.usual)} GB with the default \`DEVICE_DAYS\` (${DEVICE_DAYS.usual})`,
+		`audit log: ${[EVENT_MEMORY_DAYS, EVENT_DAYS, STATISTICS_DAYS, DEVICE_DAYS, AUDIT_DAYS].map((each) => each.default).join(", ")} |`,
+		`need ${gigabytes(DEVICE_DAYS.default)} GB with the default \`DEVICE_DAYS\` (${DEVICE_DAYS.default})`,
 		`${gigabytes(DEVICE_DAYS.least)} GB with ${DEVICE_DAYS.least} (`,
 	],
 	"ARCHITECTURE.md": [
 		`${MEASURED.deviceBytes} bytes for each device seen in \`DEVICE_DAYS\`, and ${MEASURED.updateBytes} for each update`,
-		`that is ${gigabytes(DEVICE_DAYS.usual)} GB for a million daily devices with ${DEVICE_DAYS.usual} \`DEVICE_DAYS\``,
+		`that is ${gigabytes(DEVICE_DAYS.default)} GB for a million daily devices with ${DEVICE_DAYS.default} \`DEVICE_DAYS\``,
 		`and ${gigabytes(DEVICE_DAYS.least)} GB with ${DEVICE_DAYS.least}.`,
 	],
 	"src/docs/statistics.md": (Object.keys(RETENTION_DAYS) as (keyof typeof RETENTION_DAYS)[]).map(retention),

@@ -344,6 +344,22 @@ export const RULES: Readonly<Record<string, Rule>> = {
 		],
 		fine: [file("domain/x.ts", 'const kind = "rollout_told";\n')],
 	},
+	"a text names a period by its constant": {
+		breaks({ path, text }) {
+			if (path === "domain/defaults.ts") return undefined;
+			const code = text.replaceAll(/^\t*(\/\*| \*|\/\/).*/gm, "");
+			const spelled = /["'`][^"'`\n$]*?\b([2-9]|[1-9]\d+) (days|minutes)\b/.exec(code);
+			return spelled === null ? undefined : `${spelled[0]}: take the number from its constant (src/domain/defaults.ts)`;
+		},
+		violations: [
+			file("features/apps/x.ts", 'const summary = "Can be undone for 30 days";\n'),
+			file("db/x.ts", "const text = `within 15 minutes`;\n"),
+		],
+		fine: [
+			file("features/apps/x.ts", "// Within 30 days.\nconst text = `within $" + "{RESTORABLE_DAYS} days`;\n"),
+			file("features/apps/x.ts", 'const text = "devices of one day, or 1 minute";\n'),
+		],
+	},
 	"a line has at most 150 columns, and a text at most 300": {
 		breaks({ path, text }) {
 			// Texts of files that Capstan writes, whose lines are these.

@@ -4,6 +4,7 @@
  */
 
 import { Alert, Text } from "@mantine/core";
+import { FULL_DATABASE_REMEDY } from "../../../src/domain/defaults";
 import { MINUTE_MS } from "../../../src/domain/time";
 import { useAsk } from "../api";
 import { shareText, sizeText } from "../components/size";
@@ -31,9 +32,8 @@ export function OperatorNotice() {
 			title={isNearlyFull ? "The database is nearly full" : "The database fills up"}
 		>
 			<Text size="sm">
-				{sizeText(largestBytes)} of {sizeText(limitBytes)} are used ({shareText(largestBytes, limitBytes)}). At the
-				limit, new devices and events are not stored. Shorten DEVICE_DAYS or STATISTICS_DAYS in wrangler.toml and
-				deploy.
+				{sizeText(largestBytes)} of {sizeText(limitBytes)} are used ({shareText(largestBytes, limitBytes)}).{" "}
+				{FULL_DATABASE_REMEDY}
 			</Text>
 		</Alert>
 	);

@@ -3,6 +3,7 @@
  * organization; each organization audits that in its log. An account cannot be deleted while it is
  * the last owner of an organization.
  */
+
 import * as v from "valibot";
 import { ADMINISTERING_ROLES, OWNING_ROLES } from "../../authz/member-roles";
 import { invalidSession } from "../../authz/principal";
@@ -17,6 +18,7 @@ import {
 } from "../../db/accounts";
 import { guard } from "../../db/client";
 import { accountLogPage } from "../../db/sessions";
+import { ACCOUNT_LOG_DAYS } from "../../domain/defaults";
 import { ApiError } from "../../errors";
 import { clearSessionCookie } from "../../http/cookies";
 import { endpoint, Reply } from "../../http/endpoint";
@@ -83,8 +85,7 @@ export const accountLog = endpoint({
 	path: "/account/log",
 	tag: ACCOUNT_TAG,
 	summary: "List the activity of your account, newest first",
-	description:
-		"Sign-ins, sign-outs, and changes of passkeys, providers, sessions and the address, for 90 days. Visible to you only.",
+	description: `Sign-ins, sign-outs, and changes of passkeys, providers, sessions and the address, for ${ACCOUNT_LOG_DAYS} days. Visible to you only.`,
 	access: { ownSession: OWN_ACCOUNT },
 	query: v.object({ page: pageNumber }),
 	response: v.array(

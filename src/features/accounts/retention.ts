@@ -2,16 +2,16 @@
  * Retention of what signing in leaves behind. Strangers cause some of these rows, so a run deletes
  * a bounded number of them, and no other row depends on them.
  */
+
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { SESSION_IDLE_MS } from "../../authz/session";
 import { openDb, query } from "../../db/client";
 import type { Deps } from "../../deps";
+import { ACCOUNT_LOG_DAYS } from "../../domain/defaults";
 import { DAY_MS } from "../../domain/time";
 
 /** Limits on codes count attempts of the last day. */
 const ATTEMPT_COUNTS_MS = DAY_MS;
-/** Retention of the account log. */
-const ACCOUNT_LOG_MS = 90 * DAY_MS;
 /** Per statement. */
 const MOST_ROWS = 5_000;
 
@@ -25,7 +25,7 @@ export async function deleteOldSignIns(deps: Deps): Promise<void> {
 		oldest("sessions", "id", sql`last_seen_at_ms <= ${nowMs - SESSION_IDLE_MS}`),
 		oldest("sign_in_attempts", "token_hash", sql`created_at_ms <= ${nowMs - ATTEMPT_COUNTS_MS}`),
 		oldest("sign_in_links", "token_hash", sql`expires_at_ms <= ${nowMs}`),
-		oldest("account_log", "id", sql`at_ms <= ${nowMs - ACCOUNT_LOG_MS}`),
+		oldest("account_log", "id", sql`at_ms <= ${nowMs - ACCOUNT_LOG_DAYS * DAY_MS}`),
 	]);
 }
 

@@ -3,6 +3,7 @@
  * address has an account: responses, statements and limits are the same, and mail is sent after the
  * response and to existing accounts only.
  */
+
 import { sql } from "kysely";
 import * as v from "valibot";
 import { codeHashes, hashCode, hashKey, keyedHash, mintAttemptToken, mintCode } from "../../authz/secrets";
@@ -27,6 +28,7 @@ import {
 	markEmailVerified,
 	type NewAttempt,
 } from "../../db/sign-in";
+import { SIGN_IN_CODE_MINUTES } from "../../domain/defaults";
 import { networkOf } from "../../domain/network/ip-allow-list";
 import { isSameText, type Secret, signingSecret } from "../../domain/secrets";
 import { DAY_MS } from "../../domain/time";
@@ -98,8 +100,8 @@ export const sendSignInCode = endpoint({
 	summary: "Send a sign-in code by e-mail",
 	description: [
 		"The response is the same whether or not the address has an account.",
-		"The code is valid for 10 minutes and five tries, together with the `attempt` of this response.",
-		"Codes to one address are limited per 10 minutes and per day; a browser that signed in with a code",
+		`The code is valid for ${SIGN_IN_CODE_MINUTES} minutes and five tries, together with the \`attempt\` of this response.`,
+		`Codes to one address are limited per ${SIGN_IN_CODE_MINUTES} minutes and per day; a browser that signed in with a code`,
 		"before has its own limit.",
 	],
 	access: { public: WHY_PUBLIC_SIGN_IN },
@@ -124,7 +126,7 @@ export const sendSignInCode = endpoint({
 				sendMail(deps, {
 					to: account.email,
 					subject: `${code} is your sign-in code`,
-					text: `${code} is your code to sign in at ${context.origin}. It is valid for 10 minutes. Do not share it. If you did not request it, ignore this mail: nobody can sign in without the code.`,
+					text: `${code} is your code to sign in at ${context.origin}. It is valid for ${SIGN_IN_CODE_MINUTES} minutes. Do not share it. If you did not request it, ignore this mail: nobody can sign in without the code.`,
 				}),
 			);
 		}

@@ -4,6 +4,7 @@
  * the organization until it releases the id, because the owner of the id serves the installed
  * devices. The scheduled clean-up removes rows and objects (src/features/organizations/purge.ts).
  */
+
 import { sql } from "kysely";
 import * as v from "valibot";
 import { appContents, auditedAppNow, EVERYTHING_AUDITED } from "../../db/apps";
@@ -21,6 +22,7 @@ import {
 import { RESTORABLE_MS } from "../../db/organizations";
 import { prepared } from "../../db/prepared";
 import { appsOfOrganization } from "../../db/quotas";
+import { RESTORABLE_DAYS } from "../../domain/defaults";
 import { isSampleAppId } from "../../domain/sample-app";
 import { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
@@ -46,10 +48,10 @@ export const deleteApp = endpoint({
 	method: "DELETE",
 	path: "/app/:app_id",
 	tag: "Apps",
-	summary: "Delete an app with its channels, bundles and stored files; can be undone for 30 days",
+	summary: `Delete an app with its channels, bundles and stored files; can be undone for ${RESTORABLE_DAYS} days`,
 	description: [
 		"The app is hidden from everybody immediately, and its devices get no updates.",
-		"POST /app/restore restores all of it until `restorable_until`, 30 days from now; after that it is",
+		`POST /app/restore restores all of it until \`restorable_until\`, ${RESTORABLE_DAYS} days from now; after that it is`,
 		"removed permanently.",
 		"Its id stays reserved for its organization, which may create a new app with it, until DELETE",
 		"/app/reservation releases it.",
@@ -140,7 +142,7 @@ export const restoreApp = endpoint({
 	tag: "Apps",
 	summary: "Undo the deletion of an app",
 	description: [
-		"Possible for 30 days, for callers that may delete the app.",
+		`Possible for ${RESTORABLE_DAYS} days, for callers that may delete the app.`,
 		"If several deleted apps had the app_id, the most recently deleted one is restored, or the one that",
 		"`id` names (GET /app?deleted=true lists them). 409 while another app has the app_id.",
 	],

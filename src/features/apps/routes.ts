@@ -1,6 +1,7 @@
 /**
  * Apps, to which channels and bundles belong. A public id is unique over all organizations.
  */
+
 import * as v from "valibot";
 import { type AppId, appsWhere, orgsWhere } from "../../authz/decide";
 import { type AppRow, appByPublicId, appRecord, appsPage } from "../../db/apps";
@@ -12,6 +13,7 @@ import { RESTORABLE_MS } from "../../db/organizations";
 import { waitingApprovals } from "../../db/proposals";
 import { appsOfOrganization } from "../../db/quotas";
 import { DEFAULT_PREVIEW_PREFIX, PREVIEW_PREFIX } from "../../domain/ci/preview-names";
+import { CLEAN_UP_MINUTES } from "../../domain/defaults";
 import { isSampleAppId } from "../../domain/sample-app";
 import { approvalsOf, approvalsSchema } from "../../http/approvals";
 import { endpoint, Reply } from "../../http/endpoint";
@@ -287,7 +289,7 @@ export const updateApp = endpoint({
 		"GET /device/explain sends testers who need a newer store build to the store URLs; null removes one.",
 		"`retention` is the time in seconds for which an unused bundle is kept, at least a day (a smaller",
 		"number is raised to it, with a `warning`); 0 keeps everything.",
-		"Automatic clean-up, every 15 minutes, deletes a bundle that is older, that no channel or rollout",
+		`Automatic clean-up, every ${CLEAN_UP_MINUTES} minutes, deletes a bundle that is older, that no channel or rollout`,
 		"serves, that no operator set for a device and that no device was seen running in that time, but",
 		"never the app's newest.",
 		"`keep_live_bundles` (0 to 50, default 5) is the number of bundles that were live on a channel before",

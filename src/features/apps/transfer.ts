@@ -4,6 +4,7 @@
  * statistics and history. The batch that moves the app ends the role bindings of keys and people of
  * the giving organization.
  */
+
 import { sql } from "kysely";
 import * as v from "valibot";
 import { type AppId, holds, type OrgId } from "../../authz/decide";
@@ -31,6 +32,7 @@ import { deleteHooksOfApp } from "../../db/preview-hooks";
 import { appsOfOrganization, storageOfOrganization } from "../../db/quotas";
 import { insertBinding } from "../../db/role-bindings";
 import { unsignedChannelsOfOffer } from "../../db/signing-keys";
+import { TRANSFER_DAYS } from "../../domain/defaults";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
@@ -109,7 +111,7 @@ export const offerTransfer = endpoint({
 	tag: "Apps",
 	summary: "Offer an app to another organization",
 	description: [
-		"A caller of the other organization who may create apps can accept the offer within 7 days, while the",
+		`A caller of the other organization who may create apps can accept the offer within ${TRANSFER_DAYS} days, while the`,
 		"account and the key that made it may still give the app away.",
 		"Channels, bundles, devices, statistics and the audit log move with the app.",
 		"Role bindings on the app end (`ends.bindings`, the first 100), and unfinished uploads are dropped.",

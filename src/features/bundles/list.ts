@@ -2,6 +2,7 @@
  * The record of a bundle, as every answer has it, and GET /bundle: an array of bundles, or with
  * `totals=true` an object that has their number.
  */
+
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
 import {
@@ -20,6 +21,7 @@ import type { NamedRows } from "../../db/named-reads";
 import { lastSeenRunning, tryTelemetry } from "../../db/telemetry-reads";
 import { uploadersOf } from "../../db/uploaders";
 import { packagesOf } from "../../domain/bundles/native-packages";
+import { CLEAN_UP_MINUTES } from "../../domain/defaults";
 import { type Context, endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {
@@ -206,7 +208,7 @@ export const listBundles = endpoint({
 	summary: "List an app's bundles, newest first or sorted",
 	description: [
 		"`expires_at` is the time after which automatic clean-up may delete the bundle, by the app's",
-		"`retention`; a time in the past means the next run, within 15 minutes.",
+		`\`retention\`; a time in the past means the next run, within ${CLEAN_UP_MINUTES} minutes.`,
 		"Each check of a device that runs the bundle extends it.",
 		"It is null for a bundle that is kept: the app's newest bundle, one that a channel or a rollout",
 		"serves, one of the last that were live on a channel (`keep_live_bundles`), one that an operator set",

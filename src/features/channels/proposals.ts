@@ -127,7 +127,7 @@ export const listProposals = endpoint({
 		"An `outdated` proposal cannot be approved, because the",
 		"channel has changed since; propose the change again.",
 		"`what_if` and `difference` are computed for the first waiting proposals, and for the one that `id`",
-		"names: how many devices seen in the last 30 days would get another version (null without",
+		`names: how many devices seen in the last ${EFFECT_DAYS} days would get another version (null without`,
 		"app.read_devices), and which files differ from the live bundle, by manifest or by the directories of",
 		"the zips; bundles with both are compared by manifest, and their zips in `difference.zip`.",
 		"`not_compared` is the reason for a missing comparison: `forms_differ` (only one of the bundles has",

@@ -80,7 +80,7 @@ export const rollBackChannel = endpoint({
 		"ends a rollout, so a repeated request changes nothing.",
 		"The rollout of the channel ends (`rollout_ended`).",
 		"`dry_run: true` changes nothing and gives the same answer, with the effect on devices seen in the",
-		"last 30 days: `devices_changed` of `devices` would get another version at their next check,",
+		`last ${EFFECT_DAYS} days: \`devices_changed\` of \`devices\` would get another version at their next check,`,
 		"`refused` counts the channel's devices that would get no update, by reason",
 		"(`disable_auto_update_under_native`: the bundle is older than their store build), and `outcomes` is",
 		"as in POST /channel/what_if.",

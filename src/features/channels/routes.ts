@@ -2,9 +2,11 @@
  * GET and POST /channel: the channels of an app with their settings, and with settings that keep
  * every device from the bundle of a channel; creating and changing a channel.
  */
+
 import * as v from "valibot";
 import { channelsWhere, holds } from "../../authz/decide";
 import { channelsPage, channelsPageOf, type ListedChannelRow, listedChannelByName } from "../../db/channels";
+import { EFFECT_DAYS } from "../../domain/defaults";
 import { DAY_MS } from "../../domain/time";
 import { DELIVERY_FIELDS, defaultsOf } from "../../domain/updates/channel-fields";
 import { channelProblems } from "../../domain/updates/channel-problems";
@@ -158,7 +160,7 @@ export const listChannels = endpoint({
 		"`misconfigured` has the settings that keep every device from the channel's bundle: no platform, no",
 		"kind of device or build, no `min_update_version` although the channel updates by it, or no store",
 		"build that accepts the bundle, among those that a",
-		"sample of the app's devices ran in the last 30 days.",
+		`sample of the app's devices ran in the last ${EFFECT_DAYS} days.`,
 		"A preview channel that serves no device by its name is there as well: `name_without_preview_form`,",
 		"or `named_by_many_devices` once more than 20 devices sent it.",
 	],

@@ -3,6 +3,7 @@
  * any size, by their id. With `totals=true` the answer is an object with the devices by their last
  * report and their number, for which it reads a bounded number of devices.
  */
+
 import * as v from "valibot";
 import { appByPublicId } from "../../db/apps";
 import { channelByName } from "../../db/channels";
@@ -10,6 +11,7 @@ import { DEVICE_ORDERS, MOST_COUNTED, MOST_FILTERED } from "../../db/device-list
 import { overrideOf } from "../../db/device-overrides";
 import { channelPlaces, type DeviceFilter, type DeviceRow, MOST_SEARCHED, placesOf } from "../../db/devices";
 import type { NamedRows } from "../../db/named-reads";
+import { REFRESHED_AFTER_DAYS } from "../../domain/statistics/device-record";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {
@@ -156,7 +158,7 @@ export const listDevices = endpoint({
 		"An app with `allow_device_custom_id: false` shows no custom ids.",
 		"`key_id` finds devices with this public key, `search` those whose id or custom id has this part, in",
 		"any case: among the 2,500 devices that reported last, and those whose id begins with it.",
-		"`last_seen_at` may be up to 7 days before the last report of a device that changes nothing.",
+		`\`last_seen_at\` may be up to ${REFRESHED_AFTER_DAYS} days before the last report of a device that changes nothing.`,
 		"",
 		"With `totals=true` the answer is `{total, complete, platforms, devices}`, in the order of `last_seen_at`,",
 		"newest first, unless `sort` (and `order`) says otherwise: `name` is the custom id, or the id",

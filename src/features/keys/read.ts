@@ -2,11 +2,13 @@
  * Lists and shows API keys. No response holds a secret, except the reveal of a key that was created
  * with `hashed: false`, which is audited.
  */
+
 import * as v from "valibot";
 import { orgsWhere } from "../../authz/decide";
 import { openKey } from "../../authz/secrets";
 import { apiKeyAsSeenBy, apiKeysPage, markRevealed, sealedKeyText } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit/entries";
+import { UNUSED_DAYS } from "../../domain/defaults";
 import { DAY_MS } from "../../domain/time";
 import { invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
@@ -23,7 +25,7 @@ export const listKeys = endpoint({
 	tag: "API keys",
 	summary: "List the API keys that the caller manages, and the calling key, oldest first",
 	description: [
-		"`unused_for_days=90` lists the keys to review: created at least 90 days ago and not used since.",
+		`\`unused_for_days=${UNUSED_DAYS}\` lists the keys to review: created at least ${UNUSED_DAYS} days ago and not used since.`,
 		"`last_used_at` is accurate to the minute and appears a few seconds after a use.",
 	],
 	access: {

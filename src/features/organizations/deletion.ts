@@ -3,6 +3,7 @@
  * row: every key then gets 404 in the organization, and its devices get the error for an unknown
  * app. The clean-up later purges its rows (purge.ts).
  */
+
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
 import type { Principal } from "../../authz/principal";
@@ -19,6 +20,7 @@ import {
 	RESTORABLE_MS,
 	restoreOrganization as restoreOrganizationStatement,
 } from "../../db/organizations";
+import { RESTORABLE_DAYS } from "../../domain/defaults";
 import { endpoint } from "../../http/endpoint";
 import { acknowledgement, booleanText, OK, optional, rfc3339, time, uuid } from "../../http/schemas";
 import { organizationNotFound, orgScope } from "../../http/scope";
@@ -49,11 +51,11 @@ export const deleteOrganization = endpoint({
 	method: "DELETE",
 	path: "/organization",
 	tag: "Organizations",
-	summary: "Delete an organization with everything in it; can be undone for 30 days",
+	summary: `Delete an organization with everything in it; can be undone for ${RESTORABLE_DAYS} days`,
 	description: [
 		"`dry_run=true` shows what would be deleted and changes nothing.",
 		"A deleted organization is not accessible, and its devices get no updates.",
-		"POST /organization/restore restores all of it until `restorable_until`, 30 days later.",
+		`POST /organization/restore restores all of it until \`restorable_until\`, ${RESTORABLE_DAYS} days later.`,
 		"After that it is removed permanently, and its keys lose their bindings in other organizations",
 		"(`other_organizations`: those that the caller can see, and the number of others).",
 		"The ids of its apps stay reserved.",
@@ -145,7 +147,7 @@ export const restoreOrganization = endpoint({
 	path: "/organization/restore",
 	tag: "Organizations",
 	summary: "Undo the deletion of an organization",
-	description: "Possible for 30 days, with the permission to delete the organization. Restores everything in it.",
+	description: `Possible for ${RESTORABLE_DAYS} days, with the permission to delete the organization. Restores everything in it.`,
 	access: { permission: "org.delete", scope: orgScope("body.orgId", true) },
 	body: v.object({ orgId: uuid }),
 	response: acknowledgement,

@@ -141,7 +141,7 @@ export const acceptInvitation = endpoint({
 		"An existing account joins only from its own session, or with `attempt` and `code` of POST",
 		"/sign-in/code if mail is configured: the link alone does not prove who owns the address, because the",
 		"inviter has it as well (401 `sign_in_required`).",
-		"The account gets an API key with the role in this organization, which expires after 90 days or the",
+		`The account gets an API key with the role in this organization, which expires after ${FIRST_KEY_DAYS} days or the`,
 		"organization's maximum; the secret is in this response only.",
 		"`name` is the key's name; `create_key: false` creates none, and `api_key` is null.",
 		"`sign_in: true`, which only the service's own page may send, also signs in to an account that is new",

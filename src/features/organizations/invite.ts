@@ -67,7 +67,7 @@ export const inviteMember = endpoint({
 	tag: "Members",
 	summary: "Invite a person by their e-mail address",
 	description: [
-		"The response contains a single-use link that is valid for 7 days.",
+		`The response contains a single-use link that is valid for ${INVITATION_DAYS} days.`,
 		"The service stores no copy of the link and sends no mail.",
 		"A second invitation of the same address replaces the first.",
 		"For somebody who is a member the request changes the role as PUT /organization/members does, with",

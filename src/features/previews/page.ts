@@ -4,6 +4,7 @@
  * guess costs no read of D1, and nothing that is stored opens the page. A new id revokes the
  * address.
  */
+
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
 import { requireOwnPreview } from "../../authz/own-work";
@@ -14,6 +15,7 @@ import { changedFiles, type PreviewPageRow, previewOfPage } from "../../db/previ
 import { previewChanged, previewIsAsRead, previewsPage, previewTitle, updatePreview } from "../../db/previews";
 import { bumpRevision } from "../../db/snapshot";
 import type { Deps } from "../../deps";
+import { RESTORABLE_DAYS } from "../../domain/defaults";
 import { recentMap } from "../../domain/recent";
 import { isSameText, signingSecret } from "../../domain/secrets";
 import { ApiError } from "../../errors";
@@ -53,7 +55,7 @@ function pageIdOf({ config }: Pick<Deps, "config">, token: string): string {
 const pageNotFound = () =>
 	new ApiError(
 		"preview_not_found",
-		"No preview has this address. It was replaced, or the preview was closed more than 30 days ago; ask for a new link.",
+		`No preview has this address. It was replaced, or the preview was closed more than ${RESTORABLE_DAYS} days ago; ask for a new link.`,
 	);
 
 const pageSchema = v.strictObject({

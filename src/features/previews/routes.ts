@@ -2,6 +2,7 @@
  * GET, POST and DELETE /preview: previews of pull requests. The server owns the channel and the
  * bundles of a preview, and deletes all of it when the pull request is closed.
  */
+
 import * as v from "valibot";
 import {
 	isOwnPreview,
@@ -16,6 +17,7 @@ import { readNamed } from "../../db/named-reads";
 import { retryOnChange } from "../../db/optimistic";
 import { insertClosedPreview, type PreviewRow, previewChanged, previewRecord, previewsPage } from "../../db/previews";
 import { stillCloses } from "../../domain/ci/preview-events";
+import { RESTORABLE_DAYS } from "../../domain/defaults";
 import { ApiError, invalidRequest } from "../../errors";
 import { type Context, endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
@@ -52,7 +54,7 @@ export const listPreviews = endpoint({
 	tag: "Previews",
 	summary: "List the previews of an app, the last changed first",
 	description: [
-		"`state` narrows to open or closed previews; closed ones are listed for 30 days.",
+		`\`state\` narrows to open or closed previews; closed ones are listed for ${RESTORABLE_DAYS} days.`,
 		"`devices` counts the devices that last reported a bundle of the preview, `keys` the keys that may",
 		"upload to its channel, `size` the bytes of its bundles.",
 		"`page_url` is the page for testers, which opens without a key; for previews of others it is null to",

@@ -72,7 +72,7 @@ export const exchangeToken = endpoint({
 	method: "POST",
 	path: "/oidc/token",
 	tag: PUBLISHERS_TAG,
-	summary: "Exchange a CI job's identity token for an API key of 15 minutes",
+	summary: `Exchange a CI job's identity token for an API key of ${CI_KEY_MINUTES} minutes`,
 	description: [
 		"`token` is the job's OIDC token, requested for the audience that is this server's public origin,",
 		"such as `https://updates.example.com`.",

@@ -3,6 +3,7 @@
  * publisher acts by a key of its creator, so it never grants more than the creator holds, and it
  * ends with the creator's membership as the creator's keys do.
  */
+
 import * as v from "valibot";
 import { hashKey, mintKey } from "../../authz/secrets";
 import { insertApiKey } from "../../db/api-keys";
@@ -21,6 +22,7 @@ import {
 	updatePublisher,
 } from "../../db/publishers";
 import { keysOfOrganization } from "../../db/quotas";
+import { CI_KEY_MINUTES, UNUSED_DAYS } from "../../domain/defaults";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { batchInQuotas } from "../../http/quotas";
@@ -64,7 +66,7 @@ export const listPublishers = endpoint({
 		"`last_job` is the job of the last exchange.",
 		"`active` is false if the publisher expired, or if its creator lost the rights that it needs; its",
 		"jobs then get no keys, so delete it and have another administrator add it.",
-		"`unused` marks publishers without an exchange for 90 days; delete those that nobody needs.",
+		`\`unused\` marks publishers without an exchange for ${UNUSED_DAYS} days; delete those that nobody needs.`,
 	],
 	access: { permission: MANAGES_PUBLISHERS, scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, page: pageNumber }),
@@ -88,7 +90,7 @@ export const createPublisher = endpoint({
 	tag: PUBLISHERS_TAG,
 	summary: "Trust the jobs of a repository, so that they publish without a secret",
 	description: [
-		"A job exchanges its identity token at POST /oidc/token for an API key of 15 minutes with the rights",
+		`A job exchanges its identity token at POST /oidc/token for an API key of ${CI_KEY_MINUTES} minutes with the rights`,
 		"of `stage`: `preview` (bundles and private channels that it creates itself), `upload` (bundles),",
 		"`propose` (bundles, and promotions that a person has",
 		"to approve) or `promote` (bundles and promotions).",

@@ -7,6 +7,7 @@
 import * as v from "valibot";
 import { channelByName } from "../../db/channels";
 import { activeRollout, lastEndedRollout } from "../../db/rollouts";
+import { CLEAN_UP_MINUTES } from "../../domain/defaults";
 import { stepsBpsOf } from "../../domain/updates/channel-fields";
 import { endpoint } from "../../http/endpoint";
 import { channelName, nullableRfc3339, nullableTime, publicAppId, rfc3339, time } from "../../http/schemas";
@@ -95,7 +96,7 @@ export const showRollout = endpoint({
 		"`sampleFull` is true if this step has enough devices, so further ones are not recorded.",
 		"",
 		"`verdict` is the current decision of the health gate; the service acts on it within a minute of new",
-		"reports, and otherwise every 15 minutes.",
+		`reports, and otherwise every ${CLEAN_UP_MINUTES} minutes.`,
 		"`next.devicesNeeded` is how many more devices must",
 		"report before the next step, if none of them fails.",
 	],
@@ -134,12 +135,12 @@ export const showRollout = endpoint({
 			],
 			readyToFinish: false,
 			verdict: "hold",
-			reason: "Waiting for the end of this step, which lasts 60 minutes.",
+			reason: "Waiting for the end of this step, which lasts an hour.",
 			next: {
 				percentageBps: 2500,
 				at: "2026-11-21T10:00:00.000Z",
 				devicesNeeded: 0,
-				waitingFor: ["the end of this step, which lasts 60 minutes"],
+				waitingFor: ["the end of this step, which lasts an hour"],
 			},
 			checkedAt: "2026-11-21T09:30:00.000Z",
 			triggeredAt: null,

@@ -2,8 +2,11 @@
  * Definitions of the figures. The page at /docs/statistics and the descriptions in openapi.json
  * both contain these texts.
  */
+
+import { CLEAN_UP_MINUTES } from "../../domain/defaults";
 import { type Prose, proseText } from "../../http/endpoint";
 import type { Metric } from "./figures";
+import { MOST_DAYS } from "./range";
 
 export type Figure =
 	| Metric
@@ -32,7 +35,7 @@ const TEXTS: Readonly<Record<Figure, Prose>> = {
 		"deleted bundle's manifest that no other bundle uses is removed a day later.",
 		"Storage is a level, so accumulation does not change it.",
 		"Null on days without a measurement.",
-		"With more than 50,000 bundles and files, today's value is up to 15 minutes old.",
+		`With more than 50,000 bundles and files, today's value is up to ${CLEAN_UP_MINUTES} minutes old.`,
 	],
 	bandwidth: [
 		"Bytes in the bodies of answers to `GET /files/download/…`: the whole file or the requested range.",
@@ -106,7 +109,7 @@ export const DEFINITIONS = Object.fromEntries(
 
 const COMMON = proseText([
 	"Days are in UTC.",
-	"`from` and `to` are days or times, both inclusive, for at most 366 days; the default is the last 30.",
+	`\`from\` and \`to\` are days or times, both inclusive, for at most ${MOST_DAYS} days; the default is the last 30.`,
 	"Future days are left out; days beyond the retention have null for every figure.",
 ]);
 

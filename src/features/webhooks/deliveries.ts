@@ -3,6 +3,7 @@
  * receivers are text of strangers, of which a bounded part is kept (src/domain/webhooks/answers.ts)
  * and shown to those alone who may set the webhook's address.
  */
+
 import * as v from "valibot";
 import { auditStatement } from "../../db/audit/entries";
 import { guard } from "../../db/client";
@@ -18,6 +19,7 @@ import {
 	testDelivery,
 } from "../../db/webhook-deliveries";
 import { webhookById, webhookIs } from "../../db/webhooks";
+import { DELIVERY_DAYS } from "../../domain/defaults";
 import { keptAnswer, MOST_ANSWER_BYTES } from "../../domain/webhooks/answers";
 import { eventSentence } from "../../domain/webhooks/events";
 import { ApiError } from "../../errors";
@@ -99,7 +101,7 @@ export const listDeliveries = endpoint({
 	tag: TAG,
 	summary: "List the deliveries of a webhook, newest first",
 	description: [
-		"Deliveries are kept for 30 days.",
+		`Deliveries are kept for ${DELIVERY_DAYS} days.`,
 		"`status_code`, `duration_ms` and `error` are those of the last attempt.",
 		"`event_id` is the header `webhook-id`, the same in every attempt and replay.",
 	],

@@ -2,11 +2,13 @@
  * A webhook as its endpoints show it, and its sealed part: the address, which in a chat's format is
  * a secret itself, and the signing secrets.
  */
+
 import * as v from "valibot";
 import { openKey, sealKey } from "../../authz/secrets";
 import type { WebhookSecret } from "../../authz/webhook-secrets";
 import { type ShownWebhookRow, type WebhookRow, webhookPurpose } from "../../db/webhooks";
 import type { Deps } from "../../deps";
+import { DELIVERY_DAYS } from "../../domain/defaults";
 import { signingSecret } from "../../domain/secrets";
 import { webhookUrlProblem } from "../../domain/webhooks/delivery";
 import { type EventType, isOfApp } from "../../domain/webhooks/event-types";
@@ -116,7 +118,7 @@ export const webhookNotFound = hiddenAs(
 
 export const deliveryNotFound = hiddenAs(
 	"delivery_not_found",
-	"The organization has no delivery with this id, or it is older than 30 days; list them with GET /webhook/delivery.",
+	`The organization has no delivery with this id, or it is older than ${DELIVERY_DAYS} days; list them with GET /webhook/delivery.`,
 );
 
 /** The app of an audit entry about the webhook, so that people of the app read it. */

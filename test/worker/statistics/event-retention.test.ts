@@ -56,7 +56,7 @@ describe("retention", () => {
 	});
 
 	test("removes statistics by day, and devices without an override by their last check or report", async () => {
-		const old = TODAY - STATISTICS_DAYS.usual;
+		const old = TODAY - STATISTICS_DAYS.default;
 		for (const [index, day] of [old, old + 1].entries()) {
 			const runIn =
 				(db: D1Database) =>
@@ -75,7 +75,7 @@ describe("retention", () => {
 				await run(
 					"INSERT INTO devices (app_id, device_id, last_seen_at_ms, created_at_ms, updated_at_ms) VALUES (?, ?, ?, 1, 1)",
 					`${kind}${index}`,
-					NOW_MS - (DEVICE_DAYS.usual - index) * DAY_MS - 1,
+					NOW_MS - (DEVICE_DAYS.default - index) * DAY_MS - 1,
 				);
 			}
 			await runInMain(
