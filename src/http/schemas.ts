@@ -9,6 +9,7 @@ import { CUSTOM_ROLE_NAME } from "../authz/custom-roles";
 import { MOST_PREVIEW_DAYS } from "../domain/defaults";
 import { isReservedAddress } from "../domain/network/reserved-address";
 import { DAY_MS } from "../domain/time";
+import { ENDING_SETTINGS } from "../domain/updates/refusals";
 import { EVENT_TYPES } from "../domain/webhooks/event-types";
 import { plainText } from "../domain/words/plain-text";
 
@@ -285,20 +286,11 @@ export const customRoleName = v.pipe(
 	v.regex(CUSTOM_ROLE_NAME, "must be 2 to 30 lower-case letters, digits and hyphens, and begin with a letter"),
 );
 
-const isTrue = v.literal(true);
+type OptionalLiteral<Value extends string | boolean> = v.OptionalSchema<v.LiteralSchema<Value, undefined>, undefined>;
+const optionalLiterals = <const Values extends Readonly<Record<string, string | boolean>>>(values: Values) =>
+	Object.fromEntries(Object.entries(values).map(([name, value]) => [name, v.optional(v.literal(value))])) as {
+		readonly [Name in keyof Values]: OptionalLiteral<Values[Name]>;
+	};
 
-/**
- * Settings of POST /channel that end a refusal of update checks (`ChannelSettings` of the domain).
- */
-export const refusalSettings = {
-	ios: v.optional(isTrue),
-	android: v.optional(isTrue),
-	electron: v.optional(isTrue),
-	allow_device_self_set: v.optional(isTrue),
-	allow_emulator: v.optional(isTrue),
-	allow_device: v.optional(isTrue),
-	allow_dev: v.optional(isTrue),
-	allow_prod: v.optional(isTrue),
-	disableAutoUpdate: v.optional(v.literal("none")),
-	disableAutoUpdateUnderNative: v.optional(v.literal(false)),
-} as const;
+/** Settings of POST /channel that end a refusal of update checks. */
+export const refusalSettings = optionalLiterals(ENDING_SETTINGS);

@@ -13,19 +13,20 @@ import type { SemVer } from "./version";
 export const REFUSAL_KINDS = ["up_to_date", "blocked", "failed"] as const;
 export type RefusalKind = (typeof REFUSAL_KINDS)[number];
 
-/** Fields of POST /channel. */
-export interface ChannelSettings {
-	readonly ios?: true;
-	readonly android?: true;
-	readonly electron?: true;
-	readonly allow_device_self_set?: true;
-	readonly allow_emulator?: true;
-	readonly allow_device?: true;
-	readonly allow_dev?: true;
-	readonly allow_prod?: true;
-	readonly disableAutoUpdate?: "none";
-	readonly disableAutoUpdateUnderNative?: false;
-}
+/** Fields of POST /channel with the values that end a refusal. */
+export const ENDING_SETTINGS = {
+	ios: true,
+	android: true,
+	electron: true,
+	allow_device_self_set: true,
+	allow_emulator: true,
+	allow_device: true,
+	allow_dev: true,
+	allow_prod: true,
+	disableAutoUpdate: "none",
+	disableAutoUpdateUnderNative: false,
+} as const;
+export type ChannelSettings = Partial<typeof ENDING_SETTINGS>;
 
 export type SettingsOfChannel = ChannelSettings & { readonly channel: string };
 

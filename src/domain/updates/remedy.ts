@@ -4,7 +4,7 @@
  * device is decided again.
  */
 import { type Decision, decideUpdate, type Snapshot } from "./decision";
-import type { Bundle, Channel, Device } from "./model";
+import type { Bundle, Channel, Device, Platform } from "./model";
 import { API_NAMES, type ChannelSettings, type Names, type RefusalCode, refusalOf, SCREEN_NAMES } from "./refusals";
 import { compareVersions, readNativeVersion, readVersion, type SemVer } from "./version";
 
@@ -61,23 +61,28 @@ function settingAgainst(error: RefusalCode, channel: Channel, { platform }: Devi
 	};
 }
 
+const serving = (platform: Platform) => (channel: Channel) => ({
+	platforms: { ...channel.platforms, [platform]: true },
+});
+
+/** The change of the channel by each setting, to the value of `ENDING_SETTINGS`. */
+const CHANGES: Readonly<Record<keyof ChannelSettings, (channel: Channel) => Partial<Channel>>> = {
+	ios: serving("ios"),
+	android: serving("android"),
+	electron: serving("electron"),
+	allow_device_self_set: () => ({ allowDeviceSelfSet: true }),
+	allow_emulator: () => ({ allowEmulator: true }),
+	allow_device: () => ({ allowDevice: true }),
+	allow_dev: () => ({ allowDev: true }),
+	allow_prod: () => ({ allowProd: true }),
+	disableAutoUpdate: () => ({ disableAutoUpdate: "none" }),
+	disableAutoUpdateUnderNative: () => ({ disableAutoUpdateUnderNative: false }),
+};
+
 function withSettings(channel: Channel, settings: ChannelSettings): Channel {
-	const { ios, android, electron } = channel.platforms;
-	return {
-		...channel,
-		platforms: {
-			ios: settings.ios ?? ios,
-			android: settings.android ?? android,
-			electron: settings.electron ?? electron,
-		},
-		allowDeviceSelfSet: settings.allow_device_self_set ?? channel.allowDeviceSelfSet,
-		allowEmulator: settings.allow_emulator ?? channel.allowEmulator,
-		allowDevice: settings.allow_device ?? channel.allowDevice,
-		allowDev: settings.allow_dev ?? channel.allowDev,
-		allowProd: settings.allow_prod ?? channel.allowProd,
-		disableAutoUpdate: settings.disableAutoUpdate ?? channel.disableAutoUpdate,
-		disableAutoUpdateUnderNative: settings.disableAutoUpdateUnderNative ?? channel.disableAutoUpdateUnderNative,
-	};
+	const changed = { ...channel };
+	for (const name of Object.keys(settings) as (keyof ChannelSettings)[]) Object.assign(changed, CHANGES[name](changed));
+	return changed;
 }
 
 /** "Turn on allow_prod and set disableAutoUpdate to none", as part of a sentence. */
