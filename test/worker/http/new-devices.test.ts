@@ -92,7 +92,7 @@ describe("new device ids", () => {
 		const { world, app } = await scene({
 			bindings: { requestLimits: { newDevices: { limiter: testEnv.NEW_DEVICES, periodSeconds: 60 } } },
 		});
-		const address = `2001:db8:${Math.floor(Math.random() * 0xffff).toString(16)}::1`;
+		const address = "2001:db8:61::1";
 		const key = `${app.appId} ${address.replace(/::1$/, "::/64")}`;
 		const devices = deviceList(330);
 		for (const device of devices.slice(0, 300)) {

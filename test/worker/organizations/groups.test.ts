@@ -41,8 +41,9 @@ const add = (id: string, email = person.email, key = world.adminKey) =>
 	send("POST", `${PATH}/${id}/members`, { email }, key);
 const give = (id: string, role_name: string, fields: object = {}, key = world.adminKey) =>
 	send("POST", `${PATH}/${id}/bindings`, { role_name, app_id: app.appId, ...fields }, key);
+let releases = 0;
 const release = async (channel: string) => {
-	const version = `1.${Math.floor(Math.random() * 1e9)}.0`;
+	const version = `1.${++releases}.0`;
 	await uploadTestBundle(world, app, version);
 	const body = { app_id: app.appId, channel, version };
 	return (await world.request("POST", "/channel", { ...person.credential, body })).status;

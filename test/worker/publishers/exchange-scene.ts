@@ -26,12 +26,17 @@ export let github: TestIssuer;
  * For `beforeAll`: a world whose network has GitHub and these issuers. The tests send more from one
  * address than a minute allows.
  */
-export async function createExchangeWorld(...others: readonly TestIssuer[]): Promise<void> {
+export const createExchangeWorld = (...others: readonly TestIssuer[]) => createScene("0", others);
+
+/** For `beforeAll`: the same with the limits of a deployment. */
+export const createLimitedWorld = () => createScene("1", []);
+
+async function createScene(limitScale: string, others: readonly TestIssuer[]): Promise<void> {
 	await signingKeys();
 	github = createIssuer("github", GITHUB);
 	world = await createWorld({
 		bindings: { fetch: networkOf(github, ...others) },
-		config: { ADDRESS_LIMIT_SCALE: "0" },
+		config: { ADDRESS_LIMIT_SCALE: limitScale },
 	});
 }
 

@@ -3,30 +3,19 @@
  * whatever its neighbours send, and senders who prove nothing stay limited.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { HOUR_MS } from "../../../src/domain/time";
 import { isolate } from "../support/isolates";
-import { createIssuer, IDS, networkOf, signingKeys, type TestIssuer } from "../support/issuer";
-import { createTestApp, createWorld, NOW_MS, type TestApp, testEnv, type World } from "../support/world";
+import { NOW_MS, type World } from "../support/world";
+import { app, createLimitedWorld, github, prepareExchange, publisher, world } from "./exchange-scene";
 
-const GITHUB = "https://token.actions.githubusercontent.com";
-let world: World;
-let app: TestApp;
-let github: TestIssuer;
+let hour = 0;
 
-beforeAll(async () => {
-	await signingKeys();
-	github = createIssuer("github", GITHUB);
-	world = await createWorld({ bindings: { fetch: networkOf(github) }, config: { ADDRESS_LIMIT_SCALE: "1" } });
-});
+beforeAll(() => createLimitedWorld());
 beforeEach(async () => {
-	// A minute later nothing is counted any more.
-	world.clock.nowMs = NOW_MS + Math.floor(Math.random() * 1_000) * 3_600_000;
-	app = await createTestApp(world);
-	await testEnv.DB.prepare("DELETE FROM issuer_keys").run();
-	const { status, body } = await world.request("POST", "/publisher", {
-		key: world.adminKey,
-		body: { app_id: app.appId, name: "CI", stage: "upload", provider: "github", claims: IDS.github },
-	});
-	expect(status, JSON.stringify(body)).toBe(201);
+	await prepareExchange();
+	// Limits count by the minute, so each test has its own hour.
+	world.clock.nowMs = NOW_MS + hour++ * HOUR_MS;
+	await publisher();
 });
 
 const seconds = () => Math.floor(world.clock.nowMs / 1_000);
