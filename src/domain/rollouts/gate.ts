@@ -190,7 +190,7 @@ function conditionsOfStep(
 	const atMs = state.stepAtMs + gate.stepMinutes * MINUTE_MS;
 	const missingInStep = Math.max(0, gate.stepMinDevices - samples.sinceStep);
 	const waitingFor: string[] = [];
-	if (nowMs < atMs) waitingFor.push(`the end of this step, which lasts ${gate.stepMinutes} minutes`);
+	if (nowMs < atMs) waitingFor.push(endOfStep(gate.stepMinutes));
 	if (missingInStep > 0) waitingFor.push(`${missingInStep} more devices to report in this step`);
 	if (state.delayedReports !== undefined) waitingFor.push(delayText(state.delayedReports, nowMs));
 	let devicesNeeded: number | null = missingInStep;
@@ -207,6 +207,9 @@ function conditionsOfStep(
 	}
 	return { atMs, devicesNeeded, waitingFor };
 }
+
+/** A reason to wait. */
+export const endOfStep = (minutes: number) => `the end of this step, which lasts ${minutes} minutes`;
 
 function delayText(delayed: NonNullable<RolloutState["delayedReports"]>, nowMs: number): string {
 	const minutes = Math.round((nowMs - delayed.sinceMs) / MINUTE_MS);

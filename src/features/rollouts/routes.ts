@@ -8,7 +8,8 @@ import * as v from "valibot";
 import { channelByName } from "../../db/channels";
 import { activeRollout, lastEndedRollout } from "../../db/rollouts";
 import { CLEAN_UP_MINUTES } from "../../domain/defaults";
-import { stepsBpsOf } from "../../domain/updates/channel-fields";
+import { endOfStep } from "../../domain/rollouts/gate";
+import { ROLLOUT_RULE_FIELDS, stepsBpsOf } from "../../domain/updates/channel-fields";
 import { endpoint } from "../../http/endpoint";
 import { channelName, nullableRfc3339, nullableTime, publicAppId, rfc3339, time } from "../../http/schemas";
 import { appScope, channelNotFound } from "../../http/scope";
@@ -74,6 +75,8 @@ const rolloutSchema = v.strictObject({
 	),
 });
 
+const EXAMPLE_WAIT = endOfStep(ROLLOUT_RULE_FIELDS.rollout_step_minutes.default);
+
 export const showRollout = endpoint({
 	method: "GET",
 	path: "/channel/rollout",
@@ -135,12 +138,12 @@ export const showRollout = endpoint({
 			],
 			readyToFinish: false,
 			verdict: "hold",
-			reason: "Waiting for the end of this step, which lasts an hour.",
+			reason: `Waiting for ${EXAMPLE_WAIT}.`,
 			next: {
 				percentageBps: 2500,
 				at: "2026-11-21T10:00:00.000Z",
 				devicesNeeded: 0,
-				waitingFor: ["the end of this step, which lasts an hour"],
+				waitingFor: [EXAMPLE_WAIT],
 			},
 			checkedAt: "2026-11-21T09:30:00.000Z",
 			triggeredAt: null,
