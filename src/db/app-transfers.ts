@@ -4,7 +4,6 @@
  * organization's keys and people. An offer is valid while the account and the key that made it may
  * still give the app away.
  */
-
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import { GIVING } from "../authz/member-roles";

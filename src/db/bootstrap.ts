@@ -4,7 +4,6 @@
  * do nothing. The table `installation` holds the ids of the account and the organization. No
  * statement may find either by address or age, because strangers can choose both.
  */
-
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { MintedKey } from "../authz/secrets";
 import { RESTORABLE_DAYS } from "../domain/defaults";

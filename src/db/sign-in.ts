@@ -3,7 +3,6 @@
  * attempt or a link is found by the hash of its token. The first verification of an address removes
  * the credentials that were added to its account before.
  */
-
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { SIGN_IN_CODE_MINUTES } from "../domain/defaults";
 import { DAY_MS, MINUTE_MS } from "../domain/time";

@@ -3,7 +3,6 @@
  * them again, or drops them. Every command is safe to repeat, because consuming a message twice
  * counts it once.
  */
-
 import { fileURLToPath } from "node:url";
 import { type Chosen, type DeadMessage, deadMessages, dropDeadMessages, resendDeadMessages } from "../db/dead-messages";
 import { CLEAN_UP_MINUTES } from "../domain/defaults";

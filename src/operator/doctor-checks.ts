@@ -3,7 +3,6 @@
  * devices use, and what it reports to its operator. Each check is one finding with the remedy. A
  * check that could not run reports that and is no additional failure.
  */
-
 import * as v from "valibot";
 import type { ConfigVariables } from "../config";
 import { CLEAN_UP_MINUTES, FULL_DATABASE_REMEDY } from "../domain/defaults";

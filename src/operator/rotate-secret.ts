@@ -6,7 +6,6 @@
  * expired, and automatic clean-up has sealed every stored key again. The old secret is never read
  * (Cloudflare does not show it), and it is never removed while anything still needs it.
  */
-
 import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";

@@ -7,7 +7,6 @@ import { writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-
 import { chromium } from "./support/browser";
 import { type Stage, sharedStage, type Visitor } from "./support/dashboard";
 import { expectFitsPhone, expectSound } from "./support/dashboard-checks";

@@ -3,7 +3,6 @@
  * organization; each organization audits that in its log. An account cannot be deleted while it is
  * the last owner of an organization.
  */
-
 import * as v from "valibot";
 import { ADMINISTERING_ROLES, OWNING_ROLES } from "../../authz/member-roles";
 import { invalidSession } from "../../authz/principal";

@@ -2,7 +2,6 @@
  * Retention of what signing in leaves behind. Strangers cause some of these rows, so a run deletes
  * a bounded number of them, and no other row depends on them.
  */
-
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { SESSION_IDLE_MS } from "../../authz/session";
 import { openDb, query } from "../../db/client";

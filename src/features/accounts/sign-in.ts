@@ -3,7 +3,6 @@
  * address has an account: responses, statements and limits are the same, and mail is sent after the
  * response and to existing accounts only.
  */
-
 import { sql } from "kysely";
 import * as v from "valibot";
 import { codeHashes, hashCode, hashKey, keyedHash, mintAttemptToken, mintCode } from "../../authz/secrets";

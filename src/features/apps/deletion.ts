@@ -4,7 +4,6 @@
  * the organization until it releases the id, because the owner of the id serves the installed
  * devices. The scheduled clean-up removes rows and objects (src/features/organizations/purge.ts).
  */
-
 import { sql } from "kysely";
 import * as v from "valibot";
 import { appContents, auditedAppNow, EVERYTHING_AUDITED } from "../../db/apps";

@@ -1,7 +1,6 @@
 /**
  * Apps, to which channels and bundles belong. A public id is unique over all organizations.
  */
-
 import * as v from "valibot";
 import { type AppId, appsWhere, orgsWhere } from "../../authz/decide";
 import { type AppRow, appByPublicId, appRecord, appsPage } from "../../db/apps";

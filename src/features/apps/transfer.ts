@@ -4,7 +4,6 @@
  * statistics and history. The batch that moves the app ends the role bindings of keys and people of
  * the giving organization.
  */
-
 import { sql } from "kysely";
 import * as v from "valibot";
 import { type AppId, holds, type OrgId } from "../../authz/decide";

@@ -2,7 +2,6 @@
  * The record of a bundle, as every answer has it, and GET /bundle: an array of bundles, or with
  * `totals=true` an object that has their number.
  */
-
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
 import {

@@ -2,7 +2,6 @@
  * GET and POST /channel: the channels of an app with their settings, and with settings that keep
  * every device from the bundle of a channel; creating and changing a channel.
  */
-
 import * as v from "valibot";
 import { channelsWhere, holds } from "../../authz/decide";
 import { channelsPage, channelsPageOf, type ListedChannelRow, listedChannelByName } from "../../db/channels";

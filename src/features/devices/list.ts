@@ -3,7 +3,6 @@
  * any size, by their id. With `totals=true` the answer is an object with the devices by their last
  * report and their number, for which it reads a bounded number of devices.
  */
-
 import * as v from "valibot";
 import { appByPublicId } from "../../db/apps";
 import { channelByName } from "../../db/channels";

@@ -2,7 +2,6 @@
  * Lists and shows API keys. No response holds a secret, except the reveal of a key that was created
  * with `hashed: false`, which is audited.
  */
-
 import * as v from "valibot";
 import { orgsWhere } from "../../authz/decide";
 import { openKey } from "../../authz/secrets";

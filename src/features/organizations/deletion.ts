@@ -3,7 +3,6 @@
  * row: every key then gets 404 in the organization, and its devices get the error for an unknown
  * app. The clean-up later purges its rows (purge.ts).
  */
-
 import * as v from "valibot";
 import { holds } from "../../authz/decide";
 import type { Principal } from "../../authz/principal";

@@ -4,7 +4,6 @@
  * guess costs no read of D1, and nothing that is stored opens the page. A new id revokes the
  * address.
  */
-
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
 import { requireOwnPreview } from "../../authz/own-work";

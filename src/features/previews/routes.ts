@@ -2,7 +2,6 @@
  * GET, POST and DELETE /preview: previews of pull requests. The server owns the channel and the
  * bundles of a preview, and deletes all of it when the pull request is closed.
  */
-
 import * as v from "valibot";
 import {
 	isOwnPreview,

@@ -3,7 +3,6 @@
  * publisher acts by a key of its creator, so it never grants more than the creator holds, and it
  * ends with the creator's membership as the creator's keys do.
  */
-
 import * as v from "valibot";
 import { hashKey, mintKey } from "../../authz/secrets";
 import { insertApiKey } from "../../db/api-keys";

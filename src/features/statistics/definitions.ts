@@ -2,7 +2,6 @@
  * Definitions of the figures. The page at /docs/statistics and the descriptions in openapi.json
  * both contain these texts.
  */
-
 import { CLEAN_UP_MINUTES } from "../../domain/defaults";
 import { type Prose, proseText } from "../../http/endpoint";
 import type { Metric } from "./figures";

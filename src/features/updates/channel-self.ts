@@ -5,7 +5,6 @@
  * `error` and `status: "error"`, because Electron's updater takes an answer without that status for
  * a success.
  */
-
 import * as v from "valibot";
 import { resolveChannel, servesByName } from "../../domain/updates/decision";
 import type { Asking, Override, Platform } from "../../domain/updates/model";

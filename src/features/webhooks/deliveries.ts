@@ -3,7 +3,6 @@
  * receivers are text of strangers, of which a bounded part is kept (src/domain/webhooks/answers.ts)
  * and shown to those alone who may set the webhook's address.
  */
-
 import * as v from "valibot";
 import { auditStatement } from "../../db/audit/entries";
 import { guard } from "../../db/client";

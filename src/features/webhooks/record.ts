@@ -2,7 +2,6 @@
  * A webhook as its endpoints show it, and its sealed part: the address, which in a chat's format is
  * a secret itself, and the signing secrets.
  */
-
 import * as v from "valibot";
 import { openKey, sealKey } from "../../authz/secrets";
 import type { WebhookSecret } from "../../authz/webhook-secrets";
